@@ -31,7 +31,7 @@ _MEASURES = "j.findings.tried() measures what it saves"
 
 
 class Advice:
-    """The findings of one journey, and what is known of their remedies by now."""
+    """The findings of one journey, and the gains of their remedies as known by now."""
 
     def __init__(self, journey: Staged, request: Request) -> None:
         self._journey, self._request = journey, request
@@ -69,7 +69,7 @@ class Advice:
             return None
 
     def found(self) -> tuple[Finding, ...]:
-        """What the rules that there are now find."""
+        """The findings of the current rules."""
         now, last = rules(), self._found
         if last is None or last[0] != now:
             last = self._found = now, found(self._facts)

@@ -43,7 +43,7 @@ def checked_compile_options(given: object) -> CompileOptions:
             raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
     options = cast("CompileOptions", given)
     if "machine" in options:
-        machine_of(options["machine"])  # else a mistake in it would be told as one of the graph
+        machine_of(options["machine"])  # else a mistake in it would look like one of the graph
     return options
 
 

@@ -266,7 +266,7 @@ def _not_so_many(count: int) -> str:
 
 
 def _no_journey(given: object) -> str:
-    """What is wrong with an argument of `compare`, and how journeys in a list or by name are given instead."""
+    """The mistake in an argument of `compare`, and how to give journeys in a list or by name instead."""
     told = f"wb.compare was given an object of type {type(given).__name__!r}"
     if isinstance(given, Mapping):
         return f"{told}; it takes journeys one by one: wb.compare(*those.values(), names=list(those))"

@@ -1,7 +1,7 @@
-"""What each stage leaves behind: thin handles over records, all answering the same few questions.
+"""The artefacts of the stages: thin handles over records, all answering the same few questions.
 
 Every handle has `.record` (the data itself, for programs), `.table` (a DataFrame), `.text()` and `.html()` (for
-reading), and shows itself in a notebook. What only one stage has to tell stands beside them, in that stage's file.
+reading), and shows itself in a notebook. Properties of one stage alone stand beside them, in that stage's file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the first stage leaves: the graph of ATen calls."""
+"""The artefact of the first stage: the graph of ATen calls."""
 
 from __future__ import annotations
 

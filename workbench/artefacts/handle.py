@@ -1,4 +1,4 @@
-"""What all five artefacts have in common."""
+"""The common base of all five artefacts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the second stage leaves: nodes with their routes, in kernels."""
+"""The artefact of the second stage: nodes with their routes, in kernels."""
 
 from __future__ import annotations
 

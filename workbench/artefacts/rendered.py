@@ -1,4 +1,4 @@
-"""What the third stage leaves: kernels as MLIR on whole tensors."""
+"""The artefact of the third stage: kernels as MLIR on whole tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fourth stage leaves: kernels as loops over tiles, with the programs read off them."""
+"""The artefact of the fourth stage: kernels as loops over tiles, with the programs read off them."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ class Scheduled(Handle[ScheduledProgram]):
     lowered: KernelGraph = field(compare=False)
     """Which says what the user calls the tensors."""
     rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
-    """What it was made from: the first step of each kernel is shown against it."""
+    """Its source: the first step of each kernel is compared with it."""
     titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
-    """What a person calls each kernel."""
+    """The title of each kernel."""
 
     def _table(self) -> Table:
         return views.titles.with_titles(views.kernel_tables.scheduled_table(self.record), self.titles)

@@ -30,7 +30,7 @@ class Scratchpad(Shown):
 
     record: Occupancy
     _open: Callable[[int], object] | None = field(default=None, compare=False)
-    """Opens the widget at a cycle; None of what nobody ran."""
+    """Opens the widget at a cycle; None for a program that has not run."""
 
     @property
     def table(self) -> pd.DataFrame:

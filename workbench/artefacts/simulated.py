@@ -1,4 +1,4 @@
-"""What the fifth stage leaves: the timeline."""
+"""The artefact of the fifth stage: the timeline."""
 
 from __future__ import annotations
 

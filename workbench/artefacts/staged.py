@@ -13,7 +13,7 @@ from workbench.artefacts.simulated import Simulated
 
 
 class Staged(Protocol):
-    """What knobs and findings ask of a journey."""
+    """The parts of a journey that knobs and findings use."""
 
     @property
     def captured(self) -> Captured: ...

@@ -1,4 +1,4 @@
-"""What Dynamo and export raise about a user's function, as errors of the workbench that name the user's line."""
+"""Errors of Dynamo and export about a user's function, as errors of the workbench that name the user's line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ does for as long as it works.
 
 @contextlib.contextmanager
 def user_errors(name: str) -> Generator[None]:
-    """Translates what is raised inside. Exceptions of the user's own that reach us as they are stay as they are."""
+    """Translates exceptions raised inside. The user's own that arrive unchanged stay unchanged."""
     try:
         with quiet(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The tensor attributes? .*_flat_weights", category=UserWarning)
@@ -61,7 +61,7 @@ def user_errors(name: str) -> Generator[None]:
 
 @contextlib.contextmanager
 def exports_errors(name: str) -> Generator[None]:
-    """Translates what is raised while a graph of PyTorch's own is exported, in which nothing of the user's runs."""
+    """Translates exceptions from exporting a graph of PyTorch's own, in which no code of the user's runs."""
     try:
         yield
     except errors.WorkbenchError:
@@ -76,17 +76,17 @@ def exports_errors(name: str) -> Generator[None]:
 
 
 def _of_torch(error: BaseException) -> bool:
-    """Whether it was raised inside PyTorch, and not by what the user wrote."""
+    """Whether it was raised inside PyTorch, and not by the user's code."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and is_torchs(frames[-1].filename)
 
 
 @contextlib.contextmanager
 def _torchs_own_errors(name: str) -> Generator[None]:
-    """Tells what PyTorch raises as a plain RuntimeError, and what has a meaning here, from all else."""
+    """Distinguishes PyTorch's plain RuntimeErrors that have a meaning here from all others."""
     try:
         yield
-    except RuntimeError as error:  # what torch raises here is one of its subclasses, by the way the op was defined
+    except RuntimeError as error:  # torch raises one of its subclasses here, depending on how the op was defined
         if call := _takes_gradients(error):
             raise errors.GradientsInside(name, call, _place(error)).instead_of(error) from None
         if "%_unwrap_for_grad" in str(error):
@@ -96,7 +96,7 @@ def _torchs_own_errors(name: str) -> Generator[None]:
                 f"{name} changes a tensor in place that it closes over, which export cannot record: take "
                 f"capture='dynamo', or give it to a module as a buffer (register_buffer)"
             ).instead_of(error) from None
-        if "Cannot copy out of meta tensor" in str(error):  # what a graph makes has no numbers while it is captured
+        if "Cannot copy out of meta tensor" in str(error):  # results of a graph have no numbers while it is captured
             raise errors.GraphBreak(name, "Python that reads the numbers of a result", _place(error)) from None
         if op := _without_fake(error):
             raise errors.MissingFake(_fake_text(name, op, _where(error))).instead_of(error) from None

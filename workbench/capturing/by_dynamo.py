@@ -32,7 +32,8 @@ def by_dynamo(trace: Capturing) -> Recorded:
         fakes = cast("list[torch.fx.Node]", gm.graph.output_node().args[0])
 
         def run(*given: torch.Tensor) -> list[torch.Tensor]:
-            """Stands in for the graph: results without data, which show where each ends up in what is returned."""
+            """Stands in for the graph: its results have no data, and show where each ends up among the returned
+            values."""
             _refuse_numbers(trace.name, gm)
             _refuse_gradients(trace.name, gm)
             for node in fakes:
@@ -115,7 +116,7 @@ def _stand_in(fake: torch.Tensor) -> torch.Tensor:
 
 
 def _refuse_numbers(name: str, gm: torch.fx.GraphModule) -> None:
-    """Numbers that only the data decides: there is none in a stand-in."""
+    """Numbers that depend on data, which a stand-in lacks."""
     for node in gm.graph.nodes:
         if node.op == "call_method" and node.target == "item":
             place = place_text(node.meta.get("stack_trace"))

@@ -56,7 +56,7 @@ class _Root(nn.Module):
     """The module that `torch.export` wants: calls the target, and owns the modules the target holds elsewhere."""
 
     tree: Tree
-    """The containers of what the target returned; export itself has only the tensors in them."""
+    """The containers of the target's results; export itself has only the tensors in them."""
     given: frozenset[int] = frozenset()
     """The inputs by `id`, while it is called."""
 
@@ -100,7 +100,7 @@ class _Places(TorchFunctionMode):
     def __torch_function__(
         self, func: Target, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
     ) -> object:
-        if torch.compiler.is_dynamo_compiling():  # what an op is given to run, which is looked at for itself
+        if torch.compiler.is_dynamo_compiling():  # subgraphs, which are examined by themselves
             return func(*args, **(kwargs or {}))
         shapes = [(each, each.shape) for each in args[:1] if isinstance(each, torch.Tensor)]
         with fx_traceback.preserve_node_meta():

@@ -1,4 +1,4 @@
-"""PyTorch to the record: what a function asks of ATen, without its weights.
+"""PyTorch to the record: a function's ATen calls, without its weights.
 
 Two ways give one record. Dynamo reads the function's bytecode, so closures and Python data structures are
 understood; each of its graphs then goes through `torch.export`. The export way starts there. Both end in the same
@@ -88,7 +88,7 @@ def _refuse_shared(program: CapturedProgram, inputs: Sequence[object], kwargs: M
 
 @contextlib.contextmanager
 def _layers_taken_apart() -> Generator[None]:
-    """Keeps PyTorch from running a whole transformer layer as one op, which says nothing of what happens in it.
+    """Keeps PyTorch from running a whole transformer layer as one op, which would hide its parts.
 
     And lets Dynamo look into recurrent modules.
     """
@@ -129,7 +129,7 @@ def capture_graph(
 
 
 def _named_by_placeholders(trace: Capturing, gm: torch.fx.GraphModule) -> Capturing:
-    """The inputs under the names Dynamo gave them, which say what in the user's program they are."""
+    """The inputs under the names Dynamo gave them, which point into the user's program."""
     names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
     given = (name for name, value in zip(names, trace.inputs, strict=True) if isinstance(value, torch.Tensor))
     user = (replace(slot, path=_as_written(name)) for slot, name in zip(trace.user, given, strict=True))
@@ -166,7 +166,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
                 program = capture_graph(call.gm, call.given, trace.registrations)
                 graphs[call.number] = program.graph, program.live()
         if other := [each.path for each in trace.held.tensors.values() if each.read() is not each.tensor]:
-            raise replaced(trace.name, ", ".join(other))  # variables: what objects hold is as it was by here
+            raise replaced(trace.name, ", ".join(other))  # variables: objects have their old contents back by here
     refuse_replaced(trace)
     tree, found = trace.flatten(returned)
     if not calls and not found:

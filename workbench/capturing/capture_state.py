@@ -1,4 +1,4 @@
-"""One capture under way: the call, what the callable holds, and the record of what was exported."""
+"""One capture under way: the call, the tensors that the callable holds, and the record of the exported program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Flat = tuple[Tree, list[tuple[str, torch.Tensor]]]
 
 @dataclass(frozen=True)
 class Capturing:
-    """One capture under way: the call with tensors of its own, and what the callable holds."""
+    """One capture under way: the call with tensors of its own, and the tensors that the callable holds."""
 
     name: str
     target: Target
@@ -45,7 +45,7 @@ class Capturing:
     called: Place
     """Where the user asked for it."""
     classes: dict[str, containers.Maker]
-    """What makes the containers of inputs and, as soon as they are known, results."""
+    """Rebuilds the containers of inputs and, as soon as they are known, results."""
 
     @staticmethod
     def begin(
@@ -86,7 +86,7 @@ class Capturing:
         return CapturedProgram(recorded.graph, (), sources, self.classes)
 
     def flatten(self, returned: object) -> Flat:
-        """The containers and the tensors of what the callable returned."""
+        """The containers and the tensors that the callable returned."""
         flat = flatten_outputs(returned, self.name)
         self.classes.update(containers.classes_in(returned))
         return flat
@@ -101,7 +101,7 @@ class Capturing:
             raise errors.HiddenState(self.name, "what it is given")
 
     def slot_of(self, tensor: torch.Tensor, fallback: str) -> Slot:
-        """What a tensor the graph takes is: a user's, one that the callable holds, or a constant made inside."""
+        """The origin of a graph's input tensor: the user, the callable that holds it, or a constant made inside."""
         for slot in self.user:
             if slot.tensor is tensor:
                 return slot

@@ -21,7 +21,7 @@ from workbench.tensors.torch_literals import from_arg
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """What was captured of a node: given to a conversion."""
+    """The capture of a node, as a conversion gets it."""
 
     node: Node
     """As it would be recorded by default. Returned as it is, or changed, it is what is recorded."""
@@ -51,7 +51,7 @@ def convert(node: Node, types: dict[str, TensorType], taken: set[str], conversio
     builder = Builder(node.origin, types, taken)
     try:
         made = conversion.value(NodeInfo(node, types, builder))
-    except Exception as error:  # whatever the conversion's own code raises, it is told with the node it was for
+    except Exception as error:  # any exception of the conversion's own code becomes an error that names the node
         raise errors.ConversionFailed(f"{who} raised {type(error).__name__}: {error}") from error
     if isinstance(made, Node):
         if made.results != node.results:

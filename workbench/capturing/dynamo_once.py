@@ -1,4 +1,4 @@
-"""Dynamo for a function that is compiled for one call: without what pays off, or tells something, over many."""
+"""Dynamo for a function that is compiled for one call: without work that pays off only over many calls."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _SAID = (
     (r"Failed to trace builtin operator\b.*?context: builtin (?P<what>\w+)", "a call of {what}"),
     (r"Attempted to call function marked as skipped\b.*?the builtin `(?P<what>[\w.]+?)\.?`", "a call of {what}"),
 )
-"""What Dynamo says of a break, and what that is about."""
+"""Dynamo's text about a break, and its subject."""
 
 
 def in_words(said: str) -> str:
@@ -36,7 +36,7 @@ _FAKED = re.compile(
 
 
 def faked(said: str) -> str:
-    """What a call raised on stand-ins, without Dynamo's words around it: `RuntimeError: sizes differ, in matmul`."""
+    """A call's error on stand-ins, without Dynamo's words around it: `RuntimeError: sizes differ, in matmul`."""
     found = _FAKED.search(said)
     if not found:
         return ""
@@ -51,7 +51,7 @@ _BUILT_IN = re.compile(r"<built-in method (\w+) of .*? object at 0x\w+>")
 
 
 def lines(said: str, label: str) -> list[str]:
-    """What stands behind a label at the beginning of lines."""
+    """The text behind a label at the beginning of lines."""
     found = (line.strip() for line in said.splitlines())
     return [line.removeprefix(label).strip() for line in found if line.startswith(label)]
 
@@ -80,7 +80,7 @@ _LOGS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
 
 @contextlib.contextmanager
 def quiet() -> Generator[None]:
-    """Keeps PyTorch from printing what the workbench says itself."""
+    """Keeps PyTorch from printing messages that the workbench gives itself."""
     logs = [logging.getLogger(name) for name in _LOGS]
     before = [log.disabled for log in logs]
     for log in logs:

@@ -35,7 +35,7 @@ def _call(target: Target, args: tuple[object, ...], kwargs: Mapping[str, object]
 
 
 class BrokenUp:
-    """The callable under Dynamo. Each of its graphs is run by whoever calls it; what lies between runs as it is."""
+    """The callable under Dynamo. The caller runs each of its graphs; the Python between runs as it is."""
 
     def __init__(self, target: Target) -> None:
         self.graphs: list[torch.fx.GraphModule] = []
@@ -80,7 +80,7 @@ def _breaks_in_loops() -> AbstractContextManager[object]:
 
 @dataclass(frozen=True)
 class Call:
-    """One run of one graph: what Python gave it, and what it gave back."""
+    """One run of one graph: its inputs from Python, and its outputs."""
 
     number: int
     gm: torch.fx.GraphModule
@@ -120,7 +120,7 @@ class Merged:
     parts: dict[int, AtenGraph]
     """The graph of each number, with the names that it has in the record where it ran first."""
     constants: dict[int, list[torch.Tensor]]
-    """What each graph holds itself; its inputs, after those it is called with."""
+    """The tensors that each graph holds itself; inputs that follow those it is called with."""
     slots: tuple[Slot, ...]
     """The record's inputs."""
     breaks: tuple[str, ...]

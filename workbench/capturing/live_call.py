@@ -1,4 +1,4 @@
-"""A record, and what ties it to the live function: the tensors of a call, and what the call returns."""
+"""A record, and its ties to the live function: the tensors of a call, and the call's result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _autocast() -> torch.dtype | None:
 
 @dataclass(frozen=True)
 class CapturedProgram:
-    """A record, and what ties it to the live function it came from."""
+    """A record, and its ties to the live function it came from."""
 
     graph: AtenGraph
     breaks: tuple[str, ...]
@@ -33,7 +33,7 @@ class CapturedProgram:
     parts: Parts | None = None
     """The callable under Dynamo and its graphs, when it is broken up into several."""
     autocast: torch.dtype | None = field(default_factory=_autocast)
-    """What autocast cast to around the trace: the casts are part of the graph."""
+    """The type of autocast around the trace: the casts are part of the graph."""
 
     def as_traced(self) -> torch.autocast:
         """PyTorch casting by itself as it did around the trace, and not as it does around a check."""
@@ -92,7 +92,7 @@ class CapturedProgram:
         return values
 
     def _another_call(self, tree: Tree, inputs: Sequence[object], kwargs: Mapping[str, object]) -> errors.InputMismatch:
-        """Says which inputs there are to be, and what was given instead."""
+        """Lists the expected inputs, and those given instead."""
         taken = [f"{slot.path}: {self.graph.types[slot.value]}" for slot in self.graph.inputs if slot.kind == "user"]
         if not inputs and not kwargs:
             count = f"{len(taken)} tensor" + ("s" if len(taken) != 1 else "")
@@ -108,17 +108,17 @@ class CapturedProgram:
         )
 
     def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
-        """What the function would return, made of the graph's output leaves."""
+        """The function's result, made of the graph's output leaves."""
         return containers.rebuild(self.graph.tree, list(leaves), self._classes)
 
     def returned(self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> object:
-        """What the function would return after a run on `values` that made `outputs`: some are memory of others."""
+        """The function's result after a run on `values` that made `outputs`: some share memory with others."""
         return self.rebuild(returned(self.graph, values, outputs))
 
     def run(
         self, values: Sequence[torch.Tensor], computed: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
     ) -> object:
-        """What the function returns, computed without gradients, which a view of an input does not have either."""
+        """The function's result without gradients, which a view of an input does not have either."""
         refuse_unwritable(self.graph, values)
         with torch.no_grad():
             return self.returned(values, computed(values))
@@ -126,7 +126,7 @@ class CapturedProgram:
     def outputs(
         self, values: Sequence[torch.Tensor], run: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
     ) -> list[torch.Tensor]:
-        """The leaves of what is returned after `run` on `values`."""
+        """The leaves of the result after `run` on `values`."""
         return returned(self.graph, values, run(values))
 
     def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:

@@ -78,7 +78,7 @@ class Namer:
 
 @dataclass(frozen=True)
 class Traced:
-    """A functional program, and what only who traced it knows."""
+    """A functional program, with facts that only its tracer knows."""
 
     program: ExportedProgram
     exported: ExportedProgram
@@ -86,7 +86,7 @@ class Traced:
     user: tuple[Slot, ...]
     """The caller's tensors in order, used or not."""
     slot_of: Callable[[str], Slot]
-    """What a placeholder stands for."""
+    """The input of a placeholder."""
     leaves: tuple[int | Slot, ...]
     """The results: numbers of the program's outputs, or the slot of an input that is returned as it is."""
     modules: Mapping[str, str]
@@ -344,7 +344,7 @@ def _body(attribute: torch.fx.Node, caller: Origin) -> AtenGraph:
 
 
 def _tree(given: Arg) -> Tree:
-    """The containers of what a body returns."""
+    """The containers of a body's results."""
     if isinstance(given, Sequence):
         return Tree("tuple", items=tuple(_tree(item) for item in given.items))
     return Tree("constant", constant=given) if isinstance(given, Literal) else Tree("leaf")

@@ -1,7 +1,7 @@
-"""Which results are other tensors of the call: an input that came back, a view of one, or of another result.
+"""Results that alias other tensors of the call: an input that came back, a view of one, or of another result.
 
-A functional graph says what every result holds and not whose memory it is. What was exported before it was made
-functional still has the views and the changes in place, so there two tensors of one storage are two of one memory.
+A functional graph has the values of results and not their memory. The export before functionalization still has the
+views and the changes in place, so there two tensors of one storage alias.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Result:
     """Where a result lies, by the names that exported nodes have."""
 
     node: str
-    """The node that is this very tensor: what changes a tensor in place gives it back."""
+    """The node that is this very tensor: an op that changes a tensor in place returns it."""
     memory: int
     type: TensorType
     whole: bool
-    """Whether all of the memory is the result's."""
+    """Whether the result covers all of the memory."""
     plain: bool
     """Whether its numbers are what the memory holds, and not their negatives or conjugates."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """What lies at the beginning of a memory: a node's tensor, its value in the graph, and its offset in bytes."""
+    """The tensor at the beginning of a memory: its node, its value in the graph, and its offset in bytes."""
 
     node: str
     value: str
@@ -50,7 +50,7 @@ def offset_bytes(value: torch.Tensor) -> int:
 
 
 def results(exported: ExportedProgram) -> list[Result]:
-    """The results of what is not functional yet, in order."""
+    """The results of the program before functionalization, in order."""
     nodes = {node.name: node for node in exported.graph.nodes}
     specs = [spec for spec in exported.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
     return [_result(nodes[spec.arg.name]) for spec in specs]
@@ -72,10 +72,10 @@ def itself(node: torch.fx.Node) -> torch.fx.Node:
 
 
 _UNCHANGED = ("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout")
-"""They give back what they are given, if told to do nothing."""
+"""Ops that return their argument if their options make them do nothing."""
 
 _CONVERTED = ("aten::to", "aten::contiguous", "aten::type_as")
-"""They give back what they are given, if it is already as they should make it."""
+"""Ops that return their argument if it already is as they would make it."""
 
 
 def _given_back(node: torch.fx.Node) -> torch.fx.Node | None:
@@ -183,7 +183,7 @@ def refuse_shared_memory(graph: AtenGraph, values: Sequence[torch.Tensor]) -> No
 
 
 def refuse_unwritable(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
-    """Refuses a call that changes in place what cannot be, before anything is computed."""
+    """Refuses a call that changes in place a tensor that cannot be changed, before any computation."""
     changed = {mutation.target for mutation in graph.mutations}
     for slot, value in zip(graph.inputs, values, strict=True):
         if slot.value not in changed:

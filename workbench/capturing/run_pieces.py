@@ -52,7 +52,7 @@ class Parts:
 
 
 def part_of(lowered: KernelGraph, graph: AtenGraph) -> KernelGraph:
-    """What was made of one graph in the lowering of them all."""
+    """The kernels of one graph, from the lowering of them all."""
     captured = {node.name for node in graph.nodes}
     nodes = tuple(item for item in lowered.nodes if item.parent in captured)
     names = {item.node.name for item in nodes}
@@ -68,7 +68,7 @@ Leaf = tuple[str, torch.Tensor, TensorType]
 
 
 def leaves(result: object, changed: Sequence[tuple[str, torch.Tensor]]) -> list[Leaf]:
-    """All that can be compared of a call: what it returned, numbers included, and what it may have changed.
+    """The comparable parts of a call: its result, numbers included, and the tensors it may have changed.
 
     `result` is a pair of what it returned and of its arguments, into which it may have put something.
     """

@@ -1,4 +1,4 @@
-"""One call of a graph that Dynamo made: its numbers fixed, and what autograd makes of it.
+"""One call of a graph that Dynamo made: its numbers fixed, and its effects on autograd.
 
 Dynamo hands numbers over beside the tensors: sizes it keeps symbolic, and floats as tensors that the graph reads at its
 beginning. A record has neither, so the graph is specialised to the numbers of a call. The same walk over stand-ins

@@ -62,7 +62,7 @@ class _Part(io.BytesIO):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the journey was asked for, as far as it is data."""
+    """The journey's options, as far as they are data."""
 
     capture: str
     on_missing: str
@@ -84,12 +84,12 @@ class Asked:
 
 
 AS_JSON = ("mapping", "fusion", "schedule", "passes", "resident", "placement")
-"""The options that are kept as JSON texts: what is in them is the journey's business, not the archive's."""
+"""The options that are kept as JSON texts: the journey checks their contents, not the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What a file holds. The captured graph is part of the lowered one, the machine part of the trace."""
+    """The contents of a file. The captured graph is part of the lowered one, the machine part of the trace."""
 
     asked: Asked
     lowered: KernelGraph
@@ -201,7 +201,7 @@ def _of_version_1(found: Archive) -> Archive:
 
 
 def most_bytes(size: int) -> int:
-    """What the parts of a file may come to. A journey of a million instructions is 22 times its file."""
+    """The most bytes of a file's parts together. A journey of a million instructions is 22 times its file."""
     return (16 << 20) + 64 * size
 
 

@@ -189,7 +189,7 @@ def dumps(record: object, *, format: str, version: int) -> str:
 
 
 def parsed(text: str | bytes) -> Any:
-    """What a JSON text says, nested no more deeply than records are."""
+    """The data of a JSON text, nested no more deeply than records are."""
     try:
         data = json.loads(text)
         unpacking.check_nesting(data)

@@ -127,7 +127,7 @@ class Node:
 
     @property
     def literals(self) -> tuple[Literal, ...]:
-        """What it is given that is no tensor and no graph, in order."""
+        """Its arguments that are no tensors and no graphs, in order."""
         return tuple(arg for arg in self._given() if isinstance(arg, Literal))
 
     @property

@@ -1,7 +1,7 @@
-"""Does a captured or a lowered graph make sense? A record may come from anybody's file.
+"""Checks of captured and lowered graphs: a record may come from anybody's file.
 
-Whatever reads a graph takes for granted what is checked here: values are made before they are read, everything that is
-named is there, types are types, and containers hold as many results as there are.
+Readers of a graph rely on these checks: values are made before they are read, all names exist, types are types, and
+containers hold as many results as there are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.ir.graph import AtenGraph, Literal, Node, Numbers, TensorType, Tr
 from workbench.ir.kernels import KernelGraph
 
 MOST = 3
-"""Mistakes that are told."""
+"""Mistakes that are reported."""
 
 LARGEST = 2**48
 """Elements beyond which nothing is meant seriously, and what is reckoned with them stays exact in 64 bits."""

@@ -22,9 +22,9 @@ def with_full_kernel(name: str, kernels: Iterable[str]) -> str:
 
 
 def by_full_names(asked: Mapping[str, V], kernels: Iterable[str]) -> dict[str, V]:
-    """What is asked for each kernel, under its whole name; of two names of one kernel the last counts.
+    """Each kernel's entry under its whole name; of two names of one kernel the last counts.
 
-    What is no name at all stays: whoever checks the names says so.
+    Values that are no names stay: the check of names reports them.
     """
     named = cast("Mapping[object, V]", asked).items()
     found = {with_full_kernel(name, kernels) if isinstance(name, str) else name: each for name, each in named}

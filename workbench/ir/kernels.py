@@ -29,7 +29,7 @@ class LoweredNode:
     parent: str
     """The captured node it was decomposed from; its own name when it was not."""
     dialect: str = ""
-    """What its builder builds with; empty on other routes."""
+    """The dialect of its builder; empty on other routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Bound:
     high: int
     node: str
     argument: str
-    """What the overload's schema calls the indices."""
+    """The indices' name in the overload's schema."""
     place: str
     """The user's line."""
 
@@ -82,7 +82,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class KernelGraph:
-    """What `lower` makes: every node routed, every kernel named, in launch order."""
+    """The result of `lower`: every node routed, every kernel named, in launch order."""
 
     captured: AtenGraph
     nodes: tuple[LoweredNode, ...]
@@ -146,7 +146,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a template's text was written for, and what the text alone does not say of its kernel."""
+    """The template, machine and mapping that a text was written for, which the text alone does not show."""
 
     template: str
     """Its class, and the module of that."""
@@ -157,7 +157,7 @@ class Written:
     read: dict[str, str]
     """The figures of the machine that the template read, each with its value: with others it may write another text."""
     asked: str
-    """What the user said of its mapping, as JSON; empty if nothing."""
+    """The user's mapping, as JSON; empty if there is none."""
     mapping: Mapping
     """The mapping that it was written for, before the cores of a machine are known."""
     dims: dict[str, int]
@@ -186,7 +186,7 @@ class KernelModule:
     hooks: tuple[Hook, ...] = ()
     """The pointwise neighbours that share a template's kernel."""
     written: Written | None = None
-    """What a template's text was written for; None for other kernels, and until there is a text."""
+    """The template, machine and mapping behind a template's text; None for other kernels, and until there is a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,13 +279,12 @@ class Launches:
     storages: tuple[Storage, ...]
     """Every value that is no view, those that stay for the whole journey first."""
     numbers: tuple[Numbers, ...] = ()
-    """What the tensors that indices are read from held when they were traced, each under every argument's name that is
-    a view of it."""
+    """The traced contents of index tensors, each under the name of every argument that is a view of it."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ScheduledKernel:
-    """A kernel in the scheduled form: what runs natively and what is simulated are both read off `mlir`."""
+    """A kernel in the scheduled form: native code and tile program are both read off `mlir`."""
 
     kernel: str
     mlir: str
@@ -307,7 +306,7 @@ class ScheduledKernel:
 
 @dataclass(frozen=True, slots=True)
 class HostStep:
-    """What a launch that PyTorch computes on the host costs: its tensors go over the host link and back."""
+    """The cost of a launch that PyTorch computes on the host: its tensors go over the host link and back."""
 
     kernel: str
     op: str

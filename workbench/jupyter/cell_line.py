@@ -26,7 +26,7 @@ _OUTPUTS: Final = ("stream", "display_data", "update_display_data", "execute_res
 
 @dataclass
 class _Seen:
-    """What has been said below cells since we look."""
+    """The outputs below cells since we began to look."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     outputs: int = 0

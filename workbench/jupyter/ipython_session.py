@@ -1,4 +1,4 @@
-"""What a session of IPython learns when the workbench is imported in it: how plain records look, which cell runs."""
+"""Hooks into an IPython session that imports the workbench: the display of plain records, the current cell."""
 
 from __future__ import annotations
 

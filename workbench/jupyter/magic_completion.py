@@ -1,4 +1,4 @@
-"""What Tab offers behind the magics: journeys of the session, kernels of a journey, names of operators, options."""
+"""Tab completion behind the magics: journeys of the session, kernels of a journey, names of operators, options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _completer(shell: Any, magic: str) -> Callable[[Any, Any], list[str]]:
 
 
 def offers(magic: str, line: str, symbol: str, names: Mapping[str, Any]) -> list[str]:
-    """What may stand where `symbol` begins, in a line that begins with the magic."""
+    """Completions where `symbol` begins, in a line that begins with the magic."""
     before = line[: len(line) - len(symbol)].split()[1:] if symbol and line.endswith(symbol) else line.split()[1:]
     if symbol.startswith("-"):
         return [each for each in OPTIONS[magic] if each.startswith(symbol)]

@@ -1,4 +1,4 @@
-"""What stands behind a magic's name: words and options, and the things of the session that they name."""
+"""The words and options behind a magic's name, and the objects of the session that they name."""
 
 from __future__ import annotations
 

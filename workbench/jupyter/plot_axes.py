@@ -1,4 +1,4 @@
-"""What all pictures drawn with matplotlib have in common."""
+"""Common parts of all pictures drawn with matplotlib."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def program_of(record: KernelModule, machine: Machine, unproven: Sequence[str] =
 def check_written(
     template: Template, rendering: Rendering, record: KernelModule, machine: Machine, unproven: Sequence[str] = ()
 ) -> TileProgram:
-    """The same for a text that was written just now; what is wrong with it is an error at the template's own lines."""
+    """The same for a text that was written just now; its mistakes are errors at the template's own lines."""
     name = rendering.place.name
     try:
         module = _parsed(record, machine, unproven)
@@ -102,14 +102,14 @@ def try_read(job: Message) -> None:
 
 
 def _in_its_words(reason: str, template: Template, rendering: Rendering) -> str:
-    """What the verifier says of the tile program, with the template's own lines and names."""
+    """The verifier's errors in the tile program, with the template's own lines and names."""
     for number, tensor in enumerate((*template.inputs, *template.outputs)):
         reason = reason.replace(f"'arg{number}'", f"%{tensor.name}")
     return re.sub(r"at line (\d+)", lambda found: f"at {rendering.at(int(found.group(1)))}", reason)
 
 
 def _located(problems: tuple[Problem, ...], rendering: Rendering) -> tuple[tuple[str, str, str], ...]:
-    """(place in the template, what is wrong, the rendered line)."""
+    """(place in the template, mistake, rendered line)."""
     lines = rendering.text.splitlines()
     return tuple(
         (

@@ -1,7 +1,7 @@
-"""Which figures of a machine a template reads: with the same ones it writes the same text.
+"""The machine figures that a template reads: with the same ones it writes the same text.
 
 A journey that was saved may be scheduled for another machine where the template is not registered. Then its text stays
-as it is, and whether the template might have written another one is told by these figures.
+as it is, and these figures show whether the template might have written another one.
 """
 
 from __future__ import annotations

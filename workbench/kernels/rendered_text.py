@@ -1,4 +1,4 @@
-"""What a template has rendered, and which line of the template each line came from."""
+"""A template's rendered text, with the template's line behind each of its lines."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Template:
         self.hooks: dict[str, Hook] = {}
         self.hooks_called: set[str] = set()
 
-    # What a subclass says of its kernel
+    # What a subclass defines
 
     def dims(self) -> dict[str, int]:
         """The dims a mapping may tile; those of the first output unless overridden."""

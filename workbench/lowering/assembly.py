@@ -1,8 +1,8 @@
-"""Results that are put together from parts: each part is made where it belongs.
+"""Assembled results: each part is made where it belongs.
 
 A concatenation computes nothing. Its result is a storage in which every part has a place, other strides over it, like
-a view. A part that some kernel makes is made right there, and whoever else reads it reads it there. Only what lies
-somewhere else already (an input, part of another tensor, the same part a second time) is copied to its place.
+a view. A part that some kernel makes is made right there, and all its readers read it there. Only a part that already
+lies elsewhere (an input, part of another tensor, the same part a second time) is copied to its place.
 
 The ops that overwrite part of a tensor are put together too: first the tensor, then, over it, the part.
 """
@@ -102,7 +102,7 @@ class Assembly:
         return True
 
     def _moved(self, value: str, place: TensorType, base: str) -> bool:
-        """Lets a value be made at `place`, if it is made by a kernel, and nothing says where it lies yet."""
+        """Lets a value be made at `place`, if a kernel makes it and it has no place yet."""
         maker = self.made_by.get(value)
         if maker is None or value in self.fixed or value in self.base:
             return False

@@ -1,8 +1,8 @@
-"""Creation ops brought to those who read them.
+"""Creation ops moved to their readers.
 
-What a creation op makes follows from where an element stands, so computing it costs less than loading it. Every
-reader that computes element by element gets a creation op of its own, in the shape in which it reads, and with it in
-one kernel. Whoever cannot have it inside, a matrix product or a result, reads it from memory, made once for all.
+An element of a creation op follows from its place, so computing it costs less than loading it. Every reader that
+computes element by element gets a creation op of its own, in the shape in which it reads, and with it in one kernel.
+A reader that cannot hold it, a matrix product or a result, reads it from memory, made once for all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tensors without elements: what makes one is no work, and what reads one has a result that no data decides.
+"""Tensors without elements: an op that makes one has no work, and an op that reads one has a constant result.
 
 A reduction over nothing gives its identity, a product over no columns zeros, a join leaves out the parts that have
 nothing, and writing nothing into a tensor leaves a copy of it.

@@ -1,4 +1,4 @@
-"""What a user may say about fusion: `"none"`, rules by name, pairs of nodes to keep apart."""
+"""A user's fusion options: `"none"`, rules by name, pairs of nodes to keep apart."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NO_CLASSES: Classes = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Rule:
-    """What may happen on an edge whose producer and consumer are of these classes."""
+    """Whether an edge whose producer and consumer are of these classes may fuse."""
 
     name: str
     producers: frozenset[str]
@@ -302,7 +302,7 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
 
 
 def kind_of(nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
-    """The kind of a kernel of these nodes: what anchors it."""
+    """The kind of a kernel of these nodes, by its anchor."""
     found = {node_class(node, classes) for node in nodes}
     return next(
         (kind for kind in ("opaque", "tile", "contraction", "window", "reduction") if kind in found), "elementwise"

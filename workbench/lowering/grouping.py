@@ -11,7 +11,7 @@ from workbench.lowering.fusion_rules import NO_CLASSES, Candidate, Classes, ille
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user turned off: whole rules, and nodes that shall not share a kernel."""
+    """A user's restrictions: rules that are off, and nodes that shall not share a kernel."""
 
     off: frozenset[str] = frozenset()
     """Names of rules."""

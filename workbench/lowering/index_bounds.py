@@ -1,4 +1,4 @@
-"""Which arguments of an op are indices, and between which numbers they must lie.
+"""The index arguments of an op, and their bounds.
 
 A kernel takes indices as they are. They are checked before it is launched, and those that were traced when the graph is
 lowered, so that a wrong one is an error at the user's line and never a read beside a tensor.
@@ -54,7 +54,7 @@ def bounds_before(node: Node) -> tuple[Bound, ...]:
 
 
 def bounds_of(node: Node, types: Mapping[str, TensorType]) -> Iterator[Bound]:
-    """What must hold of the indices that a node is given."""
+    """The bounds of a node's index arguments."""
     if node.op == "aten.embedding.default":
         yield from _bound(node, types, "indices", "weight", 0)
     elif node.op in _ALONG_DIM:

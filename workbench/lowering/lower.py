@@ -69,7 +69,7 @@ def lower(
     prefer: str | None = None,
     registrations: Registrations | None = None,
 ) -> KernelGraph:
-    """Routes every node, decomposes what is made of others, and groups the result into kernels in launch order.
+    """Routes every node, decomposes composite ones, and groups the result into kernels in launch order.
 
     `prefer` names the dialect whose builder is taken where an overload has builders in several. `fusion` turns fusion
     rules off or keeps nodes apart: see `workbench.lowering.fusion_options`.
@@ -112,7 +112,7 @@ class _Work:
 
     @cached_property
     def needed(self) -> set[str]:
-        """Captured values that somebody reads or gets."""
+        """Captured values that a node reads or the caller gets."""
         return {value for node in self.graph.nodes for value in node.operands} | self.results()
 
     def results(self) -> set[str]:
@@ -162,7 +162,7 @@ class _Work:
         return self.types[node.operands[0]] == self.types[node.results[0]]
 
     def _lay_out(self, node: Node) -> None:
-        """Gives what comes back from the host memory of its own: PyTorch may have made it a view of something."""
+        """Gives results of host steps memory of their own: PyTorch may have made them views."""
         for value in node.results:
             kind = self.types[value]
             if kind.offset or 0 in kind.strides:
@@ -211,7 +211,7 @@ class _Work:
         return True
 
     def _counts_from_outside(self, node: Node) -> bool:
-        """Whether it names elements of a storage that somebody else owns, where the record knows nothing but a view."""
+        """Whether it addresses an input's storage directly, of which the record knows only a view."""
         if node.op != "aten.as_strided.default" or len(node.args) < 4 or node.args[3] == Literal("none", None):
             return False
         maker = {value: each for each in self.graph.nodes for value in each.results}
@@ -234,7 +234,7 @@ class _Work:
         return verdict.outcome == OK
 
     def classes(self) -> dict[str, str]:
-        """What the fusion rules take a node for, where its overload alone does not say it."""
+        """A node's class for the fusion rules, where its overload alone does not give it."""
         found: dict[str, str] = {}
         for item in self.items:
             if item.route == "host":
@@ -246,7 +246,7 @@ class _Work:
         return found
 
     def drop_dead(self) -> None:
-        """Leaves out what no result needs; Python between graphs and assertions stay."""
+        """Leaves out nodes that no result needs; Python between graphs and assertions stay."""
         wanted, kept = self.results(), list[LoweredNode]()
         for item in reversed(self.items):
             if item.node.op in (BREAK, *ASSERTIONS) or wanted.intersection(item.node.results):
@@ -304,7 +304,7 @@ class _Work:
         return LoweredNode(node, route, "", "copy before a view that strides cannot say", item.parent)
 
     def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
-        """Nobody asked whoever wrote a kernel by hand what it does with a tensor that has no elements."""
+        """Hand-written kernels never see tensors without elements: their authors need not have thought of them."""
         kernel = item.route not in ("view", "host")
         for value in (*item.node.operands, *item.node.results) if kernel else ():
             if value in used and self.types[value].numel == 0:

@@ -1,4 +1,4 @@
-"""What lies between two kernels that a view stands between."""
+"""Edges between kernels through views."""
 
 from __future__ import annotations
 

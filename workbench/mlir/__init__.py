@@ -1,1 +1,1 @@
-"""What everything that touches MLIR shares: contexts, bindings, loops, moves, the scheduled form."""
+"""Common ground of all code on MLIR: contexts, bindings, loops, moves, the scheduled form."""

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""What the bindings say with untyped attributes, as typed questions about an op or a value."""
+"""Typed accessors for untyped attributes of MLIR's ops and values."""
 
 from __future__ import annotations
 

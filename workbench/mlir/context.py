@@ -42,7 +42,7 @@ def new_context(*, torch_dialect: bool = False, every_dialect: bool = False) -> 
 
 
 def parse(text: str, context: ir.Context | None = None, name: str = "module") -> ir.Module:
-    """The verified module of an MLIR text; what is wrong with the text is one `MlirSyntaxError` with lines."""
+    """The verified module of an MLIR text; mistakes in the text are one `MlirSyntaxError` with lines."""
     try:
         return ir.Module.parse(text, context or new_context())
     except ir.MLIRError as error:

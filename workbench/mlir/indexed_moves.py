@@ -70,7 +70,7 @@ class IndexedOp:
     indices: tuple[int, ...]
     """Operand numbers of the indices."""
     moved: Value | None
-    """What a scatter stores: an argument of the body, or a number from outside; None for a gather."""
+    """The value that a scatter stores: an argument of the body, or a number from outside; None for a gather."""
 
     @property
     def skipped(self) -> int:
@@ -149,7 +149,7 @@ def _same_place(old: ir.Operation, memref: Value, positions: Sequence[Value]) ->
 
 
 def _place(value: Value, block: ir.Block) -> Place:
-    """What a subscript means; an index may be wrapped, before or after it is made an `index`."""
+    """The meaning of a subscript; an index may be wrapped, before or after it is made an `index`."""
     cast = maker(value)
     inner, wrapped = value, False
     for _ in range(2):

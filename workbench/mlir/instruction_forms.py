@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""What an op of the scheduled form is as an instruction: all that is the same in each of its iterations."""
+"""An op of the scheduled form as an instruction: the parts that all its iterations share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""What the loops of one linalg op are: which axes they walk, which form a product, which move a window.
+"""The loops of one linalg op: the axes they walk, those that form a product, those that move a window.
 
 An operand's axis is indexed by a sum of loops. A convolution's or a pool's input has axes `s*o + d*w`: `o` walks the
 results, `w` the window over the input. With the window standing still, what is left of the op is a plain one: a matrix
@@ -137,7 +137,7 @@ def _unconverted(value: Value) -> Value:
 
 
 def loop_names(op: ir.Operation) -> dict[int, str]:
-    """What people call an op's loops: b, m, n, k of a product; b, g, c, oc, ic, oh, ow, kh, kw where a window moves."""
+    """The usual names of an op's loops: b, m, n, k of a product; b, g, c, oc, ic, oh, ow, kh, kw with a window."""
     if is_opened(op):
         return _numbered({letter: loops for letter, loops in product_loops(op).items()})
     kinds, maps = iterators(op), indexing_maps(op)

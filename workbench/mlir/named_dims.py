@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""What a kernel's linalg ops iterate over, as one common set of named dims.
+"""The iteration space of a kernel's linalg ops, as one common set of named dims.
 
 Every op of a kernel walks some part of the same iteration space: a softmax's maximum reduces the dim that its
 exponent walks in parallel. Loops of two ops are the same dim when they index the same axis of a value that one
@@ -91,7 +91,7 @@ class Payload:
     in_memory: tuple[str, ...]
     """All dims, those along which neighbours lie closest in DRAM last."""
     of: Payload | None = None
-    """What this is a core's share of."""
+    """The whole payload, of which this is a core's share."""
 
     @property
     def in_dram(self) -> dict[str, int]:

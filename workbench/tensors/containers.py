@@ -21,10 +21,10 @@ from workbench.ir import Literal, Tree
 from workbench.tensors.torch_literals import from_literal, to_literal
 
 Maker = Callable[[list[Any]], object]
-"""Makes a container of what is in it."""
+"""Makes a container of its parts."""
 
 Classes = Mapping[str, Maker]
-"""What makes the containers of classes of their own that a call met, by `class_key`."""
+"""The makers of user-defined containers that a call met, by `class_key`."""
 
 NO_CLASSES: Classes = MappingProxyType({})
 
@@ -43,14 +43,14 @@ class _Apart:
 
     kind: str
     places: list[str]
-    """What leads from it to each part, as one would write it."""
+    """The path from it to each part, as Python."""
     parts: list[object]
     keys: tuple[str, ...] = ()
     cls: type | None = None
     """The class, if it is of one of its own."""
     make: Maker | None = None
     context: str | None = None
-    """What else there is to it, such as the keys of a dict."""
+    """Its other data, such as the keys of a dict."""
 
 
 def flatten(value: object, path: str = "") -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
@@ -80,7 +80,7 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def classes_in(value: object) -> dict[str, Maker]:
-    """What makes the containers in `value` that are of classes of their own."""
+    """The makers of the user-defined containers in `value`."""
     apart = None if isinstance(value, torch.Tensor) else _apart(value, "")
     if apart is None:
         return {}

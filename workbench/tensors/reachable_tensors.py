@@ -119,7 +119,7 @@ Part = tuple[str, object, Callable[[Any], object]]
 
 
 def _parts(value: object) -> Iterator[Part]:
-    """What lies directly in `value`: suffix of the path, the part, and how to take it out again."""
+    """The direct parts of `value`: suffix of the path, the part, and how to take it out again."""
     if isinstance(value, (list, tuple)):
         for i, item in enumerate(cast("list[object]", value)):
             yield f"[{i}]", item, functools.partial(_item, i)

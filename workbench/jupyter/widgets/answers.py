@@ -1,4 +1,4 @@
-"""What the methods of widgets and looks answer a browser that asks."""
+"""Answers of widgets and looks to the browser."""
 
 from __future__ import annotations
 

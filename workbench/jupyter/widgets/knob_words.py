@@ -31,7 +31,7 @@ def knob_told(knob: Knob) -> dict[str, object]:
 
 
 def _holds(value: Value) -> str:
-    """What kind of thing is chosen: on or off, an order, a word, a number."""
+    """The kind of a knob's value: on or off, an order, a word, a number."""
     if isinstance(value, bool):
         return "switch"
     if isinstance(value, tuple):

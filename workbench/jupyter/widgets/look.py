@@ -31,7 +31,7 @@ class Look:
         self._tell = tell
 
     def tell(self, what: str, given: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
-        """Sends something that nobody asked for: `link.on(what, ...)` of its module hears it."""
+        """Sends an unrequested message: `link.on(what, ...)` of its module receives it."""
         if self._tell is not None:
             self._tell(f"{self.name}.{what}", given, buffers)
 

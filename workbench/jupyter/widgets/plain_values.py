@@ -1,4 +1,4 @@
-"""What the lab says of a journey, in plain values: a widget sends it when it is asked, a page is written with it."""
+"""The lab's data of a journey, in plain values: a widget sends them on request, a page contains them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _checked(stage: str, checks: Mapping[str, Check]) -> dict[str, object] | Non
 
 
 def about_list(listing: Listing) -> dict[str, object]:
-    """What a list is sent with, besides its rows."""
+    """The data sent with a list, besides its rows."""
     return {
         "title": listing.title,
         "columns": list(listing.columns),
@@ -76,7 +76,7 @@ def about_list(listing: Listing) -> dict[str, object]:
 
 
 def about_selection(chosen: Selection) -> dict[str, object]:
-    """What is said of a selection: its name, what it has at each stage, and why nothing is left of a call."""
+    """The text of a selection: its name, its parts at each stage, and why a call left no trace."""
     return {
         "what": chosen.what,
         "counts": counts_of(chosen),

@@ -39,7 +39,7 @@ class LabWidget(anywidget.AnyWidget):
     """
 
     error = traitlets.Unicode("").tag(sync=True)
-    """What went wrong last, shown in the widget; empty when all is well."""
+    """The last error, shown in the widget; empty when all is well."""
     module_text = traitlets.Unicode("").tag(sync=True)
     """The ES module, which a page imports once however many widgets it has: see loader.js."""
     live: bool = True
@@ -101,10 +101,10 @@ class LabWidget(anywidget.AnyWidget):
         self._answer(number, work_out)
 
     def _answer(self, number: object, work_out: Callable[[], Answer | Later]) -> None:
-        """Sends what is worked out, or what went wrong."""
+        """Sends a computed answer, or the error."""
         try:
             found = work_out() or {}
-        except (Exception, KeyboardInterrupt) as error:  # whoever interrupts the kernel means what it is busy with
+        except (Exception, KeyboardInterrupt) as error:  # an interrupt of the kernel is for its current work
             self._send_if_live({"id": number, "error": said(error)})
             return
         if isinstance(found, Later):
@@ -118,7 +118,7 @@ class LabWidget(anywidget.AnyWidget):
             self.send(dict(content), buffers=list(buffers))
 
     def tell(self, what: str, given: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
-        """Sends something that nobody asked for: `link.on(what, ...)` hears it."""
+        """Sends an unrequested message: `link.on(what, ...)` receives it."""
         self._send_if_live({"tell": what, "given": dict(given)}, buffers)
 
     def guarded(self, call: Callable[..., object]) -> Callable[..., None]:
@@ -152,7 +152,7 @@ class LabWidget(anywidget.AnyWidget):
         super().close()
         vars(self).pop("_repr_mimebundle_", None)  # ipywidgets puts None there, which cannot be asked
 
-    # What a notebook keeps
+    # The state that a notebook keeps
 
     def static_html(self) -> str:
         """What readers without a kernel see: HTML that needs nothing else."""

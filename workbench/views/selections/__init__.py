@@ -1,1 +1,1 @@
-"""Pointing at anything, and what belongs to it at every stage."""
+"""Selecting anything, and finding its parts at every stage."""

@@ -37,7 +37,7 @@ class ListRow:
 
     cells: tuple[str, ...]
     thing: object = None
-    """What `Journey.select` is given; None for a row that cannot be selected."""
+    """The argument of `Journey.select`; None for a row that cannot be selected."""
     head: bool = False
     depth: int = 0
 
@@ -64,11 +64,11 @@ class Listing:
         return len(self)
 
     def uncut(self) -> Mapping[str, int]:
-        """Columns that are of no use when they are cut, and the letters of the longest cell of each."""
+        """Columns that must not be cut, and the letters of the longest cell of each."""
         return {}
 
     def outline(self) -> tuple[tuple[int, str], ...]:
-        """Where parts of the list begin, and what they are called."""
+        """Where parts of the list begin, and their titles."""
         return ()
 
     def widest(self) -> int:

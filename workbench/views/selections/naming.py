@@ -101,7 +101,7 @@ def names_of(index: OriginIndex) -> list[str]:
 
 
 def close_to(name: str, known: list[str], forms: str = FORMS) -> str:
-    """What somebody may have meant, else the `forms` of what can be asked for."""
+    """A guess at the meant name, else the `forms` that a name may have."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if not close and re.fullmatch(r"k\d+\w*", name):
         kernels = [each for each in known if re.match(r"k\d+_", each)]

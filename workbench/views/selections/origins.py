@@ -262,11 +262,11 @@ class OriginIndex:
                 found.setdefault(name, []).append((place, RenderedLine(kernel, line)))
         return found
 
-    # What left no instruction, and why
+    # Nodes without an instruction, and why
 
     @cached_property
     def absorbed(self) -> dict[str, str]:
-        """Captured node that no instruction works for -> what became of it."""
+        """Captured node that no instruction works for -> the reason."""
         alive = {self.parent[name] for name in self.nodes_of_rows(np.arange(len(self.trace), dtype=np.int64))}
         return {name: self._fate(name) for name in self.captured if name not in alive}
 

@@ -1,4 +1,4 @@
-"""What is selected in a journey: one selection, which everything that shows the journey shares."""
+"""The selection of a journey, which all its widgets share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from workbench.errors import BadOption
 from workbench.views.selections.selection import Selection
 
 Changed = Callable[[], None]
-"""Called when another thing is selected."""
+"""Called at each new selection."""
 
 KEPT: Final = 200
 """Selections that `back` goes over at most."""
 
 
 class SelectionModel:
-    """The selection of a journey, those before it and those gone back from, and who wants to know.
+    """The selection of a journey, its history in both directions, and its observers.
 
     `what` is anything that `Journey.select` takes. Where nothing is selected, `selection` is None.
     """
@@ -32,7 +32,7 @@ class SelectionModel:
         return self._history[self._place]
 
     def select(self, what: object) -> Selection | None:
-        """Selects what `what` names; None selects nothing. What cannot be selected raises and changes nothing."""
+        """Selects what `what` names; None selects nothing. An invalid `what` raises and changes nothing."""
         chosen = None if what is None else self._select(what)
         if chosen != self.selection:
             self._history = [*self._history[: self._place + 1], chosen][-KEPT:]
@@ -50,7 +50,7 @@ class SelectionModel:
 
     @property
     def steps_back(self) -> int:
-        """How often `back` finds something."""
+        """How many selections `back` can go to."""
         return self._place
 
     @property
@@ -58,7 +58,7 @@ class SelectionModel:
         return len(self._history) - 1 - self._place
 
     def observe(self, changed: Changed) -> Changed:
-        """Calls `changed` whenever another thing is selected, until what this returns is called."""
+        """Calls `changed` at each new selection, until the returned function is called."""
         if not callable(changed):
             raise BadOption(f"observe({changed!r}): expected a function without arguments")
         self._observers.append(changed)

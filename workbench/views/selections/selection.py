@@ -1,4 +1,4 @@
-"""Pointing at anything in a journey, and everything else that belongs to it."""
+"""Selecting anything in a journey, with all that belongs to it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Selection(Shown):
     """One thing seen at every stage at once. Each entry can be selected in turn."""
 
     what: str
-    """What was asked for, in words."""
+    """The selected thing, in words."""
     nodes: tuple[str, ...]
     """Captured nodes, in order."""
     kernels: tuple[str, ...]
@@ -254,7 +254,7 @@ def _of_line(index: OriginIndex, kernel: str, line: int) -> Selection:
 
 
 def _of_rendered_line(index: OriginIndex, at: RenderedLine) -> Selection:
-    """What a line on whole tensors stands for; a line without origins, such as a bracket, for itself alone."""
+    """The nodes of a line on whole tensors; a line without origins, such as a bracket, stands for itself alone."""
     texts = {module.kernel: module.mlir for module in index.rendered}
     if at.kernel not in texts:
         raise UnknownSelection(f"rendered kernel {at.kernel!r}", close_to(at.kernel, list(texts)))
@@ -354,7 +354,7 @@ def _made(
     kernels: tuple[str, ...] = (),
     also: tuple[MlirLine, ...] = (),
 ) -> Selection:
-    """The selection of these spans and nodes. A captured node that nothing was made of stands for itself."""
+    """The selection of these spans and nodes. A captured node that was lowered to nothing stands for itself."""
     wanted = {index.parent.get(name, name) for name in lowered}
     nodes = tuple(name for name in index.captured if name in wanted)
     instructions = index.instructions_of_rows(rows)

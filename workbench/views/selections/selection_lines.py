@@ -1,4 +1,4 @@
-"""The lines in which a selection says what it has."""
+"""The text of a selection, in lines."""
 
 from __future__ import annotations
 

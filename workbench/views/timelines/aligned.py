@@ -32,7 +32,7 @@ class Stay:
     """How long a journey is in a column, in microseconds of the picture."""
 
     launching: float
-    """From here on its first kernel there is launched."""
+    """When the launch of its first kernel there begins."""
     start: float
     end: float
     launches: tuple[int, ...]
@@ -50,7 +50,7 @@ class Column:
     start: float
     end: float
     stays: tuple[Stay | None, ...]
-    """One a journey; None where it does nothing of the group here."""
+    """One a journey; None where it has no work of the group here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def _together(start: F64, end: F64) -> tuple[F64, F64]:
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """What the picture is drawn from."""
+    """The data of the picture."""
 
     runs: tuple[Run, ...]
     columns: tuple[Column, ...]
@@ -117,7 +117,7 @@ class Aligned:
         return [(stay, pace(stay, column.stays[0])) for column in self.columns if (stay := column.stays[run])]
 
     def told(self, column: Column) -> str:
-        """What a column is, and what each journey takes in it."""
+        """The title of a column, and each journey's time in it."""
         first = column.stays[0]
         parts = [f"{column.group.title}:"]
         for run, stay in zip(self.runs, column.stays, strict=True):

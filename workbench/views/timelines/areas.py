@@ -1,4 +1,4 @@
-"""What units did between two cycles: an area of the timeline as figures."""
+"""The work of units between two cycles: an area of the timeline as figures."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def tiles_table(walk: ArrayWalk) -> Table:
 
 
 def cycle_table(walk: ArrayWalk, cycle: int) -> Table:
-    """One row: what the array does in a cycle of its clock."""
+    """One row: the array's activity in a cycle of its clock."""
     if not walk.first <= cycle <= walk.last:
         raise BadOption(f"at({cycle}): it works from cycle {walk.first} to {walk.last}, where 0 is the first row's")
     tiles, number = walk.tiles, tile_at(walk, cycle)
@@ -113,7 +113,7 @@ def doing_at(walk: ArrayWalk, cycle: int) -> list[str]:
 
 
 def share(walk: ArrayWalk) -> float:
-    """Of what all elements of the array could multiply between the span's start and its last result, what they did."""
+    """The multiplications of the array, as a share of those possible between the span's start and its last result."""
     elements = walk.machine.array.rows * walk.machine.array.columns
     return math.prod(walk.extent) * walk.times / (elements * walk.span_cycles * float(walk.ratio))
 
@@ -124,7 +124,7 @@ def title(walk: ArrayWalk, trace: Trace, launches: Launches) -> str:
 
 
 def facts(walk: ArrayWalk) -> list[tuple[str, str]]:
-    """What is multiplied, what stays in the array, and how much of the array that takes."""
+    """The product, the operand that stays in the array, and the part of the array that it fills."""
     (batch, m, n, k), machine, tiles = walk.extent, walk.machine, walk.tiles
     product = f"{m:,} x {k:,} by {k:,} x {n:,}"
     staying = {0: "the left operand", 1: "the right operand", 2: "sums"}[walk.stationary]
@@ -158,7 +158,7 @@ def sum_text(walk: ArrayWalk) -> str:
 
 
 def symbols(walk: ArrayWalk) -> str:
-    """What the letters of the formulas stand for."""
+    """The meaning of the formulas' letters."""
     ends = "r and c: rows and columns that the matmul takes of the array"
     if walk.stationary == 2:
         return f"T: tiles · k: columns and rows that stream · rₜ: rows of tile t · {ends}"

@@ -69,8 +69,8 @@ def _smallest(column: npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
 
 
 def timeline_columns(trace: Trace, launches: Launches) -> Columns:
-    """All that a timeline shows at first; spans by lane, then start. What takes longer to find is asked for later:
-    `dependence_columns`, `critical_columns`."""
+    """All that a timeline shows at first; spans by lane, then start. Slower parts come later: `dependence_columns`,
+    `critical_columns`."""
     view = gantt_of(trace)
     origins = origins_of_spans(trace, launches)
     sets = {names: number for number, names in enumerate(dict.fromkeys(origins))}
@@ -100,7 +100,7 @@ def timeline_columns(trace: Trace, launches: Launches) -> Columns:
 def _header(
     trace: Trace, launches: Launches, view: Gantt, causes: npt.NDArray[Any], sets: list[tuple[str, ...]]
 ) -> dict[str, Any]:
-    """What is short, and what numbers in the columns stand for: kinds and causes that there are, and no others."""
+    """The short parts, and the meaning of numbers in the columns: only kinds and causes that occur."""
     seen = np.searchsorted(causes, view.used_causes())
     return {
         "machine": trace.machine.label,
@@ -147,7 +147,7 @@ def _channels(trace: Trace) -> dict[str, npt.NDArray[Any]]:
 
 
 def dependence_columns(trace: Trace) -> Columns:
-    """What waits for what, with the room of each, by rows of the trace; and the slack of each span."""
+    """The dependences with their room, by rows of the trace; and the slack of each span."""
     found = dependences(trace)
     first = np.searchsorted(found.later, np.arange(len(trace) + 1))
     order = np.argsort(found.earlier, kind="stable")

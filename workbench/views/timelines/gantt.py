@@ -1,7 +1,7 @@
 """The timeline's geometry: lanes, spans, idle time and launches, as plain arrays that any picture can be drawn from.
 
 A trace can hold far more spans than a picture has pixels. `occupancy` says exactly how much of each pixel every kind
-of work fills, so that a crowded lane is drawn as what it is, a share of the time, and never as a solid bar.
+of work fills, so that a crowded lane is drawn as a share of the time, and never as a solid bar.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ LAUNCH: Final = "launch"
 """The cause whose colour the time before a launch has."""
 
 BUSY: Final = "busy, of the run"
-"""What the percentage beside a lane's name is."""
+"""The meaning of the percentage beside a lane's name."""
 
 WAITING: Final = "waits on its way"
-"""What a span does that holds its unit and does no work."""
+"""The kind of a span's time in which it holds its unit and waits."""
 
 NOTHING: Final = "nothing runs on the machine: no node of this function computes or moves anything"
-"""What a timeline without spans says, in words and in pictures. Views, for instance, only change strides."""
+"""The text of a timeline without spans, in words and in pictures. Views, for instance, only change strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +63,21 @@ class Launching:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """What the picture is made from: one entry a span, in any order."""
+    """The data of the picture: one entry a span, in any order."""
 
     lane: I64
     start: I64
     end: I64
     kind: I64
     cause: I64
-    """What the span waited for last."""
+    """The span's last wait."""
     launch: I64
     waits: I64
     """Cycles of the span itself in which it waits on its way: a row a span, a column a cause, or none at all."""
     idle: I64
-    """The cause that idle time before the span is told as."""
+    """The cause of the idle time before the span."""
     tails: tuple[tuple[int, I64], ...]
-    """What is told otherwise of that time, in the order of time up to the span's start: a cause, and its cycles."""
+    """Parts of that time with another cause, in the order of time up to the span's start: a cause, and its cycles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +235,7 @@ def _of_lane(lanes: I64, lane: int) -> slice:
 
 
 def _on_its_way(lane: I64, start: I64, waits: I64, causes: I64) -> tuple[Idle, I64]:
-    """What spans wait for while they hold their lane, one cause after another, and where the work of each begins."""
+    """The waits of spans while they hold their lane, one cause after another, and where the work of each begins."""
     ends = start[:, None] + np.cumsum(waits, axis=1, dtype=np.int64)
     columns = np.broadcast_to(causes, waits.shape)
     lanes = np.broadcast_to(lane[:, None], waits.shape)

@@ -1,4 +1,4 @@
-"""Why a unit stands idle: what the span that comes next waited for, in one sentence."""
+"""Why a unit stands idle: the wait of its next span, in one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.views.timelines.timeline import gantt_of
 FINISHED: Final = "finished"
 HOSTED: Final = "host"
 ANOTHER: Final = "another span"
-"""What is waited for where it is not written down which."""
+"""The wait, where the trace does not record a span for it."""
 MEMORY: Final = (MEMORY_PEAK, INEFFICIENT)
 GAP_COLUMNS = ("unit", "begin", "end", "cycles", "cause", "reason", "next_span", "waited_for")
 
@@ -56,7 +56,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         FINISHED: "it has nothing left to do in {kernel}",
     }
 )
-"""What idle time is told as, by its cause. `next` is the span that comes next, or the one that waits on its way."""
+"""The sentence for idle time, by its cause. `next` is the span that comes next, or the one that waits on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def gap(trace: Trace, unit: str, cycle: int, launches: Launches | None = None) -
 
 
 def gap_in(view: Gantt, trace: Trace, unit: str, cycle: int) -> Gap:
-    """The same, for who asks often and keeps the trace's picture."""
+    """The same, for callers that keep the trace's picture."""
     unit_number(trace, unit)
     if not 0 <= cycle < trace.makespan:
         raise BadOption(f"gap({unit!r}, {cycle:,}): expected a cycle of this run, 0 to {trace.makespan - 1:,}")
@@ -122,7 +122,7 @@ def named(trace: Trace, row: int) -> str:
 
 
 def blockers(trace: Trace) -> I64:
-    """The row of what each span waited for last, -1 for none."""
+    """The row of the span that each waited for last, -1 for none."""
     first = np.searchsorted(trace.launch, np.arange(len(trace.kernels) + 1))
     return np.where(trace.blocker >= 0, trace.blocker + first[trace.launch], -1).astype(np.int64)
 

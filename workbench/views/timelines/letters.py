@@ -46,7 +46,7 @@ def _check_width(width: int) -> None:
 
 
 def timeline_text(view: Gantt, *, width: int = 72) -> str:
-    """The timeline in letters, a line a unit: each column shows what fills most of its time.
+    """The timeline in letters, a line a unit: each column shows the kind that fills most of its time.
 
     A capital says that the unit is busy for at least half of the column's time, a small letter that it is busy for
     less, a wave that spans hold it and wait on their way for longer than they work, a dot that it is idle.

@@ -1,4 +1,4 @@
-"""Machines side by side, and what tells them apart."""
+"""Machines side by side, and their differences."""
 
 from __future__ import annotations
 

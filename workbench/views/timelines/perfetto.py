@@ -3,8 +3,8 @@
 These viewers know no cycles, only time, and would show cycles as microseconds. So times are real ones by the machine's
 clock: the format's microseconds, with three decimals, which are nanoseconds. Cycles stand in each event's arguments.
 
-An arrow (a flow) runs from each instruction to those that wait for what it does. Below the units stand counters: bytes
-that transfers to and from DRAM have asked for and not had yet, bytes of the scratchpad in use, arrays at work.
+An arrow (a flow) runs from each instruction to those that depend on it. Below the units stand counters: bytes that
+transfers to and from DRAM have asked for and not had yet, bytes of the scratchpad in use, arrays at work.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def perfetto_text(trace: Trace, launches: Launches) -> str:
 
 
 def perfetto_file(trace: Trace, launches: Launches, path: str) -> bytes:
-    """What a file of this name holds: packed if it ends in `.gz`, which the viewers open as well."""
+    """The bytes of a file of this name: packed if it ends in `.gz`, which the viewers open as well."""
     text = perfetto_text(trace, launches).encode("utf-8")
     return gzip.compress(text, mtime=0) if path.endswith(".gz") else text
 
 
 def _names(trace: Trace) -> list[dict[str, Any]]:
-    """What the tracks are called, in the order of the machine's units."""
+    """The names of the tracks, in the order of the machine's units."""
 
     def called(what: str, pid: int, tid: int, name: str, value: str | int) -> dict[str, Any]:
         return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {name: value}}

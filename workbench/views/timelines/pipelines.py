@@ -1,7 +1,7 @@
 """A kernel's loop over tiles as it ran: iterations one below the other, each with its loads, its work, its stores.
 
-A row is a stretch of the program with one iteration of the loops around it, and a core. What stands outside of the
-innermost loop, before or after it, is a row of its own. A transfer is hidden in the cycles in which an array, the
+A row is a stretch of the program with one iteration of the loops around it, and a core. Instructions outside of the
+innermost loop, before or after it, are a row of their own. A transfer is hidden in the cycles in which an array, the
 vector or the scalar unit of its core is busy with any iteration of the same launch.
 """
 
@@ -282,7 +282,7 @@ def spans_table(view: Pipeline) -> Table:
 
 
 def reason(trace: Trace, span: int, waited_for: int) -> str:
-    """What a span waited for last, in words."""
+    """A span's last wait, in words."""
     names = {"next": named(trace, span), "blocker": named(trace, waited_for) if waited_for >= 0 else ANOTHER}
     return WAITS[Cause(trace.cause[span]).label].format(**names)
 
@@ -294,7 +294,7 @@ def title(view: Pipeline) -> str:
 
 
 def sum_text(view: Pipeline) -> str:
-    """How much of what moves is hidden."""
+    """The hidden part of the moves."""
     moving, hidden = view.whole
     if not moving:
         return "nothing moves from or to DRAM"

@@ -161,7 +161,7 @@ def _marks(box: Chart, shown: list[Point], named: list[Point]) -> tuple[Mark, ..
 
 
 def _names(places: list[tuple[float, float]], wanted: list[bool], kernels: list[str]) -> list[str]:
-    """What each mark is called: one that lies on another gives that one its number."""
+    """The name of each mark: one that lies on another gives that one its number."""
     names = ["" for _ in kernels]
     for index in (each for each, is_wanted in enumerate(wanted) if is_wanted):
         under = next(
@@ -182,7 +182,7 @@ class _Box(NamedTuple):
 
 
 def _along(box: Chart, line: Line) -> list[_Box]:
-    """What a roof and its name cover, in small pieces: a slope's name stands at its lower end, a flat one's at its
+    """The area of a roof and its name, in small pieces: a slope's name stands at its lower end, a flat one's at its
     right."""
     (left, low), (right, high) = box.place(*line.start), box.place(*line.end)
     length = max(math.hypot(right - left, high - low), 1.0)

@@ -1,4 +1,4 @@
-"""The roofline of a run: what each kernel does for the bytes that it moves, under what the machine can do."""
+"""The roofline of a run: each kernel's operations per byte moved, under the machine's roofs."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Roofline:
         return Table(COLUMNS, tuple(map(_row, every)), f"{NOTHING}{self._left_out('; ')}")
 
     def notes(self) -> tuple[str, ...]:
-        """What a logarithmic picture has no place for, in words."""
+        """The kernels that a logarithmic picture cannot show, in words."""
         still = [f"{each.kernel} ({_under(each)})" for each in self.points if not each.operations]
         kept = [f"{each.kernel} ({_under(each)})" for each in self.points if each.operations and not each.moved]
         told = (("no operations, only bytes", still), ("no bytes from or to DRAM", kept))

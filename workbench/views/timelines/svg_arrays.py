@@ -85,7 +85,7 @@ def _band(width: float, height: float, low: float, high: float) -> list[tuple[fl
 
 
 def _time(walk: ArrayWalk) -> str:
-    """Tile below tile: what moves in, what streams, what is on its way out."""
+    """Tile below tile: moving in, streaming, draining."""
     count, tiles = len(walk.tiles), walk.tiles
     shown = min(count, _MOST_TILES)
     last = max(int(tiles.out[:shown].max()), 1)

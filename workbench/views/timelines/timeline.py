@@ -172,7 +172,7 @@ def _no_channels(trace: Trace) -> str:
 
 
 def _missing(trace: Trace, what: str, figure: str) -> str:
-    """What a machine has not got that a table tells of, and the figure with which it has."""
+    """Parts that a table is about and a machine lacks, and the figure that adds them."""
     return f"{trace.machine.label} {what}; one that has: j.with_(machine=j.machine.with_({figure}))"
 
 
@@ -199,7 +199,7 @@ def links(trace: Trace) -> Table:
 
 
 def critical_path(trace: Trace) -> Table:
-    """One row a piece of the makespan: what was on its way, and what its instruction had waited for before."""
+    """One row a piece of the makespan: its activity, and its instruction's wait before."""
     columns = (
         "launch",
         "kernel",
@@ -350,7 +350,7 @@ def gantt_of(trace: Trace) -> Gantt:
 
 
 def _waits(trace: Trace, found: Waited) -> dict[str, npt.NDArray[np.int64]]:
-    """What each span waits for within, by its name in `.stalls`."""
+    """The waits within each span, by their names in `.stalls`."""
     columns: dict[str, npt.NDArray[np.int64]] = {}
     for wait in Wait if len(trace.waits) else ():
         if wait == Wait.MEMORY_BUS:
