@@ -308,3 +308,13 @@ def test_a_device_or_a_pipe_is_refused_before_it_is_read(tmp_path: Path):
     for path, kind in (("/dev/full", "a device"), (tmp_path / "link", "a device"), (tmp_path / "pipe", "a pipe")):
         with pytest.raises(errors.JourneyFileForeign, match=f"is not a journey: it is {kind}"):
             wb.load(path)
+
+
+def test_a_file_that_version_1_wrote_opens_and_goes_on():
+    """The softmax of the notebooks, as it was recorded before journey files had another version."""
+    old = wb.load(Path(__file__).with_name("version_1.journey"))
+    now = wb.load(Path(__file__).parents[2] / "notebooks" / "recorded" / "softmax.journey")
+    assert old.simulated.cycles == now.simulated.cycles
+    assert [each.mlir for each in old.scheduled.kernels] == [each.mlir for each in now.scheduled.kernels]
+    assert old.machine.figures() == now.machine.figures()
+    assert old.with_(machine="edge-8x8").simulated.cycles == now.with_(machine="edge-8x8").simulated.cycles
