@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from workbench.findings.findings_answer import Findings
     from workbench.lowering.fusion_options import UserFusion
     from workbench.running.run_program import NativeProgram
-    from workbench.scheduling.passes.user_passes import UserPasses
+    from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
     from workbench.views.selections.selecting import SelectionModel
     from workbench.views.selections.selection import Selection

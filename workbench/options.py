@@ -14,6 +14,7 @@ from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.chiplets import POLICIES
 from workbench.errors import BadOption, MappingError, NoCommonMemory
+from workbench.scheduling.passes.wanted_passes import as_texts
 
 if TYPE_CHECKING:
     from workbench.lowering.fusion_options import UserFusion
@@ -191,7 +192,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any], object]]] = {
     "mapping": checked_mapping,
     "fusion": deepcopy,
     "schedule": deepcopy,
-    "passes": deepcopy,
+    "passes": as_texts,
     "simulate_seconds": checked_seconds,
     "resident": checked_resident,
     "placement": checked_placement,

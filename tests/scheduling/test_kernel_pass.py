@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,3 +127,99 @@ def test_a_class_that_is_no_pass_is_refused(journey: wb.Journey):
 
     with pytest.raises(BadOption, match=r"Unnamed has no name: register it with @wb\.mlir_pass"):
         _ = journey.with_(passes={"clean up": Unnamed()}).scheduled
+
+
+def register(name: str, made: Any) -> Any:
+    return wb.mlir_pass(name)(dataclass(frozen=True)(made))
+
+
+def test_a_journey_with_a_pass_given_as_a_record_is_saved(journey: wb.Journey, tmp_path: Path):
+    class Look(wb.KernelPass):
+        turns: int = 1
+
+        def run(self, module: Any) -> None:
+            pass
+
+    made = register("look-once", Look)
+    changed = journey.with_(passes={"clean up": made(turns=2)})
+    changed.save(tmp_path / "a.journey")
+    assert wb.load(tmp_path / "a.journey").scheduled.kernels[0].passes[-1].name == "yours: look-once{turns=2}"
+
+
+def test_what_derives_from_a_pass_is_not_that_pass(journey: wb.Journey):
+    class Base(wb.KernelPass):
+        def run(self, module: Any) -> None:
+            pass
+
+    made = register("base-of", Base)
+
+    class Derived(made):
+        def run(self, module: Any) -> None:
+            pass
+
+    with pytest.raises(BadOption, match="Derived has no name"):
+        journey.with_(passes={"clean up": dataclass(frozen=True)(Derived)()})
+
+
+def test_a_record_of_a_pass_that_was_defined_anew_is_refused(journey: wb.Journey):
+    def cell() -> Any:
+        class Again(wb.KernelPass):
+            turns: int = 1
+
+            def run(self, module: Any) -> None:
+                pass
+
+        return register("again", Again)
+
+    before, now = cell()(turns=5), cell()
+    with pytest.raises(BadOption, match="not the pass that is registered as 'again' now: make it anew"):
+        journey.with_(passes={"clean up": before})
+    assert str(now(turns=5)) == "again{turns=5}"
+
+
+@pytest.mark.parametrize(
+    ("field_type", "name", "words"),
+    [
+        (int | None, "x", "its option x is a int | None; expected int, float"),
+        (tuple[tuple[int, ...], ...], "x", "its option x is a tuple"),
+        (tuple[int, str], "x", "its option x is a tuple"),
+        (Mapping[int, int], "x", "its option x is a .*Mapping"),
+        (list[int], "x", "its option x is a list"),
+        (int, "options", "its option options is called like a part of every pass"),
+    ],
+)
+def test_options_that_no_pipeline_can_say_are_refused_where_the_pass_is_registered(
+    field_type: Any, name: str, words: str
+):
+    made = type("Odd", (wb.KernelPass,), {"__annotations__": {name: field_type}, "run": lambda self, module: None})
+    with pytest.raises(BadRegistration, match=words):
+        register("odd-one", made)
+
+
+@pytest.mark.parametrize(("given", "told"), [(None, "None"), (3, "'3'")])
+def test_a_value_that_would_be_read_back_as_another_is_refused(journey: wb.Journey, given: Any, told: str):
+    class Word(wb.KernelPass):
+        word: str = "plain"
+
+        def run(self, module: Any) -> None:
+            pass
+
+    made = register("word", Word)
+    with pytest.raises(BadOption, match=f"would be read back as .*{told}"):
+        journey.with_(passes={"clean up": made(word=given)})
+
+
+def test_what_a_record_refuses_of_itself_is_said_with_the_pass(journey: wb.Journey):
+    class Few(wb.KernelPass):
+        turns: int = 1
+
+        def __post_init__(self) -> None:
+            if self.turns > 3:
+                raise ValueError("three turns at most")
+
+        def run(self, module: Any) -> None:
+            pass
+
+    register("few", Few)
+    with pytest.raises(PassError, match="Few: three turns at most"):
+        _ = journey.with_(passes={"clean up": "few{turns=4}"}).scheduled

@@ -30,7 +30,7 @@ from workbench.kernels.read_figures import others
 from workbench.planning.dram_plan import plan_launches
 from workbench.scheduling.core_split import spread_of
 from workbench.scheduling.kernel_store import KernelStore
-from workbench.scheduling.passes.user_passes import UserPasses, check_steps, checked_passes
+from workbench.scheduling.passes.wanted_passes import UserPasses, check_steps, checked_passes
 from workbench.scheduling.schedule_kernel import context_for, schedule_kernel, scripted_kernel
 from workbench.scheduling.user_mapping import UserMapping, asked_of, check_kernels, check_shadowed
 from workbench.scheduling.user_scripts import check_scripted

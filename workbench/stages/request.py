@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from workbench.aten.registry import Registrations
     from workbench.lowering.fusion_options import UserFusion
-    from workbench.scheduling.passes.user_passes import UserPasses
+    from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
 
 OPTIONS: Final = (

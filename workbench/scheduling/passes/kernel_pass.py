@@ -45,7 +45,7 @@ class KernelPass:
         return " ".join(f"{name}={_printed(f'{self.name}: {name}', value)}" for name, value in kept)
 
     def __str__(self) -> str:
-        if not self.name:
+        if not vars(type(self)).get("name"):  # a name that is inherited is another pass's
             raise OptionMistake(f"{type(self).__name__} has no name: register it with @wb.mlir_pass('its-name')")
         options = self.options()
         return f"{self.name}{{{options}}}" if options else self.name
@@ -67,7 +67,49 @@ class KernelPass:
         if missing:
             expected = " ".join(f"{name}=..." for name in missing)
             raise OptionMistake(f"{', '.join(missing)} must be given: {cls.name}{{{expected}}}")
-        return cls(**given)
+        try:
+            return cls(**given)
+        except (TypeError, ValueError) as error:  # of a __post_init__
+            raise OptionMistake(f"{cls.__name__}: {error}") from None
+
+
+_PLAIN: Final = (int, float, bool, str)
+_EXPECTED: Final = "int, float, bool, str, tuple of one of these and ..., or Mapping from str to one of these"
+_OURS: Final = ("name", "options", "parse", "run")
+
+
+def check_options(cls: type[KernelPass]) -> None:
+    """Raises `OptionMistake` for a pass whose options could not be read back from a pipeline."""
+    try:
+        types = get_type_hints(cls)
+    except Exception as error:
+        raise OptionMistake(f"the types of its options cannot be seen from its module: {error}") from None
+    for each in fields(cls):
+        where = f"its option {each.name}"
+        if each.name in _OURS:
+            raise OptionMistake(f"{where} is called like a part of every pass; call it otherwise")
+        if not each.init:
+            raise OptionMistake(f"{where} has init=False, and so cannot be given in a pipeline")
+        if not _is_readable(types[each.name]):
+            raise OptionMistake(f"{where} is a {types[each.name]!r}; expected {_EXPECTED}")
+
+
+def _is_readable(wanted: Any) -> bool:
+    arguments = get_args(wanted)
+    if get_origin(wanted) is tuple:
+        return len(arguments) == 2 and arguments[0] in _PLAIN and arguments[1] is Ellipsis
+    if get_origin(wanted) is Mapping:
+        return arguments[0] is str and arguments[1] in _PLAIN
+    return wanted in _PLAIN
+
+
+def text_of(made: KernelPass) -> str:
+    """The pipeline that a pass prints as, from which it can be read back; `OptionMistake` if it cannot."""
+    text = str(made)
+    back = type(made).parse(made.options())
+    if repr(back) != repr(made):
+        raise OptionMistake(f"{made!r} would be read back as {back!r}: give its options values of their types")
+    return text
 
 
 def _has_no_default(field: Field[Any]) -> bool:
