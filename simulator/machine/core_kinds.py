@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
 from simulator.machine.figure_places import Figure, with_figures
+from simulator.machine.figures import most_of
 from simulator.machine.machine_record import MachineRecord
 
 M = TypeVar("M", bound=MachineRecord)
@@ -26,6 +27,9 @@ M = TypeVar("M", bound=MachineRecord)
 CLOCK_RATIO = "clock_ratio"
 OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK_RATIO)
 """The figures that cores may have of their own."""
+
+_FASTEST = 1_000_000
+"""How many times as fast as the machine's a core's clock may be, and as slow: sums of its cycles stay exact."""
 
 MOST_SHARES = 16
 """A core's own figures."""
@@ -39,7 +43,13 @@ def text_of(machine: str, cores: Sequence[object]) -> str:
             raise MachineError(
                 f"machine {machine!r}: core {number} of `cores` is {own!r}; expected a table of its own figures"
             )
-        told = " ".join(f"{name}={value}" for name, value in sorted(own.items()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        figures = cast("Mapping[str, object]", own)
+        for name, value in figures.items():
+            if name in OWN and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise MachineError(
+                    f"machine {machine!r}: core {number} of `cores`: {name} = {value!r:.60}: expected a number"
+                )
+        told = " ".join(f"{name}={value}" for name, value in sorted(figures.items()))
         lines += [f"{number}: {told}"] if told else []
     return "; ".join(lines)
 
@@ -58,6 +68,8 @@ def own_figures(machine: MachineRecord) -> list[dict[str, Figure]]:
             if name not in OWN:
                 what = f"{where}: a core has no {name!r} of its own{did_you_mean(name, OWN)}"
                 raise MachineError(sentences(what, f"Expected some of {', '.join(OWN)}"))
+            if name in found[int(number)]:
+                raise MachineError(f"{where}: {name} is given twice, the second time as {value:.60}")
             found[int(number)][name] = own_figure(f"{where}: {name}", name, value)
     return found
 
@@ -68,9 +80,10 @@ def own_figure(told: str, name: str, value: str) -> Figure:
         number = float(value) if name == CLOCK_RATIO else int(value)
     except ValueError:
         number = math.nan
-    if not (math.isfinite(number) and number > 0):
+    least, most = (1 / _FASTEST, _FASTEST) if name == CLOCK_RATIO else (1, most_of(name))
+    if not least <= number <= most:
         what = "a number" if name == CLOCK_RATIO else "a whole number"
-        raise MachineError(f"{told} = {value}: expected {what}, more than zero")
+        raise MachineError(f"{told} = {value:.60}: expected {what}, more than zero and at most {most:,}")
     return number
 
 

@@ -20,7 +20,7 @@ from simulator.errors import MachineError
 from simulator.machine import core_kinds
 from simulator.machine.chiplets import check_chiplets
 from simulator.machine.dram_file import Memory, check_controls, is_file, load_memory
-from simulator.machine.figure_places import PLACES, Figure, fields_from, figure, figure_names, figures
+from simulator.machine.figure_places import PARTS, PLACES, Figure, fields_from, figure, figure_names, figures
 from simulator.machine.figures import MATMUL_PASSES, check_figure, check_units
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.provenance import OVERRIDE, Provenance
@@ -39,6 +39,11 @@ class Machine(MachineRecord):
     version 7, which did not keep it."""
 
     def __post_init__(self) -> None:
+        for part, record in {**PARTS, "provenance": Provenance}.items():
+            if not isinstance(getattr(self, part), record):
+                raise MachineError(
+                    f"machine {self.name!r}: {part} = {getattr(self, part)!r:.60}: expected a {record.__name__}"
+                )
         for name, value in figures(self).items():
             check_figure(f"machine {self.name!r}: {name}", name, PLACES[name].kind, value)
         if not self.clock_khz:
@@ -153,6 +158,8 @@ class Machine(MachineRecord):
         if self.dram.kind == "simple":
             return 1.0
         memory = self.named_memory
+        if not apart:
+            return 1.0  # all runs are one, and lie in a row that is open
         requests = max(1.0, memory.columns * run / apart)
         return max(1.0, memory.activate_to_activate / (memory.burst * requests))
 
@@ -260,6 +267,8 @@ class Machine(MachineRecord):
             """A figure by its flat name."""
             if name in PLACES:
                 return figure(self, name)
+            if hasattr(type(self), name):  # a property whose own code lacks something: let it say what
+                return object.__getattribute__(self, name)
             near = did_you_mean(name, (each for each in dir(self) if not each.startswith("_")))
             raise AttributeError(f"a machine has no {name!r}{near}", name=name, obj=self)
 
@@ -273,6 +282,8 @@ def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[
     if isinstance(cores, str) or not isinstance(cores, Sequence):
         return dict(overrides)
     check_cores(machine, cores)
+    if "core_figures" in overrides:
+        raise MachineError(f"machine {machine!r}: cores = [...] and core_figures say the same; expected one of both")
     return {**overrides, "cores": len(cores), "core_figures": core_kinds.text_of(machine, cores)}
 
 

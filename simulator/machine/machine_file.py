@@ -59,7 +59,7 @@ def _from_file(path: Path) -> Machine:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         raise MachineError(f"the machine file cannot be read: {not_there(path)}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or no path
         raise MachineError(f"the machine file {str(path)!r} cannot be read: {error}") from None
     if path.stem in machine_names():
         raise MachineError(
@@ -88,7 +88,7 @@ def parse_machine(name: str, text: str, path: Path | None = None) -> Machine:
 def _read(where: str, name: str, text: str) -> FileFigures:
     try:
         table: dict[str, object] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # of TOML, and of numbers and nesting beyond what Python reads
         raise MachineError(f"{where}: not TOML: {error}") from None
     if "version" not in table:
         return read_flat(where, name, table)

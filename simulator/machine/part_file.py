@@ -29,7 +29,7 @@ from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure
 from simulator.machine.figures import check_figure
 from simulator.machine.file_figures import FileFigures, Table, Told, check_named, figure_of, told_in
 from simulator.machine.machine import check_cores
-from simulator.machine.provenance import Provenance
+from simulator.machine.provenance import OVERRIDE, Provenance
 
 VERSION = 2
 
@@ -61,6 +61,7 @@ def read_parts(where: str, name: str, table: Table) -> FileFigures:
             figures |= _cores(where, name, section[_CORES])
             flat_names[_CORES] = _OF_CORES
         check_named(at, told, flat_names)
+        _check_sources(at, told)
         for field, flats in flat_names.items():
             kind = _kind(at, part, field, told)
             origins[kind] += flats
@@ -135,6 +136,17 @@ def _kind(at: str, part: str, field: str, told: Told) -> str:
     return kinds[0].strip("[]`")
 
 
+def _check_sources(at: str, told: Told) -> None:
+    """Raises for a source that is a word for another kind of provenance, or says where none is."""
+    for field, text in told.sources.items():
+        word = text.strip().partition(":")[0].strip().lower()
+        if word in ("assumed", "fitted", OVERRIDE):
+            kind = "what was fitted stands in [fitted]" if word == "fitted" else "what is assumed stands in `assumed`"
+            raise MachineError(
+                f"{at}: sources: {field} = {text!r:.60} is no source; expected where it is published ({kind})"
+            )
+
+
 def _check_cores_once(where: str, table: Table) -> None:
     core = cast("Mapping[str, object]", table.get("core", {}))
     twice = [key for key in ("count", "own_figures") if key in core]
@@ -168,6 +180,10 @@ def _own(where: str, core: object) -> dict[str, Figure]:
         if key not in _OWN:
             what = f"{where}: a core has no {key!r} of its own{did_you_mean(key, _OWN)}"
             raise MachineError(sentences(what, f"Expected some of {', '.join(_OWN)}"))
+        if isinstance(value, str | bool):
+            raise MachineError(f"{where}: {key} = {value!r:.60}: expected a number")
+        if _OWN[key] in found:
+            raise MachineError(f"{where}: {key} is given twice, as {key!r} and in a table; expected one of both")
         found[_OWN[key]] = core_kinds.own_figure(f"{where}: {key}", _OWN[key], str(value))
     return found
 

@@ -103,16 +103,18 @@ def _along_x_then_y(here: Place, there: Place) -> list[Place]:
     return [*across, *((to_x, at) for at in range(y, to_y, 1 if to_y > y else -1)), there]
 
 
-_PLACE = re.compile(r"\d+,\d+")
+_PLACE = re.compile(r"[0-9]{1,6},[0-9]{1,6}")
 PLACES_FORM = "routers as 'column,row', with spaces between them"
 """The form of a figure that names routers."""
 
 
 def check_places(where: str, text: str) -> None:
     """Raises for a text that names no routers, of whatever mesh."""
+    if not text.split():
+        raise MachineError(f"{where}: it names no router; expected {PLACES_FORM}")
     for each in text.split():
         if not _PLACE.fullmatch(each):
-            raise MachineError(f"{where}: {each!r} is no place; expected {PLACES_FORM}")
+            raise MachineError(f"{where}: {each!r:.60} is no place; expected {PLACES_FORM}")
 
 
 def places(machine: MachineRecord, name: str) -> list[Place]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
 import numpy as np
 
+from simulator.errors import SimulatorError
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, Opcode
 from simulator.units import dma, host, scalar, systolic, vector
@@ -53,4 +55,7 @@ def unit_names(machine: Machine) -> tuple[str, ...]:
 def unit_named(name: str) -> Unit:
     """The kind of a unit by its name on the timeline: `dma0`, or `core1.dma0` where there are several cores."""
     own = name.rpartition(".")[2]
-    return next(unit for unit in UNITS if unit.lane == (own.rstrip("0123456789") if unit.numbered else own))
+    for unit in UNITS:
+        if re.fullmatch(rf"{unit.lane}\d+" if unit.numbered else unit.lane, own):
+            return unit
+    raise SimulatorError(f"there is no unit {name!r}; units are called {', '.join(unit.lane for unit in UNITS)}")

@@ -473,3 +473,13 @@ def test_a_call_unlike_the_captured_one_is_refused() -> None:
         captured.values((torch.ones(2, dtype=torch.int64),))
     with pytest.raises(InputCountMismatch, match="takes 1 tensors"):
         execute(captured.graph, [])
+
+
+def test_a_dynamo_that_was_turned_off_for_other_programs_is_no_matter():
+    expected = [node.name for node in wb.capture(torch.tanh, torch.randn(3)).record.nodes]
+    with torch._dynamo.config.patch(disable=True):
+        assert [node.name for node in wb.capture(torch.tanh, torch.randn(3)).record.nodes] == expected
+        assert torch._dynamo.config.disable
+    with torch.compiler.set_stance("force_eager"):
+        assert [node.name for node in wb.capture(torch.tanh, torch.randn(3)).record.nodes] == expected
+        assert torch._dynamo.eval_frame._stance.stance == "force_eager"

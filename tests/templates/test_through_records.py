@@ -260,6 +260,8 @@ def test_a_file_of_version_1_opens_with_the_texts_that_were_scheduled(
         warnings.simplefilter("error", TemplateOfAnotherMachine)
         wb.ops.drop(OP)
         assert loaded.with_(**more).simulated.cycles == j.with_(**more).simulated.cycles
+        same = loaded.machine.with_(vector_lanes=loaded.machine.vector.lanes, name="mine")
+        assert loaded.with_(machine=same).rendered  # other words about the same figures
         with pytest.raises(TemplateOfAnotherMachine, match="not named in its file"):
             _ = loaded.with_(machine="tpu-v3").rendered
         with pytest.raises(TemplateNotRegistered):

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 from unittest import mock
 
+import torch
 import torch._dynamo as dynamo
-from torch._dynamo import guards
+from torch._dynamo import eval_frame, guards
 
-_STATIC = {"automatic_dynamic_shapes": False, "specialize_float": True}
+_STATIC = {"automatic_dynamic_shapes": False, "specialize_float": True, "disable": False}
+"""Capture needs Dynamo also where a person has turned it off for the programs of their own."""
 _NO_SEARCH = {"run_gc_after_compile": False}
 """PyTorch looks for garbage after each graph, among all that the process holds that is not old."""
 
 
-def static_graphs(**more: object) -> Any:
-    """Settings of Dynamo, as a context: every number and shape is that of the call."""
-    return cast(Any, dynamo.config).patch(**_STATIC, **_NO_SEARCH, **more)
+@contextmanager
+def static_graphs(**more: object) -> Generator[None]:
+    """Settings of Dynamo: every number and shape is that of the call, and it compiles whatever else was asked of it."""
+    stance = cast(Any, eval_frame)._stance.stance
+    default = nullcontext() if stance == "default" else torch.compiler.set_stance("default")
+    with cast(Any, dynamo.config).patch(**_STATIC, **_NO_SEARCH, **more), default:
+        yield
 
 
 @contextmanager

@@ -6,7 +6,6 @@ scheduled says it: that text takes the place of the other one.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -19,9 +18,6 @@ from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledProgram, Wr
 
 VERSION_1: Final = (1, "e6e75d6686e84828")
 """The first version, and the digest of its records."""
-
-_NO_FIGURES: Final = ("name", "assumed", "sources", "own_memory")
-"""What a machine says of itself besides."""
 
 
 def rows_of_version_1(rendered: object) -> list[Any]:
@@ -54,7 +50,7 @@ def _with_texts(
 ) -> Iterator[KernelModule]:
     runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
     wanted = by_full_names(mapping, [module.kernel for module in rendered])
-    figures = {field.name for field in dataclasses.fields(machine)} - {*_NO_FIGURES}
+    read = {name: repr(value) for name, value in sorted(machine.figures().items()) if name != "name"}
     for module in rendered:
         if not module.handwritten:
             yield module
@@ -65,7 +61,7 @@ def _with_texts(
             template="not named in its file",
             origin=lowered.made_by_template(module.origins),
             machine=machine.label,
-            read={name: repr(getattr(machine, name)) for name in sorted(figures)},
+            read=read,
             asked=asked_text(wanted[key]) if key is not None else "",
             mapping=replace(kernel.mapping, spread=""),
             dims=kernel.dims,

@@ -22,6 +22,8 @@ def noting(machine: Machine) -> tuple[Machine, dict[str, str]]:
     read: dict[str, str] = {}
     of_part: dict[str, dict[str, str]] = {}
     for flat, place in PLACES.items():
+        if flat == "name":
+            continue  # another name makes no other text
         of_part.setdefault(place.part, {})[place.field] = flat
     values = {field.name: getattr(machine, field.name) for field in dataclasses.fields(machine)}
     values |= {part: _noting(values[part], names, read) for part, names in of_part.items() if part}

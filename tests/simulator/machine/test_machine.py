@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simulator.errors import MachineError
 from simulator.machine.dram_file import load_memory
 from simulator.machine.figure_places import figure_names
+from simulator.machine.machine import Machine
 from simulator.machine.machine_file import load_machine, machine_names, parse_machine
 
 
@@ -184,3 +186,41 @@ def test_few_figures_are_fitted_and_say_by_what() -> None:
         fitted = [text for _, text in load_machine(name).fitted]
         assert len(fitted) <= 6 and all("benchmarks/data/tpu_v3_cycles.csv" in text for text in fitted)
     assert {"launch_overhead_cycles", "weight_switch_cycles"} <= set(dict(load_machine("tpu-v3").fitted))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"cores": [{}, {"clock_ratio": 1e300}]}, "expected a number, more than zero and at most 1,000,000"),
+        ({"cores": [{}, {"vector_lanes": 10**400}]}, "vector_lanes = 1000.*expected a whole number"),
+        ({"cores": [{}, {"vector_lanes": "4; 0: vector_lanes=1"}]}, "vector_lanes = '4; 0.*expected a number"),
+        ({"cores": [{}, {}], "core_figures": "1: clock_ratio=0.5"}, "say the same; expected one of both"),
+        ({"cores": 2, "core_figures": "1: vector_lanes=4; 1: vector_lanes=8"}, "vector_lanes is given twice"),
+        ({"interconnect": "mesh", "mesh_queues": "  "}, "it names no router"),
+        ({"interconnect": "mesh", "mesh_queues": "9" * 5000 + ",0"}, "is no place"),
+    ],
+)
+def test_figures_of_cores_and_routers_that_cannot_be_are_refused(overrides: dict[str, Any], words: str):
+    with pytest.raises(MachineError, match=words):
+        load_machine("tpu-v3", **overrides)
+
+
+def test_runs_that_begin_at_one_place_open_one_row():
+    assert load_machine("tpu-v3", memory="banked").dram_slowdown(64, 0) == 1.0
+
+
+def test_a_part_that_is_none_is_refused():
+    with pytest.raises(MachineError, match=r"array = None: expected a SystolicArray"):
+        dataclasses.replace(load_machine("tpu-v3"), array=None)
+
+
+def test_what_a_property_lacks_is_told_as_that():
+    class Broken(Machine):
+        @property
+        def shown(self) -> int:
+            return self.nothing_of_the_kind
+
+    machine = load_machine("tpu-v3")
+    broken = Broken(**{field.name: getattr(machine, field.name) for field in dataclasses.fields(machine)})
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = broken.shown

@@ -192,3 +192,36 @@ def test_a_machine_reads_by_parts_and_by_flat_names(name: str) -> None:
         getattr(machine, "vector_lane")  # noqa: B009
     with pytest.raises(AttributeError, match=r"a machine has no 'aray'; did you mean 'array'\?"):
         getattr(machine, "aray")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('lanes = "data sheet"', 'lanes = "override"', "lanes = 'override' is no source"),
+        ('lanes = "data sheet"', 'lanes = "fitted: by hand"', r"is no source; .*\[fitted\]"),
+        ('lanes = "data sheet"', 'lanes = "assumed"', "is no source; .*`assumed`"),
+        ("clock_mhz = 1_000", f"clock_mhz = {'9' * 5000}", "not TOML: Exceeds the limit"),
+        ("clock_mhz = 1_000", f"clock_mhz = {'[' * 3000}", "not TOML: "),
+    ],
+)
+def test_a_file_that_says_what_cannot_be_is_refused(old: str, new: str, words: str) -> None:
+    with pytest.raises(MachineError, match=words):
+        parse_machine("pocket", POCKET.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("core", "words"),
+    [
+        ('vector.lanes = "64"', "vector.lanes = '64': expected a number"),
+        ('"vector.lanes" = 64\nvector.lanes = 32', "vector.lanes is given twice"),
+        ("clock_ratio = 1e300", "at most 1,000,000"),
+    ],
+)
+def test_a_core_of_a_file_is_held_to_what_cores_can_be(core: str, words: str) -> None:
+    with pytest.raises(MachineError, match=words):
+        parse_machine("pocket", f"{POCKET}\n[[cores]]\n\n[[cores]]\n{core}\n")
+
+
+def test_a_name_that_is_no_path_is_told() -> None:
+    with pytest.raises(MachineError, match="cannot be read: embedded null"):
+        load_machine("a\0.toml")
