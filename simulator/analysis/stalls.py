@@ -12,7 +12,7 @@ from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
 from simulator.tileprogram.program import I64, Access, Opcode, Space
 from simulator.units.gather import INDEXED, elements
-from simulator.units.unit_table import STALL_OF, STALLS
+from simulator.units.unit_table import STALL_OF, STALLS, asking
 
 if TYPE_CHECKING:
     from simulator.analysis.trace_record import TraceRecord
@@ -35,8 +35,9 @@ def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
     np.add.at(idle, (trace.unit, found.cause), idle_before(trace) - found.before)
     np.add.at(idle[:, Cause.BANDWIDTH], trace.unit, found.before)
     np.add.at(busy, trace.unit, trace.busy_cycles)
-    answers = {name: np.zeros(units, np.int64) for name in unanswered(trace)}
+    answers = dict[str, I64]()
     for name, cycles in unanswered(trace).items():
+        answers[name] = np.zeros(units, np.int64)
         np.add.at(answers[name], trace.unit, cycles)
     np.add.at(shared, trace.unit, found.before + found.within)
     np.add.at(wasted, trace.unit, found.wasted_before + found.wasted_within)
@@ -113,7 +114,7 @@ def links_of(trace: TraceRecord) -> list[dict[str, str | int | float]]:
     """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
     if not trace.machine.has_links:
         return []
-    rows, made = list[dict[str, str | int | float]](), topology(trace.machine)
+    rows, made = list[dict[str, str | int | float]](), topology(trace.machine, asking(trace.machine))
     widths = made.widths(trace.machine)
     for (begin, end), width, moved in zip(made.links, widths, trace.link_bytes.tolist(), strict=True):
         held = -(-moved // width)

@@ -61,6 +61,14 @@ def told_in(where: str, assumed: object, fitted: object, sources: object) -> Tol
     return Told(tuple(cast("list[str]", assumed)), tables["fitted"], tables["sources"])
 
 
+def base_of(where: str, table: Table) -> str | None:
+    """The shipped machine that a file names as its base."""
+    base = table.get("base")
+    if base is not None and not isinstance(base, str):
+        raise MachineError(f"{where}: base = {base!r} is no name of a machine")
+    return base
+
+
 def check_named(where: str, told: Told, set_here: Iterable[str]) -> None:
     """Raises where a file gives the provenance of a figure that it does not set."""
     known = tuple(set_here)

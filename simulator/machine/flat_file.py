@@ -12,7 +12,7 @@ from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine import core_kinds
 from simulator.machine.figure_places import PARTS, PLACES, Figure
-from simulator.machine.file_figures import FileFigures, Table, Told, check_named, figure_of
+from simulator.machine.file_figures import FileFigures, Table, Told, base_of, check_named, figure_of
 from simulator.machine.machine import check_cores
 from simulator.machine.provenance import Provenance, fitted_apart
 
@@ -21,9 +21,7 @@ _NOT_FIGURES = ("assumed", "sources", "base")
 
 def read_flat(where: str, name: str, table: Table) -> FileFigures:
     """The figures of such a file; `where` is the file, `name` the machine's."""
-    base = table.get("base")
-    if base is not None and not isinstance(base, str):
-        raise MachineError(f"{where}: base = {base!r} is no name of a machine")
+    base = base_of(where, table)
     told = _told(where, table.get("assumed", []), table.get("sources", {}))
     figures = _figures(where, name, {key: value for key, value in table.items() if key not in _NOT_FIGURES})
     assumed, sources = told.assumed, dict(told.sources)

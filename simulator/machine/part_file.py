@@ -27,7 +27,7 @@ from simulator.errors import MachineError
 from simulator.machine import core_kinds
 from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure
 from simulator.machine.figures import check_figure
-from simulator.machine.file_figures import FileFigures, Table, Told, check_named, figure_of, told_in
+from simulator.machine.file_figures import FileFigures, Table, Told, base_of, check_named, figure_of, told_in
 from simulator.machine.machine import check_cores
 from simulator.machine.provenance import OVERRIDE, Provenance
 
@@ -43,9 +43,7 @@ _TOP = tuple(field for part, field in FLAT_NAMES if not part and field != "name"
 
 def read_parts(where: str, name: str, table: Table) -> FileFigures:
     """The figures of such a file; `where` is the file, `name` the machine's."""
-    base = table.get("base")
-    if base is not None and not isinstance(base, str):
-        raise MachineError(f"{where}: base = {base!r} is no name of a machine")
+    base = base_of(where, table)
     _check_head(where, table)
     figures: dict[str, Figure] = {}
     origins: dict[str, list[str]] = {kind: [] for kind in _PROVENANCE}

@@ -51,11 +51,12 @@ def is_between(begin: str, end: str) -> bool:
     return all(re.fullmatch(r"chiplet\d+(\.crossbar)?", place) for place in (begin, end))
 
 
-def topology(machine: MachineRecord) -> Topology:
-    """The links and ways of a machine whose interconnect has some."""
+def topology(machine: MachineRecord, asking: int) -> Topology:
+    """The links and ways of a machine whose interconnect has some, where so many units of each core ask the memory: its
+    DMA queues, and others that share the queues' places in turn."""
     found = Topology(ways=[[], []])
     for core in range(machine.core.count):
-        for own in range(machine.dma.queues + 1):
+        for own in range(asking):
             queue = core * machine.dma.queues + own % machine.dma.queues
             there = [_stations(machine, queue, channel, WRITE) for channel in range(machine.dram.channels)]
             back = [_stations(machine, queue, channel, READ) for channel in range(machine.dram.channels)]

@@ -63,6 +63,7 @@ from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics
 from simulator.tileprogram.program import I32, I64
 from simulator.units.cost_table import Work
 from simulator.units.request_addresses import Walks, no_walks
+from simulator.units.unit_table import asking
 
 STRETCH = 1 << 12
 """Cycles after which `advance` comes back: a request a cycle in each of some tens of channels is some 10 ms."""
@@ -131,11 +132,6 @@ def figures_of(machine: Machine) -> MemoryFigures:
     )
 
 
-def sources(machine: Machine) -> int:
-    """The sources of a banked memory's requests: each DMA queue and the scalar unit, of each core."""
-    return machine.core.count * (machine.dma.queues + 1)
-
-
 def idle_state() -> MemoryState:
     return MemoryState(*(np.zeros(1, np.int64) for _ in range(3)), quiet=np.full(1, NEVER, np.int64))
 
@@ -144,10 +140,10 @@ def banked(machine: Machine) -> Banked | None:
     """Fresh channels; None for a machine with simple memory."""
     if machine.dram.kind == "simple":
         return None
-    memory, asking = machine.banked_memory(), sources(machine)
-    channels = idle_channels(memory, machine.dram.channels, asking, 0, ports=machine.core.count)
+    memory, sources = machine.banked_memory(), machine.core.count * asking(machine)
+    channels = idle_channels(memory, machine.dram.channels, sources, 0, ports=machine.core.count)
     bits, nothing = address_map(memory, channels_of_each(machine)), np.zeros(0, np.int64)
-    return Banked(channels, bits, no_walks(), nothing, np.zeros(asking, np.int64), None)
+    return Banked(channels, bits, no_walks(), nothing, np.zeros(sources, np.int64), None)
 
 
 def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages | None) -> Banked | None:

@@ -33,6 +33,7 @@ from simulator.memory.banked.address_map import channel_of
 from simulator.memory.banked.channels import CURSOR, NEVER, REMAINING, Channels
 from simulator.tileprogram.program import I64
 from simulator.units.cost_table import Work
+from simulator.units.unit_table import asking
 
 
 class LinkFigures(NamedTuple):
@@ -85,7 +86,7 @@ def network(machine: Machine) -> Network | None:
     """The idle network of a machine; None where there are no links."""
     if not machine.has_links:
         return None
-    made = topology(machine)
+    made = topology(machine, asking(machine))
     widths, ratio = made.widths(machine), Fraction(1)
     if machine.dram.kind == "banked":
         ratio = machine.dram_clock_ratio

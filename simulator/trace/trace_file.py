@@ -17,6 +17,7 @@ from simulator.machine.machine import Machine, machine_from
 from simulator.machine.provenance import Provenance, fitted_apart
 from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
+from simulator.units.unit_table import asking
 
 FORMAT, VERSION = "aten-workbench/trace", 9
 WITHOUT_FITTED, WITHOUT_MEMORY = 8, 7
@@ -133,7 +134,7 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     wanted["waits"] = (np.int32, (None, WAITS))
     wanted["channel_cycles"] = (np.int64, (None, len(CHANNEL_CYCLES)))
     wanted["channel_bytes"] = (np.int64, (None, None))
-    wanted["link_bytes"] = (np.int64, (len(topology(machine).links) if machine.has_links else 0,))
+    wanted["link_bytes"] = (np.int64, (len(topology(machine, asking(machine)).links) if machine.has_links else 0,))
     wanted["channel_times"] = (np.int64, (None,))
     versioned_files.expect(path, arrays, wanted)
     for name, limit in (("waits", rows), ("channel_cycles", len(arrays["channels"]))):

@@ -39,6 +39,11 @@ def counts(machine: Machine) -> tuple[int, ...]:
     return tuple(unit.how_many(machine) for unit in OF_A_CORE)
 
 
+def asking(machine: Machine) -> int:
+    """Units of a core that may ask the memory for something: each has a place at a banked one, and in a network."""
+    return sum(unit.how_many(machine) for unit in OF_A_CORE if unit.asks_memory)
+
+
 def unit_names(machine: Machine) -> tuple[str, ...]:
     """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
     own = tuple(

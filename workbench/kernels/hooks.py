@@ -12,7 +12,7 @@ from torch_mlir import ir
 from workbench.ir import Hook
 from workbench.mlir.bindings import Value, maker
 from workbench.mlir.context import run_passes
-from workbench.mlir.named_dims import linalg_ops
+from workbench.mlir.named_dims import copy_for_each_reader, linalg_ops
 
 _NAME = re.compile(r"%([A-Za-z0-9_]+)")
 
@@ -45,13 +45,7 @@ def _one_op(module: ir.Module) -> None:
     """Fuses all ops into one; a result that several read is computed for each of them."""
     run_passes(module, "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
     for op in reversed(linalg_ops(module)):
-        users = [user for user in linalg_ops(module) if op.results[0] in list(user.operands)]
-        for user in users[1:]:
-            with ir.InsertionPoint(user):
-                copy = op.clone()
-            for position, value in enumerate(user.operands):
-                if value == op.results[0]:
-                    user.operands[position] = copy.results[0]
+        copy_for_each_reader(module, op)
     run_passes(module, "func.func(linalg-fuse-elementwise-ops)")
 
 

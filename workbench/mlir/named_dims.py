@@ -123,6 +123,17 @@ def linalg_ops(module: ir.Module) -> list[ir.Operation]:
     return [op for op in operations(module.operation) if op.name.startswith("linalg.") and op.name not in inside]
 
 
+def copy_for_each_reader(module: ir.Module, op: ir.Operation) -> None:
+    """Gives every linalg op that reads the op's result, but for the first, a copy of the op of its own."""
+    readers = [reader for reader in linalg_ops(module) if op.results[0] in list(reader.operands)]
+    for reader in readers[1:]:
+        with ir.InsertionPoint(reader):
+            copied = op.clone()
+        for position, value in enumerate(reader.operands):
+            if value == op.results[0]:
+                reader.operands[position] = copied.results[0]
+
+
 def tag(module: ir.Module) -> None:
     """Gives every linalg op its id, in program order, and every reduction a fill of its own.
 

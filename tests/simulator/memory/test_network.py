@@ -16,6 +16,7 @@ from simulator.errors import InvariantViolation, MachineError
 from simulator.machine.topology import READ, WRITE, topology
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import I64
+from simulator.units.unit_table import asking
 from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
 from tests.simulator.engine.test_engine import loads
 from tests.simulator.memory.test_banked import run
@@ -75,7 +76,7 @@ def test_packets_of_queues_take_turns_at_a_link() -> None:
 
 def test_a_byte_goes_along_the_row_and_then_along_the_column() -> None:
     mesh = machine(interconnect="mesh", mesh_queues="0,1", mesh_channels="2,3")
-    made = topology(mesh)
+    made = topology(mesh, asking(mesh))
     names = {number: name for name, number in made.links.items()}
     there, back = ([names[link] for link in made.ways[way][0][5]] for way in (WRITE, READ))
     routers = ["router0,1", "router1,1", "router2,1", "router2,2", "router2,3"]

@@ -40,8 +40,8 @@ class KernelPass:
 
     def options(self) -> str:
         """The text between the braces of the pipeline."""
-        told = ((each.name, getattr(self, each.name)) for each in fields(self))
-        kept = [(name, value) for name, value in told if value != _default_of(type(self), name)]
+        told = ((each, getattr(self, each.name)) for each in fields(self))
+        kept = [(each.name, value) for each, value in told if value != _default_of(each)]
         return " ".join(f"{name}={_printed(f'{self.name}: {name}', value)}" for name, value in kept)
 
     def __str__(self) -> str:
@@ -116,8 +116,7 @@ def _has_no_default(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
-def _default_of(cls: type[KernelPass], name: str) -> object:
-    field = next(each for each in fields(cls) if each.name == name)
+def _default_of(field: Field[Any]) -> object:
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 

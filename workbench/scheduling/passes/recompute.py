@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from workbench.mlir import named_dims as payloads
 from workbench.mlir.bindings import integer
-from workbench.mlir.named_dims import linalg_ops
+from workbench.mlir.named_dims import copy_for_each_reader, linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 
 
@@ -25,16 +25,9 @@ class Recompute(KernelPass):
     name = "npu-recompute"
 
     def run(self, module: ir.Module) -> None:
-        reduced = payloads.analyse(module).reduced
-        described = {op.id: op for op in payloads.analyse(module).ops}
+        payload = payloads.analyse(module)
+        described = {op.id: op for op in payload.ops}
         for op in reversed(linalg_ops(module)):
-            number = integer(op, payloads.ID)
-            if described[number].role != "elementwise" or not set(described[number].loops) & set(reduced):
-                continue
-            users = [user for user in linalg_ops(module) if op.results[0] in list(user.operands)]
-            for user in users[1:]:
-                with ir.InsertionPoint(user):
-                    clone = op.clone()
-                for position, value in enumerate(user.operands):
-                    if value == op.results[0]:
-                        user.operands[position] = clone.results[0]
+            known = described[integer(op, payloads.ID)]
+            if known.role == "elementwise" and set(known.loops) & set(payload.reduced):
+                copy_for_each_reader(module, op)
