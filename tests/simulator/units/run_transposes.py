@@ -25,20 +25,28 @@ from workbench.views.timelines.timeline import gantt_of, stats
 ROWS, COLUMNS, TILES = 64, 256, 4
 
 
-def turned() -> TileProgram:
+def turned(tiles: int = TILES, rows: int = ROWS, columns: int = COLUMNS) -> TileProgram:
     """Tiles come in, are turned, and go back; two slots, so that both engines have something to do."""
     made = Made()
-    made.argument("x", (TILES * ROWS, COLUMNS))
-    made.argument("out", (TILES * COLUMNS, ROWS), written=True)
-    made.buffer("in", ROWS * COLUMNS, 2)
-    made.buffer("result", ROWS * COLUMNS, 2)
-    for tile in range(TILES):
-        at, slot = tile * ROWS * COLUMNS, tile % 2
-        source, target = made.pad("in", (ROWS, COLUMNS), slot), made.pad("result", (COLUMNS, ROWS), slot)
-        made.load(made.dram("x", (ROWS, COLUMNS), at), source)
+    made.argument("x", (tiles * rows, columns))
+    made.argument("out", (tiles * columns, rows), written=True)
+    made.buffer("in", rows * columns, 2)
+    made.buffer("result", rows * columns, 2)
+    for tile in range(tiles):
+        at, slot = tile * rows * columns, tile % 2
+        source, target = made.pad("in", (rows, columns), slot), made.pad("result", (columns, rows), slot)
+        made.load(made.dram("x", (rows, columns), at), source)
         made.move(Opcode["TRANSPOSE"], source, target)
-        made.store(target, made.dram("out", (COLUMNS, ROWS), at))
+        made.store(target, made.dram("out", (columns, rows), at))
     return made.build()
+
+
+def beside_banks_and_links() -> int:
+    """Cycles on a machine in whose banked memory and network the engines have places too."""
+    machine = load_machine("tpu-v3", memory="banked", interconnect="mesh", cores=2)
+    trace = simulate([Launched("turned", turned(2, 8, 32), (0, 1 << 20))], machine)
+    trace.invariants()
+    return trace.makespan
 
 
 def on_dram() -> str:
@@ -79,6 +87,7 @@ def main() -> None:
         "stats": stats(trace),
         "text": timeline_text(gantt_of(trace)),
         "on_dram": on_dram(),
+        "beside_banks": beside_banks_and_links(),
         "figures": {"lanes": machine.vector.lanes, "each": machine.vector.transpose_cycles_per_vector},
     }
     print(json.dumps(told))

@@ -97,3 +97,7 @@ def test_it_has_lanes_on_the_timeline(run: dict[str, Any], drawn: Path):
 def test_what_it_computes_on_lies_in_the_scratchpad(run: dict[str, Any]):
     assert "TRANSPOSE" in run["on_dram"]
     assert "computes on DRAM" in run["on_dram"]
+
+
+def test_it_has_a_place_at_banked_memory_and_in_a_network(run: dict[str, Any]):
+    assert run["beside_banks"] > 0

@@ -1,7 +1,8 @@
 """A unit for tests: an engine that turns tiles. It is no part of the simulator; test_new_unit.py adds it to a copy.
 
 A row of a tile goes in each `transpose_cycles_per_vector`, as many lanes wide as the machine; the first column comes
-out when the last row is in, so that as many cycles as there are rows pass in which the engine only waits.
+out when the last row is in, so that as many cycles as there are rows pass in which the engine only waits. It has a
+place at the memory, though none of these tests asks it for anything.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ UNIT = Unit(
     does={Opcode["TRANSPOSE"]: Does("transpose", "compute", ("rows", "columns"), "turning")},
     costs=_costs,
     how_many=_engines,
+    asks_memory=True,
     counts=_counts,
     energy={"turned": "vector_op_pj"},
 )
