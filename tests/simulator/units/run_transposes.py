@@ -17,6 +17,7 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.energy import energy_of
 from simulator.analysis.slack import slack_of
 from simulator.analysis.stalls import stalls_of
+from simulator.memory import dram, network
 from simulator.tileprogram.program import Access, Instruction, Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
 from tests.simulator.build import Made
@@ -43,15 +44,15 @@ def turned(tiles: int = TILES, rows: int = ROWS, columns: int = COLUMNS) -> Tile
     return made.build()
 
 
-def beside_banks_and_links() -> int:
-    """Cycles on a machine in whose banked memory and network the engines have places too; on its second core, whose
-    places come after all of the first's."""
+def beside_banks_and_links() -> list[int]:
+    """Places in the network and at the banked memory of a machine with two cores, on the second of which it ran."""
     machine, program = load_machine("tpu-v3", memory="banked", interconnect="mesh", cores=2), turned(2, 8, 32)
     there = tuple(replace(buffer, core=1) for buffer in program.buffers)
     program = replace(program, core=np.ones_like(program.core), buffers=there)
-    trace = simulate([Launched("turned", program, (0, 1 << 20))], machine)
-    trace.invariants()
-    return trace.makespan
+    simulate([Launched("turned", program, (0, 1 << 20))], machine).invariants()
+    links, banks = network.network(machine), dram.banked(machine)
+    assert links is not None and banks is not None
+    return [len(links.hops), len(banks.running)]
 
 
 def on_dram() -> str:

@@ -100,4 +100,5 @@ def test_what_it_computes_on_lies_in_the_scratchpad(run: dict[str, Any]):
 
 
 def test_it_has_a_place_at_banked_memory_and_in_a_network(run: dict[str, Any]):
-    assert run["beside_banks"] > 0
+    queues, scalar, engines, cores = 8, 1, 2, 2
+    assert run["beside_banks"] == [cores * (queues + scalar + engines)] * 2
