@@ -45,7 +45,7 @@ class Core:
 
     count: int = field(metadata=flat("cores", at_most(4096)))
     own_figures: str = field(metadata=flat("core_figures", EMPTY))
-    """Figures of some cores' own, "" if all are alike: see optional/uneven_cores.py."""
+    """Figures of some cores' own, "" if all are alike: see optional/uneven_cores."""
     issue_interval_cycles: int
     """Cycles between two instructions leaving the program."""
     issue_window: int

@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from simulator.errors import NotYetSupported
 from simulator.machine.machine import Machine
-from simulator.optional.chiplets import feature as chiplets
-from simulator.optional.common_memory import feature as common_memory
+from simulator.optional.chiplets.feature import FEATURE as CHIPLETS
+from simulator.optional.common_memory.feature import FEATURE as COMMON_MEMORY
 from simulator.optional.feature import Feature, SecondMemory
-from simulator.optional.uneven_cores import feature as uneven_cores
-from simulator.optional.zero_tiles import feature as zero_tiles
+from simulator.optional.uneven_cores.feature import FEATURE as UNEVEN_CORES
+from simulator.optional.zero_tiles.feature import FEATURE as ZERO_TILES
 
 FEATURES: Final[tuple[Feature, ...]] = (
-    zero_tiles.FEATURE,
-    common_memory.FEATURE,
-    uneven_cores.FEATURE,
-    chiplets.FEATURE,
+    ZERO_TILES,
+    COMMON_MEMORY,
+    UNEVEN_CORES,
+    CHIPLETS,
 )
 """In the order in which they are told of a launch: what is left out is asked of nobody."""
 
@@ -26,7 +27,10 @@ Asked = Mapping[str, Sequence[Any]]
 
 
 def check_asked(asked: Asked, machine: Machine, launches: int) -> None:
-    """Raises for what cannot be asked of a machine."""
+    """Raises for what cannot be asked of a machine, or of no hardware that there is."""
+    for keyword, told in asked.items():
+        if told and all(each.keyword != keyword for each in FEATURES):
+            raise NotYetSupported(f"what {keyword!r} asks", f"machine {machine.name!r}")
     for each in FEATURES:
         if each.check is not None:
             each.check(asked.get(each.keyword, ()), machine, launches)

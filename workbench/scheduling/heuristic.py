@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.machine.machine import Machine
-from simulator.machine.optional.uneven_cores import speeds
+from simulator.machine.optional.uneven_cores.shares import speeds
 from simulator.tileprogram.program import MAX_RANK, OpClass
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Access, Payload, PayloadOp

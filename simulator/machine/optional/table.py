@@ -1,4 +1,4 @@
-"""The shapes of optional hardware: a row each, in the order of simulator/optional/table.py."""
+"""The shapes of optional hardware: a row each. They are those of simulator/optional/table.py, in its order."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from fractions import Fraction
 from typing import Final
 
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.optional import chiplets, common_memory, uneven_cores
+from simulator.machine.optional.chiplets import SHAPE as CHIPLETS
+from simulator.machine.optional.common_memory import SHAPE as COMMON_MEMORY
 from simulator.machine.optional.shape import Links, Listed, M, Shape
+from simulator.machine.optional.uneven_cores.shares import SHAPE as UNEVEN_CORES
 
-SHAPES: Final[tuple[Shape, ...]] = (common_memory.SHAPE, uneven_cores.SHAPE, chiplets.SHAPE)
+SHAPES: Final[tuple[Shape, ...]] = (
+    COMMON_MEMORY,
+    UNEVEN_CORES,
+    CHIPLETS,
+)
 
 LISTED: Final[tuple[Listed, ...]] = tuple(shape.listed for shape in SHAPES if shape.listed is not None)
 

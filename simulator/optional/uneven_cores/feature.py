@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.machine.optional.uneven_cores import SHAPE
+from simulator.machine.optional.uneven_cores.shares import SHAPE
 from simulator.optional.feature import Feature
 
 FEATURE = Feature(name="uneven cores", shape=SHAPE)

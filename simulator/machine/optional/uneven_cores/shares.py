@@ -17,9 +17,9 @@ from fractions import Fraction
 
 from simulator.machine.figure_places import Figure, with_figures
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.optional.core_tables import read_cores
-from simulator.machine.optional.own_figures import CLOCK_RATIO, HELD_IN, figures_of, own_figures
 from simulator.machine.optional.shape import Listed, M, Shape
+from simulator.machine.optional.uneven_cores.core_tables import read_cores
+from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, HELD_IN, figures_of, own_figures
 
 _MOST_SHARES = 16
 """Of one core."""

@@ -8,7 +8,7 @@ from typing import cast
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
 from simulator.machine.figure_places import PLACES, Figure
-from simulator.machine.optional.own_figures import CLOCK_RATIO, OWN, figures_of, own_figure
+from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, OWN, figures_of, own_figure
 
 Table = Mapping[str, object]
 
