@@ -16,7 +16,6 @@ from simulator.optional.feature import Audited
 from simulator.records.spans import TOTALS
 from simulator.tileprogram.program import I32, I64
 from simulator.units.cost_table import Work
-from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, STRIDES, WRITES
 
 
 def violations(audited: Audited) -> Iterator[str]:
@@ -48,19 +47,19 @@ def violations(audited: Audited) -> Iterator[str]:
 def _moved(asked: Work, cores: I32, pages: Pages, machine: Machine) -> I64:
     """Bytes in requests by direction, requesting chiplet and serving chiplet, request by request."""
     size, moved = machine.dram.request_bytes, np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64)
-    walked = asked.walks
+    walked, boxes, runs = asked.walks, asked.walks.boxes, asked.walks.runs
     for row, core in enumerate(cores.tolist()):
         home = chiplet_of_core(machine, core)
-        for box in walked.box[walked.box_start[row] : walked.box_start[row + 1]]:
-            begins: I64 = box[ADDRESS : ADDRESS + 1]
-            for extent, stride in zip(box[EXTENTS::2], box[STRIDES::2], strict=True):
+        for box in range(walked.box_start[row], walked.box_start[row + 1]):
+            begins: I64 = boxes.address[box : box + 1]
+            for extent, stride in zip(boxes.extents[box], boxes.strides[box], strict=True):
                 begins = (begins[:, None] + np.arange(extent, dtype=np.int64) * stride).reshape(-1)
-            lies = pages.part[_requests(begins, box[RUN], size) >> pages.shift]
-            np.add.at(moved[WRITE if box[WRITES] else READ, home], lies, size)
-        for begin, run, ways in walked.run[walked.run_start[row] : walked.run_start[row + 1]]:
-            lies = pages.part[_requests(np.array([begin]), run, size) >> pages.shift]
+            lies = pages.part[_requests(begins, boxes.run[box], size) >> pages.shift]
+            np.add.at(moved[WRITE if boxes.writes[box] else READ, home], lies, size)
+        for run in range(walked.run_start[row], walked.run_start[row + 1]):
+            lies = pages.part[_requests(runs.address[run : run + 1], runs.size[run], size) >> pages.shift]
             for way in range(2):
-                np.add.at(moved[way, home], lies, size * (int(ways) >> way & 1))
+                np.add.at(moved[way, home], lies, size * (int(runs.ways[run]) >> way & 1))
     return moved
 
 

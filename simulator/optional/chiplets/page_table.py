@@ -31,7 +31,7 @@ from simulator.optional.chiplets.placed import Placed
 from simulator.optional.feature import Followed
 from simulator.tileprogram.program import I64, TileProgram
 from simulator.units.cost_table import Work
-from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, STRIDES, WRITES, Walks
+from simulator.units.request_addresses import Walks
 
 _MOST = 1 << 24
 _NOWHERE, _INTERLEAVED, _LOCAL = -1, -1, -2
@@ -80,9 +80,10 @@ class PageTable(Followed):
 
     def _grow(self, number: int, walked: Walks) -> None:
         """Grows the table up to the last page that is accessed or holds a tensor."""
-        reach = (walked.box[:, STRIDES::2] * (walked.box[:, EXTENTS::2] - 1)).clip(0)
-        ends = [(walked.box[:, ADDRESS] + reach.sum(1) + walked.box[:, RUN]).max(initial=0)]
-        ends += [(walked.run[:, 0] + walked.run[:, 1]).max(initial=0)]
+        boxes, runs = walked.boxes, walked.runs
+        reach = (boxes.strides * (boxes.extents - 1)).clip(0)
+        ends = [(boxes.address + reach.sum(1) + boxes.run).max(initial=0)]
+        ends += [(runs.address + runs.size).max(initial=0)]
         ends += [self._reach]
         pages = (int(max(ends)) >> self._shift) + 1
         if pages > _MOST:
@@ -149,23 +150,24 @@ _LIFE = ("first", "last")
 def _tally(walked: Walks, home: I64, size: int, pages: Pages, by_page: I64, by_row: I64) -> None:
     """Counts the requests of every instruction: by page and the chiplet that asks, and by instruction, direction and
     the chiplet that is asked; each into a table that has rows."""
+    boxes, runs = walked.boxes, walked.runs
     for row in range(len(home)):
         for box in range(walked.box_start[row], walked.box_start[row + 1]):
             points = 1
-            for column in range(EXTENTS, walked.box.shape[1], 2):
-                points *= walked.box[box, column]
+            for dim in range(boxes.extents.shape[1]):
+                points *= boxes.extents[box, dim]
             for point in range(points):
-                address, rest = walked.box[box, ADDRESS], point
-                for column in range(walked.box.shape[1] - 2, EXTENTS - 1, -2):
-                    address += rest % walked.box[box, column] * walked.box[box, column + 1]
-                    rest //= walked.box[box, column]
-                way = 1 << walked.box[box, WRITES]
-                last = address + walked.box[box, RUN] - 1
+                address, rest = boxes.address[box], point
+                for dim in range(boxes.extents.shape[1] - 1, -1, -1):
+                    address += rest % boxes.extents[box, dim] * boxes.strides[box, dim]
+                    rest //= boxes.extents[box, dim]
+                way = 1 << boxes.writes[box]
+                last = address + boxes.run[box] - 1
                 _count(address // size, last // size, way, size, pages, by_page[:, home[row]], by_row[row : row + 1])
         for run in range(walked.run_start[row], walked.run_start[row + 1]):
-            address, long, ways = walked.run[run, 0], walked.run[run, 1], walked.run[run, 2]
-            first, last = address // size, (address + long - 1) // size
-            _count(first, last, ways, size, pages, by_page[:, home[row]], by_row[row : row + 1])
+            address = runs.address[run]
+            first, last = address // size, (address + runs.size[run] - 1) // size
+            _count(first, last, runs.ways[run], size, pages, by_page[:, home[row]], by_row[row : row + 1])
 
 
 @compiled
