@@ -270,7 +270,7 @@ def test_the_invariants_see_bytes_that_went_elsewhere(change: str) -> None:
     broken = {
         "links": replace(trace, link_bytes=trace.link_bytes + PAGE),
         "remote": replace(trace, totals=totals),
-        "places": replace(trace, placed=(on(0, 2),)),
+        "places": replace(trace, asked={"placed": (on(0, 2),)}),
     }[change]
     told = {"links": "those that cross it are", "remote": "dram_remote_bytes", "places": "dram_remote_bytes"}[change]
     with pytest.raises(InvariantViolation, match=told):

@@ -160,7 +160,7 @@ def test_random_plans_keep_all_invariants(
     launches, residents, lie = plan
     trace = check(launches, with_common_memory(machine, rate, latency), stretch, residents, lie)
     whole, memory = simulate(launches, machine).counters, CommonMemory(residents)
-    spared = [memory.launch(number, launched) for number, launched in enumerate(launches)]
+    spared = [memory.spare(number, launched) for number, launched in enumerate(launches)]
     moved = trace.bytes.reshape(len(launches), -1)
     served = sum(int(moved[number][each.rows].sum()) for number, each in enumerate(spared) if each)
     assert sum(common(trace)) == served == sum(whole[name] - trace.counters[name] for name in DRAM)
