@@ -24,15 +24,15 @@ if TYPE_CHECKING:
         SimulationStopped,
         SimulatorError,
     )
-    from simulator.machine.chiplets import Placed
     from simulator.machine.machine import Machine
     from simulator.machine.machine_file import load_machine, machine_names
+    from simulator.optional.chiplets.placed import Placed
+    from simulator.optional.common_memory.residents import Resident
     from simulator.records.spans import Cause, HostCall, Launched
     from simulator.tileprogram.hazards import DependenceTracker
     from simulator.tileprogram.program import TileProgram
     from simulator.tileprogram.verifier import verify
     from simulator.trace.trace import Trace
-    from simulator.units.common_memory import Resident
 
 __all__ = [
     "Cause",
@@ -63,8 +63,8 @@ __all__ = [
 ]
 
 _HOME = {
-    "Placed": "machine.chiplets",
-    "Resident": "units.common_memory",
+    "Placed": "optional.chiplets.placed",
+    "Resident": "optional.common_memory.residents",
     "simulate": "engine.engine",
     "CommonMemoryFull": "errors",
     "Deadlock": "errors",

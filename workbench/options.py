@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
 from simulator import Machine, load_machine
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
-from simulator.machine.chiplets import POLICIES
+from simulator.machine.parts import POLICIES
 from workbench.errors import BadOption, MappingError, NoCommonMemory
 from workbench.scheduling.passes.wanted_passes import as_texts
 

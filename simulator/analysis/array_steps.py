@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.machine.core_kinds import of_core
 from simulator.records.spans import HostCall, Via
 from simulator.tileprogram.program import I64, DependenceKind, Opcode, TileProgram
 from simulator.units.systolic import matmul_cost, passes
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
+    from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +153,7 @@ def array_walk(trace: TraceRecord, span: int) -> ArrayWalk | None:
     if trace.via[span] == Via.SKIPPED or isinstance(launched, HostCall):
         return None
     program, chain = launched.program, _chain(trace, launched.program, instr)
-    machine, ratio = of_core(trace.machine, int(trace.core[span]))
+    machine, ratio = trace.machine.of_core(int(trace.core[span]))
     rows = np.array(chain)
     cost = matmul_cost(
         program.extent[rows], program.stationary[rows], machine, passes(program, machine)[rows],

@@ -31,7 +31,7 @@ from simulator.records.spans import Cause, Wait
 from simulator.tileprogram.program import I64
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
+    from simulator.trace_record import TraceRecord
 
 F64 = npt.NDArray[np.float64]
 
@@ -97,7 +97,7 @@ class _Moved:
         self.trace, machine = trace, trace.machine
         rows = np.flatnonzero(trace.requested > 0)
         begin, takes = trace.start[rows].astype(np.float64), np.maximum(trace.phase - trace.start, 1)[rows]
-        if machine.dram.kind == "simple" and machine.chiplet.count == 1:
+        if machine.dram.kind == "simple" and machine.memory_parts == 1:
             order = np.lexsort((trace.met[rows, Cause.BANDWIDTH], trace.start[rows]))
             rows, begin = rows[order], begin[order]
             takes = trace.requested[rows] / float(machine.bus_bytes_per_cycle)

@@ -10,12 +10,13 @@ import numpy as np
 
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, previous, waited
 from simulator.errors import SimulatorError
+from simulator.optional.table import second_memory
 from simulator.records.spans import Cause, Via, Wait
 from simulator.tileprogram.program import I64, Opcode
 from simulator.units.unit_table import DOES
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
+    from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,9 @@ def _parts(trace: TraceRecord, wasted: int, span: int, until: int) -> Iterator[S
     if opcode == Opcode.HOST:
         parts += [("host link" if trace.instr[span] != 1 else "host compute", end)]
     elif told.parts:
-        name = told.label if trace.via[span] != Via.COMMON else f"common memory {told.label}"
+        name = told.label
+        if trace.via[span] == Via.SECOND:
+            name = f"{second_memory(trace.machine).name} {name}"
         ends = (phase, end, int(trace.done[span]))
         parts += [(f"{name} {part}", stop) for part, stop in zip(told.parts, ends, strict=False)]
     else:

@@ -2,9 +2,8 @@
 
     systolic        MACs, as often as a precision takes its factors through the array
     vector, scalar  element operations of the ALUs and of the special function units
-    other units     the counts of their descriptions: units/unit.py
+    other units     the counts of their descriptions: units/unit.py; of optional hardware `Feature.spends`
     scratchpad      bytes that instructions and copies read and write there; for a product see units/systolic.py
-    common memory   bytes moved
     dram            bytes moved, in whole requests, and ACTs
 
 Banked memory counts its ACTs over a whole run; each kernel gets a part of them in proportion to its requests. With
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.errors import SimulatorError
+from simulator.optional.table import FEATURES
 from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
 from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
 from simulator.units import cost_table
@@ -32,14 +32,16 @@ from simulator.units.unit_table import KIND_OF, UNITS
 Mask = npt.NDArray[np.bool_]
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
+    from simulator.trace_record import TraceRecord
 
+
+_SPENDS = tuple(row for feature in FEATURES for row in feature.spends)
 
 FIGURES = {
     **{(unit.name, kind): figure for unit in UNITS for kind, figure in unit.energy.items()},
     ("scratchpad", "byte"): "scratchpad_pj_per_byte",
-    ("common memory", "byte"): "common_memory_pj_per_byte",
+    **{(row.unit, row.kind): row.figure for row in _SPENDS},
     ("dram", "byte"): "dram_pj_per_bit",
     ("dram", "activate"): "dram_activate_pj",
 }
@@ -85,7 +87,7 @@ def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
         if isinstance(launched, HostCall):
             yield {}
             continue
-        total = dict(zip(TOTALS, trace.totals[index].tolist(), strict=True))
+        total = dict[str, int](zip(TOTALS, trace.totals[index].tolist(), strict=True))
         via = trace.via[starts[index] : starts[index + 1]]
         key = id(launched.program), via.tobytes()
         if key not in known:
@@ -97,7 +99,7 @@ def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
             known[key]
             | part
             | {
-                ("common memory", "byte"): total["common_read_bytes"] + total["common_write_bytes"],
+                **{(row.unit, row.kind): sum(total[name] for name in row.totals) for row in _SPENDS},
                 ("dram", "byte"): total["dram_request_bytes"],
             }
         )

@@ -19,7 +19,7 @@ from simulator.tileprogram.program import I64, Access, Space, TileProgram
 from simulator.tileprogram.slot_fillings import Fillings, fillings, owners
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
+    from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,13 @@ import numpy.typing as npt
 
 from simulator.analysis.memory_use import memory_use_of
 from simulator.errors import SimulatorError
-from simulator.machine import core_kinds
 from simulator.records.spans import TOTALS, HostCall, Via
 from simulator.tileprogram.program import I64, Argument, Opcode, TileProgram
 from simulator.units import systolic, vector
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
+    from simulator.trace_record import TraceRecord
 
 ARRAYS, VECTOR, MEMORY, SHORT = ROOFS = ("arrays", "vector unit", "memory", "short transfers")
 
@@ -92,7 +91,7 @@ def _computing(program: TileProgram, machine: Machine, done: npt.NDArray[np.bool
     is_matmul, is_vector = program.opcode == Opcode.MATMUL, program.opcode == Opcode.VECTOR
     macs = program.extent.prod(1) * systolic.passes(program, machine) * (is_matmul & done)
     products, passes = 0.0, 0.0
-    for alike, ratio, cores in core_kinds.kinds(machine):
+    for alike, ratio, cores in machine.kinds_of_cores:
         mine, rate = np.isin(program.core, cores), float(ratio) * len(cores)
         products = max(products, float(macs[mine].sum()) / (alike.macs_per_cycle * rate))
         cycles = vector.least_cycles(program, alike)
@@ -125,7 +124,7 @@ def peaks(machine: Machine) -> dict[str, float]:
     cycle."""
     of_vectors = (
         each.vector_elements(4) * each.vector.alus * float(ratio) * len(cores)
-        for each, ratio, cores in core_kinds.kinds(machine)
+        for each, ratio, cores in machine.kinds_of_cores
     )
     return {
         ARRAYS: float(machine.peak_macs_per_cycle),

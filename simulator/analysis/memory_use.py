@@ -15,7 +15,7 @@ from simulator.units import dma
 from simulator.units.gather import run_bytes
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
+    from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.analysis.launch_costs import works
 from simulator.compiled import compiled
 from simulator.errors import SimulatorError
-from simulator.memory.chiplet_buses import buses, waited_for
+from simulator.memory.several_buses import buses, waited_for
+from simulator.optional.simulation import works
 from simulator.records.spans import Cause
 from simulator.tileprogram.program import I64, DependenceKind
 from simulator.units.cost_table import MEET, Work
@@ -30,8 +30,8 @@ from simulator.units.unit import KEEPS, MEETS
 from simulator.units.unit_table import UNITS
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
+    from simulator.trace_record import TraceRecord
 
 Edges = tuple[I64, I64, I64]
 """From an event, to an event, and the room between."""
@@ -187,7 +187,7 @@ class _Launch:
         yield self.leaves[ahead], behind, self.issue[behind] - self.left[ahead]
 
     def _on_buses(self) -> Iterator[Edges]:
-        for asked, cause in ((self.table.requested, Cause.BANDWIDTH), (self.table.common, Cause.COMMON_MEMORY)):
+        for asked, cause in ((self.table.requested, Cause.BANDWIDTH), (self.table.second, Cause.SECOND_MEMORY)):
             met = self.met[:, cause]
             users = np.flatnonzero(asked > 0)
             users = users[np.lexsort((users, met[users], self.start[users]))]
@@ -195,7 +195,7 @@ class _Launch:
             lines = buses(self.machine) if cause == Cause.BANDWIDTH else None
             if lines is not None and len(users):
                 of_all = np.zeros_like(users)
-                waited_for(lines._replace(asked=self.asked.by_chiplet), users, self.start, of_all)
+                waited_for(lines._replace(asked=self.asked.by_part), users, self.start, of_all)
                 later, earlier = users[of_all >= 0], of_all[of_all >= 0]
             known = met[later] >= 0
             later, earlier = later[known], earlier[known]

@@ -15,7 +15,7 @@ from simulator.units.gather import INDEXED, elements
 from simulator.units.unit_table import STALL_OF, STALLS, asking
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
+    from simulator.trace_record import TraceRecord
 
 FINISHED = "finished"
 
@@ -84,7 +84,7 @@ def _told(trace: TraceRecord) -> Sequence[Wait]:
 
 def _unseen(trace: TraceRecord) -> set[Cause]:
     """Causes without a column: those of hardware that the machine lacks, on which no span can wait."""
-    absent = {Cause.BARRIER: Opcode.BARRIER not in trace.kind, Cause.COMMON_MEMORY: Via.COMMON not in trace.via}
+    absent = {Cause.BARRIER: Opcode.BARRIER not in trace.kind, Cause.SECOND_MEMORY: Via.SECOND not in trace.via}
     return {cause for cause, is_absent in absent.items() if is_absent}
 
 

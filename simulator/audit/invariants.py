@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,12 @@ import numpy.typing as npt
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, waited
 from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import links_of, stalls_of
-from simulator.audit import common_memory_invariants, trace_columns, zero_tile_invariants
+from simulator.audit import trace_columns
 from simulator.audit.trace_columns import MOST
 from simulator.errors import SimulatorError
-from simulator.machine.core_kinds import of_core
+from simulator.optional.feature import Audited
+from simulator.optional.simulation import works_and_pages
+from simulator.optional.table import FEATURES, second_memory
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, HostCall, Via
 from simulator.tileprogram.barriers import meetings
 from simulator.tileprogram.buffer_addresses import clashes
@@ -28,8 +31,8 @@ from simulator.units.gather import INDEXED
 from simulator.units.systolic import passes
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
     from simulator.machine.machine import Machine
+    from simulator.trace_record import TraceRecord
 
 Mask = npt.NDArray[np.bool_]
 
@@ -47,13 +50,10 @@ def violations(trace: TraceRecord) -> list[str]:
     - spans move the bytes their boxes hold, the memory whole requests that cover them, and the channels of a banked
       memory the requests of all, each once
     - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
-    - each request lies where its page does; requests to another chiplet cross the links on the way there, no others do,
-      and no chiplet's memory gives more than its part of the bandwidth
     - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
       direct accesses at peak rate
     - no loop is faster than its chains of operations between iterations
-    - skipped data is known to be zeros
-    - residents fit into the common memory, and no copy reads one before it is there
+    - optional hardware keeps invariants of its own: `Feature.violations`
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
     - the part of a wait for the memory that is laid to inefficient transfers lies between the wasted parts of the best
@@ -70,15 +70,10 @@ def violations(trace: TraceRecord) -> list[str]:
         *_channel_violations(trace),
         *_link_violations(trace),
     ]
-    if trace.machine.chiplet.count > 1:
-        from simulator.audit import (
-            chiplet_invariants,  # only here: it loads the compiler, which reading a trace does not wait for
-        )
-
-        found += islice(chiplet_invariants.violations(trace, _queued_bytes(trace.machine)), MOST)
-    if trace.residents:
-        found += islice(common_memory_invariants.violations(trace), MOST)
-    found += islice(zero_tile_invariants.violations(trace), MOST)
+    audited = Audited(trace, partial(works_and_pages, trace), links_of(trace), _queued_bytes(trace.machine))
+    for each in FEATURES:
+        if each.violations is not None:
+            found += islice(each.violations(audited), MOST)
     known: dict[int, list[Conflict]] = {}
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
     for index, launched in enumerate(trace.launches):
@@ -260,16 +255,16 @@ def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -
     in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
     offset = int(np.searchsorted(trace.launch, index))
     size, via = (column[offset : offset + len(program)] for column in (trace.bytes, trace.via))
-    common = via == Via.COMMON
-    moved = int(size[in_dram & ~common].sum()) - _queued_bytes(machine)
+    second, beside = via == Via.SECOND, second_memory(machine)
+    moved = int(size[in_dram & ~second].sum()) - _queued_bytes(machine)
     products = (program.opcode == Opcode.MATMUL) & (via != Via.SKIPPED)
     macs = program.extent.prod(1) * passes(program, machine) * products
     floors = [("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle)]
-    if common.any():
-        floors.append(("common memory", int(size[common].sum()) / machine.common_memory_bytes_per_cycle))
+    if second.any():
+        floors.append((beside.name, int(size[second].sum()) / beside.bytes_per_cycle))
     for core in np.unique(program.core).tolist():
         mine = program.core == core
-        own, ratio = of_core(machine, core)
+        own, ratio = machine.of_core(core)
         floors += [
             (f"products on core {core}", Fraction(int(macs[mine].sum()), own.macs_per_cycle) / ratio),
             (f"element operations on core {core}", _vector_floor(own, program, mine) / ratio),
@@ -287,7 +282,7 @@ def _chain_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> 
     """
     computing = [op for op, info in enumerate(program.ops) if info.carried or any(info.class_counts)]
     for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, computing)).tolist():
-        own, ratio = of_core(trace.machine, int(program.core[index]))
+        own, ratio = trace.machine.of_core(int(program.core[index]))
         taken, info = int(trace.end[rows][index] - trace.start[rows][index]), program.ops[int(program.op[index])]
         if taken < (least := _latency(info.class_counts, own) / ratio):
             yield f"instruction {index} takes {taken} cycles, one of its iterations needs {float(least):.1f}"

@@ -16,7 +16,7 @@ from simulator.records.spans import CAUSES, Cause, Via, Wait
 from simulator.tileprogram.program import I64, Opcode
 
 if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
+    from simulator.trace_record import TraceRecord
 
 MOST = 20
 """Violations of one kind that are reported."""

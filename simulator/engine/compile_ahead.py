@@ -2,7 +2,7 @@
 
 The first use compiles it, once for each kind of memory: banked memory is another program. A small run on each kind
 leaves the machine code in the cache (see compiled.py); where the code is there already, the run ends at once. Networks
-and chiplets need code of their own; these few machines compile it at their first use.
+and several buses need code of their own; these few machines compile it at their first use.
 """
 
 from __future__ import annotations

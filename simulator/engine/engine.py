@@ -7,6 +7,7 @@ describes a single launch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,19 +17,21 @@ from simulator.engine.repeated_launches import Repeats
 from simulator.engine.state import Parts, figures_of, kinds_of
 from simulator.engine.watch import Progress, Watch
 from simulator.errors import LaunchError, ProgramError
-from simulator.machine.chiplets import Placed, check_placed
 from simulator.machine.machine import Machine
-from simulator.memory import chiplet_buses, dram, network
-from simulator.memory.chiplet_pages import PageTable
+from simulator.memory import dram, network, several_buses
+from simulator.memory.second_bus import second_bus
+from simulator.optional.simulation import Simulation
+from simulator.optional.table import check_asked, second_memory
 from simulator.records.spans import WAITS, HostCall, Launched
 from simulator.tileprogram.buffer_addresses import check_fit
 from simulator.tileprogram.program import I32, TileProgram
 from simulator.tileprogram.verifier import LARGEST, verify_tables
 from simulator.trace.trace import Ran, Trace, assemble
-from simulator.units.common_memory import CommonMemory, Resident, check_plan
-from simulator.units.cost_table import work
 from simulator.units.unit_table import unit_names
-from simulator.units.zero_tiles import skipped
+
+if TYPE_CHECKING:
+    from simulator.optional.chiplets.placed import Placed
+    from simulator.optional.common_memory.residents import Resident
 
 
 def simulate(
@@ -53,15 +56,22 @@ def simulate(
     version cannot simulate, `ProgramError` or `LaunchError` for an invalid program or launch, `SimulationStopped` when
     its time is over.
     """
-    parts = Parts(figures_of(machine), kinds_of(machine), dram.figures_of(machine), dram.idle_state())
+    asked = {"residents": tuple(residents), "placed": tuple(placed)}
+    beside = second_memory(machine)
+    parts = Parts(
+        figures_of(machine),
+        kinds_of(machine),
+        dram.figures_of(machine),
+        dram.idle_state(),
+        second_bus(beside.latency_cycles, beside.bytes_per_cycle),
+    )
     banked = dram.banked(machine)
-    net, lines, pages = network.network(machine), chiplet_buses.buses(machine), PageTable(machine, placed)
+    net, lines = network.network(machine), several_buses.buses(machine)
     ran, begins = list[Ran](), list[int]()
     checked = set[int]()
     watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
-    repeated, common = Repeats(machine, repeats), CommonMemory(residents)
-    check_plan(residents, machine, len(launches))
-    check_placed(placed, machine)
+    check_asked(asked, machine, len(launches))
+    repeated, optional = Repeats(machine, repeats), Simulation(machine, asked)
     now = 0
     for index, launched in enumerate(launches):
         watch.launch, watch.kernel = index, launched.kernel
@@ -69,8 +79,8 @@ def simulate(
         _check_order(index, launched)
         if isinstance(launched, HostCall):
             begins.append(now)
-            asked, rows, times = host_round_trip.run(launched, machine, len(unit_names(machine)), now)
-            found = Ran(asked, rows, times, _no_waits(len(times), machine))
+            told, rows, times = host_round_trip.run(launched, machine, len(unit_names(machine)), now)
+            found = Ran(told, rows, times, _no_waits(len(times), machine))
         else:
             if id(launched.program) not in checked:
                 _check_program(launched.program, machine)
@@ -78,25 +88,24 @@ def simulate(
             _check_launch(index, launched)
             now += machine.core.launch_overhead_cycles
             begins.append(now)
-            served = common.launch(index, launched, skipped(launched, machine))
-            found = repeated.find(launched, served, now)
+            spared = optional.spared(index, launched)
+            found = repeated.find(launched, spared, now)
             if found is None:
-                whole = work(launched.program, launched.addresses, machine, launched.indices, served)
-                whole = pages.launch(index, launched.program, whole)
-                banked = dram.launched(banked, machine, whole, pages.table())
-                net, lines = network.launched(net, machine, whole), chiplet_buses.launched(lines, whole)
+                whole = optional.work(index, launched, spared)
+                banked = dram.launched(banked, machine, whole, optional.pages())
+                net, lines = network.launched(net, machine, whole), several_buses.launched(lines, whole)
                 told, within = whole.told(), _no_waits(len(launched.program), machine)
                 whole = whole.to_run()
                 hardware = Hardware(parts, banked, net, lines)
                 rows, times = run(launched.program, whole, hardware, within, now, watch)
                 found = Ran(told, rows, times, within)
                 del whole  # which is as large as its program
-                repeated.keep(launched, served, now, found)
+                repeated.keep(launched, spared, now, found)
         now = max(now, int(found.spans.done.max(initial=0)))
         watch.before += len(found.met)
         ran.append(found)
     channels, links = dram.statistics(parts.memory, banked, now), network.carried(net)
-    return assemble(launches, machine, ran, begins, channels, links, residents, placed)
+    return assemble(launches, machine, ran, begins, channels, links, asked)
 
 
 def _no_waits(rows: int, machine: Machine) -> I32:

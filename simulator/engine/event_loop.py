@@ -5,7 +5,7 @@ one of its units: a copy into the DMA queue with the least work queued; a matmul
 chain, or else, as `systolic_selection` says, to the array that would be free first or whose turn it is; a vector pass
 to the vector unit, a loop of accesses to the scalar unit. Issue stalls while all queues it could take are full, and
 while an instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
-dependences are met and, if it accesses a memory that all cores share (DRAM, or the common memory), that memory grants
+dependences are met and, if it accesses a memory that all cores share (DRAM, or a second one), that memory grants
 it. A matmul's preload may begin while its array still streams.
 
 A BARRIER issues when every instruction before it on its core is complete, and starts when the others of its meeting
@@ -32,16 +32,16 @@ from simulator.engine.issue import issue_next, issue_time, retire
 from simulator.engine.start import end_transfer, granted, ready_time, start_head, unit_of
 from simulator.engine.state import NEVER, OVER, PAUSED, STUCK, Asked, Launch, Parts, about_to_begin
 from simulator.engine.watch import EVENTS, Watch
-from simulator.memory import dram
-from simulator.memory.chiplet_buses import Buses
+from simulator.memory import dram, second_bus
 from simulator.memory.network import Network
+from simulator.memory.several_buses import Buses
 from simulator.records.spans import CAUSES, SpanTable
 from simulator.tileprogram.program import I32, I64, TileProgram
 from simulator.units.cost_table import Work
 
 
 class Hardware(NamedTuple):
-    """A machine as the loop knows it; banks, network and chiplet buses are None where the machine has none."""
+    """A machine as the loop knows it; banks, network and buses of several parts are None where the machine has none."""
 
     parts: Parts
     banked: dram.Banked | None
@@ -113,8 +113,8 @@ def _loop(
                 continue
             if table.requested[head] > 0:
                 time = granted(parts, lines, head, time)
-            elif table.common[head] > 0:
-                time = dram.grant_common(parts.memory, parts.memory_state, time)
+            elif table.second[head] > 0:
+                time = second_bus.grant(parts.second, time)
             ready = units.ready[number]
             tie = best >= 0 and time == at
             if time < at or (tie and (ready < first or (ready == first and place[head] < place[best]))):

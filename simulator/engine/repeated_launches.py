@@ -1,10 +1,9 @@
 """Repeated launches, simulated once: their spans come again, some cycles later.
 
 With simple memory a launch leaves no state to the next: the scratchpad is empty, all units and the bus are idle. So its
-spans follow from the program, each argument's offset within a memory request, the indices it reads, the copies that the
-common memory serves and the instructions that are skipped, whatever the cycle. A banked memory remembers which rows are
-open and when a refresh is due, so there every launch is simulated; likewise where links, those between chiplets
-included, count the bytes they carry.
+spans follow from the program, each argument's offset within a memory request, the indices it reads and what spares DRAM
+(units/spared.py), whatever the cycle. A banked memory remembers which rows are open and when a refresh is due, so there
+every launch is simulated; likewise where links count the bytes they carry.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from simulator.machine.machine import Machine
 from simulator.records.spans import Launched
 from simulator.trace.trace import Ran
-from simulator.units.common_memory import Served
+from simulator.units.spared import Spared
 
 _TIMES = ("start", "end", "done", "phase", "issue")
 """Columns of spans that are cycles."""
@@ -32,11 +31,11 @@ class Repeats:
     wanted: bool
     _ran: dict[_Key, tuple[int, Ran]] = field(default_factory=dict[_Key, tuple[int, Ran]])
 
-    def find(self, launched: Launched, served: Served | None, begin: int) -> Ran | None:
+    def find(self, launched: Launched, spared: Spared | None, begin: int) -> Ran | None:
         """The result of a launch at cycle `begin`, if the same one ran before."""
         if not self._apply:
             return None
-        found = self._ran.get(self._key(launched, served))
+        found = self._ran.get(self._key(launched, spared))
         if found is None:
             return None
         began, (asked, spans, met, waits) = found
@@ -44,20 +43,20 @@ class Repeats:
         met = np.where(met < 0, met, met + (begin - began))
         return Ran(asked, spans._replace(**later), met, waits)
 
-    def keep(self, launched: Launched, served: Served | None, begin: int, ran: Ran) -> None:
+    def keep(self, launched: Launched, spared: Spared | None, begin: int, ran: Ran) -> None:
         if self._apply:
-            self._ran[self._key(launched, served)] = begin, ran
+            self._ran[self._key(launched, spared)] = begin, ran
 
     @property
     def _apply(self) -> bool:
         return self.wanted and self.machine.dram.kind == "simple" and not self.machine.has_links
 
-    def _key(self, launched: Launched, served: Served | None) -> _Key:
+    def _key(self, launched: Launched, spared: Spared | None) -> _Key:
         """Everything that determines the spans of a launch on one machine."""
         places = tuple(address % self.machine.dram.request_bytes for address in launched.addresses)
         return (
             id(launched.program),
             places,
             tuple((argument, id(known)) for argument, known in launched.indices.items()),
-            np.packbits([served.rows, served.skipped]).tobytes() + served.waits.tobytes() if served else b"",
+            np.packbits([spared.rows, spared.skipped]).tobytes() + spared.waits.tobytes() if spared else b"",
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from simulator.compiled import compiled, compiled_apart
 from simulator.engine.state import MOST_WAITED, NEVER, Asked, Kinds, Launch, Parts, UnitStates
-from simulator.memory import chiplet_buses, dram, network
-from simulator.memory.chiplet_buses import Buses
+from simulator.memory import dram, network, second_bus, several_buses
 from simulator.memory.network import Network
+from simulator.memory.several_buses import Buses
 from simulator.records.spans import Cause, SpanTable, Wait
 from simulator.tileprogram.program import DependenceKind
 from simulator.units.cost_table import MEET, CostTable
@@ -80,11 +80,11 @@ def start_head(
             spans.end[row] = NEVER
         else:
             _transfer(row, at, table, parts, net, lines, launch)
-    elif table.common[row] > 0:
-        sent = dram.serve_common(parts.memory, parts.memory_state, at, table.common[row])
+    elif table.second[row] > 0:
+        sent = second_bus.serve(parts.second, at, table.second[row])
         spans.phase[row] = max(sent, at + table.cycles[row])
-        spans.end[row] = spans.done[row] = spans.phase[row] + dram.common_latency(parts.memory)
-        launch.shared.common_user[0] = row
+        spans.end[row] = spans.done[row] = spans.phase[row] + parts.second.latency
+        launch.shared.second_user[0] = row
     else:
         spans.phase[row] = at + table.cycles[row]
         spans.end[row] = spans.done[row] = spans.phase[row] + table.waiting[row]
@@ -107,12 +107,12 @@ def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: 
     if table.requested[row] > 0:
         user = shared.bus_user[0]
         if lines is not None:
-            user = chiplet_buses.granted_last(lines, row)
+            user = several_buses.granted_last(lines, row)
         if user >= 0:
             met[row, Cause.BANDWIDTH], by[Cause.BANDWIDTH] = granted(parts, lines, row, 0), user
-    if table.common[row] > 0 and shared.common_user[0] >= 0:
-        time = dram.grant_common(parts.memory, parts.memory_state, 0)
-        met[row, Cause.COMMON_MEMORY], by[Cause.COMMON_MEMORY] = time, shared.common_user[0]
+    if table.second[row] > 0 and shared.second_user[0] >= 0:
+        time = second_bus.grant(parts.second, 0)
+        met[row, Cause.SECOND_MEMORY], by[Cause.SECOND_MEMORY] = time, shared.second_user[0]
     for edge in range(asked.wait_start[row], asked.wait_start[row + 1]):
         source, kind = asked.wait[edge], int(asked.wait_kind[edge])
         cause = _CAUSES[kind]
@@ -132,13 +132,13 @@ def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: 
 def _transfer(
     row: int, at: int, table: CostTable, parts: Parts, net: Network | None, lines: Buses | None, launch: Launch
 ) -> None:
-    """A transfer of a simple memory: its bytes pass the memory's bus, or those of its chiplets, and the network."""
+    """A transfer of a simple memory: its bytes pass the memory's bus, or those of its parts, and the network."""
     spans, waits = launch.spans, launch.waits
     if lines is None:
         sent = dram.serve(parts.memory, parts.memory_state, at, table.requested[row])
     else:
-        sent, least = chiplet_buses.serve(lines, row, at), at + table.cycles[row]
-        behind = max(sent, least) - max(chiplet_buses.alone(lines, row, at), least)
+        sent, least = several_buses.serve(lines, row, at), at + table.cycles[row]
+        behind = max(sent, least) - max(several_buses.alone(lines, row, at), least)
         waits[row, Wait.MEMORY_BUS] = min(behind, MOST_WAITED)
     spans.phase[row] = max(sent, at + table.cycles[row])
     answered = spans.phase[row] + dram.latency(parts.memory)
@@ -160,7 +160,7 @@ def granted(parts: Parts, lines: Buses | None, row: int, ready: int) -> int:
     """The first cycle, not before `ready`, at which a transfer may begin."""
     if lines is None:
         return dram.grant(parts.memory, parts.memory_state, ready)
-    return chiplet_buses.grant(lines, row, ready)
+    return several_buses.grant(lines, row, ready)
 
 
 @compiled

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from simulator.machine.machine import Machine
 from simulator.memory.dram import MemoryFigures, MemoryState
+from simulator.memory.second_bus import SecondBus
 from simulator.records.spans import SpanTable
 from simulator.tileprogram.program import I32, I64, U8, TileProgram
 from simulator.units.cost_table import CostTable
@@ -60,12 +61,13 @@ class Kinds(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The parts of every machine: the figures that the loop reads, its units, and the state of its memory."""
+    """The parts of every machine: the figures that the loop reads, its units, and the state of its memories."""
 
     figures: Figures
     kinds: Kinds
     memory: MemoryFigures
     memory_state: MemoryState
+    second: SecondBus
 
 
 class UnitStates(NamedTuple):
@@ -108,8 +110,8 @@ class Shared(NamedTuple):
 
     bus_user: I64
     """The instruction that held the memory's bus last, -1 for none."""
-    common_user: I64
-    """The one that held the common memory's bus last."""
+    second_user: I64
+    """The one that held the second memory's bus last."""
     running: I64
     """Transfers in flight in banked memory."""
     begin: I64

@@ -1,1 +1,1 @@
-"""Machines: figures, cores, chiplets and links, memory, and the files of all these."""
+"""Machines: figures, cores, links, memory, and the files of all these."""

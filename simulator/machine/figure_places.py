@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.parts import FLAT
+from simulator.machine.parts import CHOICES, FLAT, MAY_BE_EMPTY, MAY_BE_ZERO, MOST
 
 Figure = int | float | str
 
@@ -35,6 +35,13 @@ class Place:
     field: str
     kind: str
     """Its type, as the record says it."""
+    may_be_zero: bool = False
+    may_be_empty: bool = False
+    """A figure that is a number, and one that is a text: by its field's metadata."""
+    most: int = 0
+    """The most of what tables and pictures list one by one, with names and lanes; 0 for any other figure."""
+    choices: tuple[str, ...] = ()
+    """All texts that it can be, where these are few."""
 
     @property
     def written(self) -> str:
@@ -57,7 +64,16 @@ def _places() -> dict[str, Place]:
     places = {name: Place("", name, str(found[name].type)) for name in _PLAIN}
     for part, record in PARTS.items():
         for field in dataclasses.fields(record):
-            places[str(field.metadata.get(FLAT, field.name))] = Place(part, field.name, str(field.type))
+            told = field.metadata
+            places[str(told.get(FLAT, field.name))] = Place(
+                part,
+                field.name,
+                str(field.type),
+                may_be_zero=bool(told.get(MAY_BE_ZERO)),
+                may_be_empty=bool(told.get(MAY_BE_EMPTY)),
+                most=told.get(MOST, 0),
+                choices=told.get(CHOICES, ()),
+            )
     return places
 
 

@@ -10,10 +10,9 @@ from typing import cast
 
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
-from simulator.machine import core_kinds
 from simulator.machine.figure_places import PARTS, PLACES, Figure
 from simulator.machine.file_figures import FileFigures, Table, Told, base_of, check_named, figure_of
-from simulator.machine.machine import check_cores
+from simulator.machine.optional.table import LISTED
 from simulator.machine.provenance import Provenance, fitted_apart
 
 _NOT_FIGURES = ("assumed", "sources", "base")
@@ -25,10 +24,12 @@ def read_flat(where: str, name: str, table: Table) -> FileFigures:
     told = _told(where, table.get("assumed", []), table.get("sources", {}))
     figures = _figures(where, name, {key: value for key, value in table.items() if key not in _NOT_FIGURES})
     assumed, sources = told.assumed, dict(told.sources)
-    if "core_figures" in figures and "cores" in sources:  # one list gave both
-        sources.setdefault("core_figures", sources["cores"])
-    elif "core_figures" in figures and "cores" in assumed:
-        assumed = (*assumed, "core_figures")
+    for listed in LISTED:  # one list gave all of its figures
+        for figure in (each for each in listed.figures if each in figures):
+            if listed.key in sources:
+                sources.setdefault(figure, sources[listed.key])
+            elif listed.key in assumed:
+                assumed = (*assumed, figure)
     check_named(where, told, figures)
     for key in figures:
         if key in sources and key in assumed:
@@ -55,10 +56,9 @@ def _figures(where: str, name: str, table: Table) -> dict[str, Figure]:
             )
         if key not in PLACES:
             raise MachineError(f"{where}: unknown figure {key!r}{did_you_mean(key, PLACES)}")
-        if key == "cores" and isinstance(value, list):
-            cores = cast("list[object]", value)
-            check_cores(name, cores)
-            figures["core_figures"] = core_kinds.text_of(name, cores)
-            value = len(cores)
-        figures[key] = figure_of(f"{where}: {key}", value)
+        listed = next((each for each in LISTED if each.key == key), None)
+        if listed is not None and isinstance(value, list):
+            figures |= listed.read(name, cast("list[object]", value))
+        else:
+            figures[key] = figure_of(f"{where}: {key}", value)
     return figures

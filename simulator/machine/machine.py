@@ -8,7 +8,6 @@ a reader of a result can see which of its premises are published, which fitted a
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.did_you_mean import did_you_mean, labelled
 from simulator.errors import MachineError
-from simulator.machine import core_kinds
-from simulator.machine.chiplets import check_chiplets
 from simulator.machine.dram_file import Memory, check_controls, is_file, load_memory
 from simulator.machine.figure_places import PARTS, PLACES, Figure, fields_from, figure, figure_names, figures
-from simulator.machine.figures import MATMUL_PASSES, check_figure, check_units
+from simulator.machine.figures import check_figure
 from simulator.machine.machine_record import MachineRecord
+from simulator.machine.mesh_places import places
+from simulator.machine.optional import table as optional
+from simulator.machine.parts import MATMUL_PASSES
 from simulator.machine.provenance import OVERRIDE, Provenance
-from simulator.machine.topology import places
+from simulator.machine.sizes import check_units
 
 Override = Figure | Sequence[Mapping[str, Figure]]
 
@@ -51,16 +51,10 @@ class Machine(MachineRecord):
                 f"machine {self.name!r}: clock_mhz = {self.clock_mhz}: expected at least 0.001, a kilohertz"
             )
         check_units(self)
-        core_kinds.own_figures(self)
         if self.vector.bits_per_lane % 8:
             raise MachineError(f"machine {self.name!r}: {self.vector.bits_per_lane} bits per lane are not whole bytes")
         if not self.dram_bytes_per_cycle:
             raise MachineError(f"machine {self.name!r}: dram_bytes_per_second is less than a byte in 10,000 cycles")
-        if self.common_memory.bytes and not self.common_memory_bytes_per_cycle:
-            raise MachineError(
-                f"machine {self.name!r}: with common_memory_bytes = {self.common_memory.bytes} the machine needs "
-                "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
-            )
         if self.array.preload_depth > 2:
             raise MachineError(
                 f"machine {self.name!r}: systolic_preload_depth = {self.array.preload_depth}: expected 1 or 2; no "
@@ -71,26 +65,34 @@ class Machine(MachineRecord):
         if self.network.kind == "mesh":
             places(self, "mesh_queues")
             places(self, "mesh_channels")
-        if self.chiplet.count > 1:
-            check_chiplets(self)
+        optional.check(self)
         if self.scratchpad_bytes < self.vector_bytes:
             raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
 
     @property
     def scratchpad_bytes(self) -> int:
         """Lanes of each core, or of the one with the fewest."""
-        return self.scratchpad.bytes_per_lane * min(each.vector.lanes for each, _, _ in core_kinds.kinds(self))
+        return self.scratchpad.bytes_per_lane * min(each.vector.lanes for each, _, _ in self.kinds_of_cores)
+
+    @property
+    def kinds_of_cores(self) -> list[tuple[Machine, Fraction, list[int]]]:
+        """The kinds of cores: for each a machine of such cores, its clock as a part of the machine's, and its cores."""
+        return optional.kinds_of_cores(self)
+
+    def of_core(self, core: int) -> tuple[Machine, Fraction]:
+        """A machine all of whose cores are like this one, and its clock as a part of the machine's."""
+        return next((alike, ratio) for alike, ratio, cores in self.kinds_of_cores if core in cores)
 
     @property
     def shares(self) -> tuple[int, ...]:
         """The core that each share of the work goes to that is spread over all cores."""
-        return core_kinds.shares(self)
+        return optional.shares(self)
 
     @property
     def peak_macs_per_cycle(self) -> Fraction:
         """Products that all cores together add up in a cycle of the machine's clock, at best."""
         return sum(
-            (each.macs_per_cycle * ratio * len(cores) for each, ratio, cores in core_kinds.kinds(self)), Fraction(0)
+            (each.macs_per_cycle * ratio * len(cores) for each, ratio, cores in self.kinds_of_cores), Fraction(0)
         )
 
     @property
@@ -104,8 +106,7 @@ class Machine(MachineRecord):
 
     @property
     def dram_bytes_per_cycle(self) -> Fraction:
-        """To one part in 10,000 of a byte, so that the engine's integers never overflow."""
-        return Fraction(self.dram.bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
+        return self.per_cycle(self.dram.bytes_per_second)
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
@@ -117,26 +118,23 @@ class Machine(MachineRecord):
     @property
     def dram_latency_cycles(self) -> int:
         """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
-        return self.network.latency_cycles + self._cycles(self.dram.latency_ns)
+        return self.network.latency_cycles + self.cycles(self.dram.latency_ns)
 
     @property
     def has_links(self) -> bool:
         """Whether there are links that are held by what they carry: see topology.py."""
-        return self.network.kind != "simple" or self.chiplet.count > 1
+        return self.network.kind != "simple" or self.memory_parts > 1
 
     @property
-    def common_memory_bytes_per_cycle(self) -> Fraction:
-        """As precise as `dram_bytes_per_cycle`; 0 where there is no common memory."""
-        return Fraction(self.common_memory.bytes_per_second, 1000 * self.clock_khz).limit_denominator(10_000)
+    def memory_parts(self) -> int:
+        """How many parts the memory is divided into, each with as many channels and as much of the bandwidth."""
+        return optional.memory_parts(self)
 
     @property
-    def common_memory_latency_cycles(self) -> int:
-        """From a copy's last byte asked for to its data, the way through the interconnect included."""
-        return self.network.latency_cycles + self._cycles(self.common_memory.latency_ns)
-
-    def _cycles(self, nanoseconds: float) -> int:
-        """Whole cycles that so much time takes."""
-        return math.ceil(Fraction(str(nanoseconds)) * self.clock_khz / 10**6)
+    def across_cycles(self) -> int:
+        """The latency of the longest way from one part of the memory to another, there and back; 0 with one part."""
+        between = optional.links(self)
+        return between.longest_cycles(self) if between is not None else 0
 
     @property
     def named_memory(self) -> Memory:
@@ -208,10 +206,6 @@ class Machine(MachineRecord):
             )
         return memory
 
-    @property
-    def clock_khz(self) -> int:
-        return round(self.clock_mhz * 1000)
-
     def vector_elements(self, element_bytes: int) -> int:
         """Elements in one vector over all lanes."""
         return self.vector.lanes * self.lane_elements(element_bytes)
@@ -232,10 +226,10 @@ class Machine(MachineRecord):
     def with_(self, **overrides: Override) -> Machine:
         """The same machine with some figures replaced; their source is then `override`.
 
-        `cores` may be a list with a table a core, of the figures that it has of its own. A memory file is read when
+        Some figures may be given as a list of tables, as `cores` with a table a core. A memory file is read when
         `dram_timing` is given; else the memory stays as the machine has it.
         """
-        replaced, known = _with_core_figures(self.name, overrides), figure_names()
+        replaced, known = _with_lists(self.name, overrides), figure_names()
         for key in replaced:
             if key not in known:
                 raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
@@ -276,24 +270,21 @@ class Machine(MachineRecord):
         return sorted({*super().__dir__(), *figure_names()})
 
 
-def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:
-    """Overrides as figures: a list of cores becomes their number, and a text of their own figures."""
-    cores = overrides.get("cores")
-    if isinstance(cores, str) or not isinstance(cores, Sequence):
-        return dict(overrides)
-    check_cores(machine, cores)
-    if "core_figures" in overrides:
-        raise MachineError(f"machine {machine!r}: cores = [...] and core_figures say the same; expected one of both")
-    return {**overrides, "cores": len(cores), "core_figures": core_kinds.text_of(machine, cores)}
-
-
-def check_cores(machine: str, cores: Sequence[object]) -> None:
-    """Raises for a list of cores that holds none."""
-    if not cores:
-        raise MachineError(
-            f"machine {machine!r}: cores = []: the list is empty; expected a number, or a table for each core, which "
-            "is empty for one with the machine's figures: [{}, {}]"
-        )
+def _with_lists(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:
+    """Overrides as figures: a list of tables becomes the figures that it stands for."""
+    replaced = dict[str, Any](overrides)
+    for listed in optional.LISTED:
+        given = overrides.get(listed.key)
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            continue
+        read = listed.read(machine, given)
+        for name in listed.figures:
+            if name != listed.key and name in overrides:
+                raise MachineError(
+                    f"machine {machine!r}: {listed.key} = [...] and {name} say the same; expected one of both"
+                )
+        replaced |= read
+    return replaced
 
 
 def machine_from(

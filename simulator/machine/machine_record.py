@@ -5,7 +5,9 @@ parts.py explains the figures of each part; `provenance` says which are publishe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from simulator.machine.parts import (
     Chiplets,
@@ -58,6 +60,18 @@ class MachineRecord:
     def sources(self) -> tuple[tuple[str, str], ...]:
         """(figure, where it comes from) for all others."""
         return self.provenance.sources
+
+    @property
+    def clock_khz(self) -> int:
+        return round(self.clock_mhz * 1000)
+
+    def cycles(self, nanoseconds: float) -> int:
+        """Whole cycles that so much time takes."""
+        return math.ceil(Fraction(str(nanoseconds)) * self.clock_khz / 10**6)
+
+    def per_cycle(self, per_second: int) -> Fraction:
+        """A rate, to one part in 10,000, so that the engine's integers never overflow."""
+        return Fraction(per_second, 1000 * self.clock_khz).limit_denominator(10_000)
 
     @property
     def macs_per_cycle(self) -> int:

@@ -14,7 +14,7 @@
     lanes = "data sheet, page 4"
 
 Each table says where its figures come from: in `sources`, in `fitted` (by what, and to which measurement), or as a name
-in `assumed`. `[[cores]]` are the cores one by one, each with its own figures.
+in `assumed`. Some figures may be given as a list of tables: `Listed` of optional/shape.py.
 """
 
 from __future__ import annotations
@@ -24,20 +24,17 @@ from typing import cast
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
-from simulator.machine import core_kinds
 from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure
 from simulator.machine.figures import check_figure
 from simulator.machine.file_figures import FileFigures, Table, Told, base_of, check_named, figure_of, told_in
-from simulator.machine.machine import check_cores
+from simulator.machine.optional.table import LISTED
 from simulator.machine.provenance import OVERRIDE, Provenance
 
 VERSION = 2
 
 _PROVENANCE = ("assumed", "fitted", "sources")
 _HEAD = ("version", "base")
-_CORES = "cores"
-_OF_CORES = (FLAT_NAMES["core", "count"], FLAT_NAMES["core", "own_figures"])
-"""The figures that hold `[[cores]]`."""
+_LISTS = {listed.key: listed for listed in LISTED}
 _TOP = tuple(field for part, field in FLAT_NAMES if not part and field != "name")
 
 
@@ -55,9 +52,9 @@ def read_parts(where: str, name: str, table: Table) -> FileFigures:
         own = _figures_of(where, part, section)
         flat_names: dict[str, tuple[str, ...]] = {field: (flat,) for field, flat in own.items()}
         figures |= {flat: cast(Figure, section[field]) for field, flat in own.items()}
-        if not part and _CORES in section:
-            figures |= _cores(where, name, section[_CORES])
-            flat_names[_CORES] = _OF_CORES
+        for key in () if part else _LISTS.keys() & section.keys():
+            figures |= _LISTS[key].read_file(where, name, section[key])
+            flat_names[key] = _LISTS[key].figures
         check_named(at, told, flat_names)
         _check_sources(at, told)
         for field, flats in flat_names.items():
@@ -65,7 +62,7 @@ def read_parts(where: str, name: str, table: Table) -> FileFigures:
             origins[kind] += flats
             text = told.fitted.get(field, told.sources.get(field, ""))
             texts |= dict.fromkeys(flats, text)
-    _check_cores_once(where, table)
+    _check_lists_once(where, table)
     fitted, sources = ({flat: texts[flat] for flat in origins[kind]} for kind in ("fitted", "sources"))
     written = {flat: place.written for flat, place in PLACES.items()}
     return FileFigures(figures, Provenance.of(origins["assumed"], fitted, sources), base, written)
@@ -83,7 +80,7 @@ def _section(where: str, part: str, table: Table) -> Table:
 
 def _check_head(where: str, table: Table) -> None:
     """Raises for unknown keys above all tables."""
-    known = (*_HEAD, *_TOP, *_PROVENANCE, _CORES, *PARTS)
+    known = (*_HEAD, *_TOP, *_PROVENANCE, *_LISTS, *PARTS)
     for key, value in table.items():
         if key in known:
             continue
@@ -101,7 +98,7 @@ def _figures_of(where: str, part: str, section: Table) -> dict[str, str]:
     fields = [field for each, field in FLAT_NAMES if each == part]
     found: dict[str, str] = {}
     for key, value in section.items():
-        if key in _PROVENANCE or (not part and key == _CORES):
+        if key in _PROVENANCE or (not part and key in _LISTS):
             continue
         if key not in fields:
             raise MachineError(f"{where}: [{part}] has no figure {key!r}{_instead(key, fields)}")
@@ -145,52 +142,10 @@ def _check_sources(at: str, told: Told) -> None:
             )
 
 
-def _check_cores_once(where: str, table: Table) -> None:
-    core = cast("Mapping[str, object]", table.get("core", {}))
-    twice = [key for key in ("count", "own_figures") if key in core]
-    if _CORES in table and twice:
-        raise MachineError(f"{where}: [[cores]] and [core] {twice[0]} say the same; expected one of both")
-
-
-def _cores(where: str, name: str, given: object) -> dict[str, Figure]:
-    """The figures that hold a list of cores."""
-    if not isinstance(given, list):
-        raise MachineError(f"{where}: cores = {given!r:.60}: expected [[cores]], a table a core; their count is [core]")
-    cores = cast("list[object]", given)
-    check_cores(name, cores)
-    own = [_own(f"{where}: core {number} of [[cores]]", core) for number, core in enumerate(cores)]
-    return dict(zip(_OF_CORES, (len(own), core_kinds.text_of(name, own)), strict=True))
-
-
-_OWN = {
-    core_kinds.CLOCK_RATIO: core_kinds.CLOCK_RATIO,
-    **{f"{PLACES[flat].part}.{PLACES[flat].field}": flat for flat in core_kinds.OWN if flat in PLACES},
-}
-"""The file's name of a core's own figure -> its flat name."""
-
-
-def _own(where: str, core: object) -> dict[str, Figure]:
-    """A core's own figures, by flat names."""
-    if not isinstance(core, dict):
-        raise MachineError(f"{where} is {core!r:.60}; expected a table of its own figures")
-    found: dict[str, Figure] = {}
-    for key, value in _dotted(cast("dict[str, object]", core)):
-        if key not in _OWN:
-            what = f"{where}: a core has no {key!r} of its own{did_you_mean(key, _OWN)}"
-            raise MachineError(sentences(what, f"Expected some of {', '.join(_OWN)}"))
-        if isinstance(value, str | bool):
-            raise MachineError(f"{where}: {key} = {value!r:.60}: expected a number")
-        if _OWN[key] in found:
-            raise MachineError(f"{where}: {key} is given twice, as {key!r} and in a table; expected one of both")
-        found[_OWN[key]] = core_kinds.own_figure(f"{where}: {key}", _OWN[key], str(value))
-    return found
-
-
-def _dotted(table: Table) -> Iterable[tuple[str, object]]:
-    """`array.rows` for an entry in a table of a table."""
-    for key, value in table.items():
-        if isinstance(value, dict):
-            for inner, each in cast("dict[str, object]", value).items():
-                yield f"{key}.{inner}", each
-        else:
-            yield key, value
+def _check_lists_once(where: str, table: Table) -> None:
+    """Raises where a list and one of the figures that it stands for are both given."""
+    for listed in LISTED:
+        for place in (PLACES[flat] for flat in listed.figures):
+            section = cast("Mapping[str, object]", table.get(place.part, {}))
+            if listed.key in table and place.field in section:
+                raise MachineError(f"{where}: [[{listed.key}]] and {place.written} say the same; expected one of both")

@@ -10,51 +10,71 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-FLAT = "flat"
-"""The key of a flat name in a field's metadata."""
+from simulator.machine.dram_file import HASHES, REFRESHES
+
+FLAT, MAY_BE_ZERO, MAY_BE_EMPTY, MOST, CHOICES = "flat", "may_be_zero", "may_be_empty", "most", "choices"
+"""Keys of a field's metadata: `figure_places.Place` has what they mean."""
+
+ZERO: Mapping[str, object] = {MAY_BE_ZERO: True}
+EMPTY: Mapping[str, object] = {MAY_BE_EMPTY: True}
 
 
-def flat(name: str) -> Mapping[str, str]:
-    """The metadata of a field whose flat name is another than its own."""
-    return {FLAT: name}
+def flat(name: str, *also: Mapping[str, object]) -> Mapping[str, object]:
+    """The metadata of a field whose flat name is another than its own, and what else it says."""
+    return {FLAT: name, **{key: value for each in also for key, value in each.items()}}
+
+
+def at_most(most: int) -> Mapping[str, object]:
+    return {MOST: most}
+
+
+def one_of(*choices: str) -> Mapping[str, object]:
+    return {CHOICES: choices}
+
+
+MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
+"""How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
+
+POLICIES = ("interleaved", "local")
+"""The values of `Chiplets.placement`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
     """The cores, and the issue stage that each of them has."""
 
-    count: int = field(metadata=flat("cores"))
-    own_figures: str = field(metadata=flat("core_figures"))
-    """Figures of some cores' own, "" if all are alike: see core_kinds.py."""
+    count: int = field(metadata=flat("cores", at_most(4096)))
+    own_figures: str = field(metadata=flat("core_figures", EMPTY))
+    """Figures of some cores' own, "" if all are alike: see optional/uneven_cores."""
     issue_interval_cycles: int
     """Cycles between two instructions leaving the program."""
     issue_window: int
     """Instructions that may be issued while an older one is not finished."""
     queue_depth: int
     """Instructions that wait in front of one unit."""
-    launch_overhead_cycles: int
+    launch_overhead_cycles: int = field(metadata=ZERO)
     skips_zero_tiles: bool
-    """Tiles of zeros are neither moved nor multiplied, where a tensor's numbers are known: units/zero_tiles.py."""
+    """Tiles of zeros are neither moved nor multiplied, where a tensor's numbers are known: see simulator/optional."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystolicArray:
     """The systolic arrays of a core, all alike."""
 
-    count: int = field(metadata=flat("systolic_arrays"))
+    count: int = field(metadata=flat("systolic_arrays", at_most(4096)))
     rows: int = field(metadata=flat("systolic_rows"))
     columns: int = field(metadata=flat("systolic_columns"))
     preload_depth: int = field(metadata=flat("systolic_preload_depth"))
     """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
-    dataflow: str
+    dataflow: str = field(metadata=one_of("weight_stationary", "output_stationary"))
     """What stays in the array: weights or sums; see units/systolic.py."""
-    selection: str = field(metadata=flat("systolic_selection"))
+    selection: str = field(metadata=flat("systolic_selection", one_of("earliest", "in_turn")))
     """The array for a product that continues none: the one that would be free `earliest`, or each `in_turn`."""
-    matmul_precision: str
+    matmul_precision: str = field(metadata=one_of(*MATMUL_PASSES))
     """The precision of the array's products; affects time only, never the numbers. See `MATMUL_PASSES`."""
-    weight_switch_cycles: int
+    weight_switch_cycles: int = field(metadata=ZERO)
     """Cycles in which an array takes no rows when the weights that wait in it take the place of those before."""
-    accumulator_residence: str
+    accumulator_residence: str = field(metadata=one_of("array", "scratchpad"))
     """`array`: partial sums stay beside the array until their K chain ends. `scratchpad`: every matmul drains them."""
 
 
@@ -70,9 +90,9 @@ class VectorUnit:
     special_latency_cycles: int
     special_interval_cycles: int
     """Cycles after which the special function unit takes its next vector."""
-    cross_lane_step_cycles: int
+    cross_lane_step_cycles: int = field(metadata=ZERO)
     """One step of a reduction tree over the lanes."""
-    transpose_cycles_per_vector: int
+    transpose_cycles_per_vector: int = field(metadata=ZERO)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,63 +118,63 @@ class Scratchpad:
 class DmaQueues:
     """The queues of a core that move data between DRAM and scratchpad."""
 
-    queues: int = field(metadata=flat("dma_queues"))
+    queues: int = field(metadata=flat("dma_queues", at_most(4096)))
     bytes_per_cycle: int = field(metadata=flat("dma_bytes_per_cycle"))
     """The peak bandwidth of one queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonMemory:
-    """Memory that all cores share, beyond the scratchpads. A plan decides its contents: units/common_memory.py."""
+    """Memory that all cores share, beyond the scratchpads. A plan decides its contents: see simulator/optional."""
 
-    bytes: int = field(metadata=flat("common_memory_bytes"))
+    bytes: int = field(metadata=flat("common_memory_bytes", ZERO))
     """0 is none."""
-    bytes_per_second: int = field(metadata=flat("common_memory_bytes_per_second"))
-    latency_ns: float = field(metadata=flat("common_memory_latency_ns"))
+    bytes_per_second: int = field(metadata=flat("common_memory_bytes_per_second", ZERO))
+    latency_ns: float = field(metadata=flat("common_memory_latency_ns", ZERO))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dram:
     """The memory behind the queues of all cores."""
 
-    kind: str = field(metadata=flat("memory"))
+    kind: str = field(metadata=flat("memory", one_of("simple", "banked")))
     """`simple`: a fixed latency and one bus. `banked`: channels, banks and rows of `timing`; see
     memory/banked/banks.py."""
     standard: str = field(metadata=flat("dram_standard"))
     timing: str = field(metadata=flat("dram_timing"))
     """The memory whose banks these are, shipped or a file; clocked as `bytes_per_second` says."""
-    channels: int = field(metadata=flat("dram_channels"))
+    channels: int = field(metadata=flat("dram_channels", at_most(4096)))
     request_bytes: int = field(metadata=flat("dram_request_bytes"))
     """Smallest piece the memory delivers; a shorter run costs as much."""
     address: str = field(metadata=flat("dram_address"))
     """Where an address lies in banked memory, from the highest bits on: see `dram_file.FIELDS`."""
-    hash: str = field(metadata=flat("dram_hash"))
+    hash: str = field(metadata=flat("dram_hash", one_of(*HASHES)))
     """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
-    refresh: str = field(metadata=flat("dram_refresh"))
+    refresh: str = field(metadata=flat("dram_refresh", one_of(*REFRESHES)))
     """Whether `all` banks of banked memory are refreshed at once, or `each` by itself; see `Memory.refreshes`."""
     bytes_per_second: int = field(metadata=flat("dram_bytes_per_second"))
-    latency_ns: float = field(metadata=flat("dram_latency_ns"))
+    latency_ns: float = field(metadata=flat("dram_latency_ns", ZERO))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
     """The interconnect between queues and memory."""
 
-    kind: str = field(metadata=flat("interconnect"))
+    kind: str = field(metadata=flat("interconnect", one_of("simple", "crossbar", "mesh")))
     """`simple`: a latency. `crossbar`, `mesh`: links that are held by what they carry; see topology.py,
     memory/network.py."""
-    latency_cycles: int = field(metadata=flat("interconnect_latency_cycles"))
+    latency_cycles: int = field(metadata=flat("interconnect_latency_cycles", ZERO))
     """Latency of the way to the memory and back."""
-    ports: int = field(metadata=flat("interconnect_ports"))
+    ports: int = field(metadata=flat("interconnect_ports", at_most(4096)))
     """Ports of a crossbar on the side of the queues; for a simple interconnect, requests to a simple memory in a
     cycle."""
     link_bytes_per_cycle: int = field(metadata=flat("interconnect_link_bytes_per_cycle"))
     """The bandwidth of a link in one direction."""
     packet_bytes: int = field(metadata=flat("interconnect_packet_bytes"))
     """Bytes that a queue sends to a banked memory before another has its turn on a link."""
-    mesh_columns: int
-    mesh_rows: int
-    mesh_hop_cycles: int
+    mesh_columns: int = field(metadata=at_most(256))
+    mesh_rows: int = field(metadata=at_most(256))
+    mesh_hop_cycles: int = field(metadata=ZERO)
     """The latency that the way from one router to the next adds, there and back together."""
     mesh_queues: str
     """Routers that DMA queues are attached to, in turn: "0,0 0,1" is column 0 of rows 0 and 1."""
@@ -164,19 +184,19 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chiplets:
-    """Chiplets with cores and channels of their own, and links between them: chiplets.py."""
+    """Chiplets with cores and channels of their own, and links between them: optional/chiplets.py."""
 
-    count: int = field(metadata=flat("chiplets"))
+    count: int = field(metadata=flat("chiplets", at_most(256)))
     """1 is a machine in one piece."""
-    links: str = field(metadata=flat("chiplet_links"))
+    links: str = field(metadata=flat("chiplet_links", EMPTY))
     """Between which chiplets there is a link, each way: "0-1 1-2"; "" is one between any two."""
-    link_latency_cycles: int = field(metadata=flat("chiplet_link_latency_cycles"))
+    link_latency_cycles: int = field(metadata=flat("chiplet_link_latency_cycles", ZERO))
     """The latency that a link between chiplets adds, there and back together."""
     link_bytes_per_cycle: int = field(metadata=flat("chiplet_link_bytes_per_cycle"))
     """Its bandwidth in one direction."""
-    placement: str = field(metadata=flat("dram_placement"))
+    placement: str = field(metadata=flat("dram_placement", one_of(*POLICIES)))
     """The memory that holds a page: `interleaved`, all chiplets' in turn, or `local`, that of the chiplet with most of
-    its traffic; memory/chiplet_pages.py."""
+    its traffic; simulator/optional/chiplets."""
     page_bytes: int
     """Bytes that lie in the memory of one chiplet together."""
 
@@ -186,7 +206,7 @@ class Host:
     """The host, and the link to it."""
 
     link_bytes_per_second: int = field(metadata=flat("host_link_bytes_per_second"))
-    link_latency_us: float = field(metadata=flat("host_link_latency_us"))
+    link_latency_us: float = field(metadata=flat("host_link_latency_us", ZERO))
     flops_per_second: int = field(metadata=flat("host_flops_per_second"))
 
 
@@ -194,12 +214,12 @@ class Host:
 class Energy:
     """The energy of each operation, in picojoules. See analysis/energy.py for the counts."""
 
-    mac_pj: float
+    mac_pj: float = field(metadata=ZERO)
     """One multiplication and addition in a systolic array."""
-    vector_op_pj: float
-    special_op_pj: float
-    scratchpad_pj_per_byte: float
-    common_memory_pj_per_byte: float
-    dram_pj_per_bit: float
+    vector_op_pj: float = field(metadata=ZERO)
+    special_op_pj: float = field(metadata=ZERO)
+    scratchpad_pj_per_byte: float = field(metadata=ZERO)
+    common_memory_pj_per_byte: float = field(metadata=ZERO)
+    dram_pj_per_bit: float = field(metadata=ZERO)
     """DRAM traffic: array, I/O and PHY together."""
-    dram_activate_pj: float
+    dram_activate_pj: float = field(metadata=ZERO)

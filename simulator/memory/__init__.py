@@ -1,1 +1,1 @@
-"""The memories behind the units: DRAM with one bus or banked, the interconnect, the memories of chiplets."""
+"""The memories behind the units: DRAM with one bus or banked, the interconnect, a second memory."""

@@ -1,4 +1,4 @@
-"""The memories behind the DMA queues: a latency and one bus, or channels of banks; beside these, the common memory.
+"""The memory behind the DMA queues: a latency and one bus, or channels of banks.
 
 The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
 which begins it. The engine is compiled for each of the two models, without the code of the other.
@@ -10,7 +10,7 @@ on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
     a transfer alone     ceil(request bytes / bytes per cycle) + latency
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
 
-On several chiplets there is a bus for each: chiplet_buses.py.
+A memory that is divided into parts has a bus for each: several_buses.py.
 
 **Banked.** A transfer begins when its queue is free, and its end is unknown until its last request is done: the
 transfers of several queues compete for banks, request by request. So `serve` returns no end, and the engine lets the
@@ -33,7 +33,6 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.compiled import compiled, compiled_apart
-from simulator.machine.chiplets import channels_of_each
 from simulator.machine.machine import Machine
 from simulator.memory import network
 from simulator.memory.banked import channel_time
@@ -57,8 +56,8 @@ from simulator.memory.banked.channels import (
 )
 from simulator.memory.banked.controller import advance_channel, drain
 from simulator.memory.banked.requests import request_counts, requests_of
-from simulator.memory.chiplet_pages import Pages, translate
 from simulator.memory.network import Network
+from simulator.memory.pages import Pages, translate
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, Statistics, Wait
 from simulator.tileprogram.program import I32, I64
 from simulator.units.cost_table import Work
@@ -81,18 +80,13 @@ class MemoryFigures(NamedTuple):
     request: int
     way: int
     """Cycles of the machine from a transfer's begin to its first request at a banked memory."""
-    common_latency: int
-    common_cycle: int
-    common_byte: int
-    """Likewise of the common memory."""
 
 
 class MemoryState(NamedTuple):
     """What changes, each an array of one."""
 
     bus_free: I64
-    common_free: I64
-    """When the buses are free, in their units."""
+    """When the bus is free, in its unit."""
     reached: I64
     """The cycle of a banked memory up to which time has passed."""
     quiet: I64
@@ -110,11 +104,11 @@ class Banked(NamedTuple):
     running: I64
     """For each source: 1 while one of its transfers is in flight."""
     pages: Pages | None
-    """The page table of a machine of several chiplets."""
+    """By which addresses are translated."""
 
 
 def figures_of(machine: Machine) -> MemoryFigures:
-    banked, common = machine.dram.kind == "banked", machine.common_memory_bytes_per_cycle
+    banked = machine.dram.kind == "banked"
     if banked:
         cycle, byte = machine.dram_clock_ratio.denominator, machine.dram_clock_ratio.numerator
     else:
@@ -126,14 +120,11 @@ def figures_of(machine: Machine) -> MemoryFigures:
         byte=byte,
         request=machine.dram.request_bytes,
         way=machine.network.latency_cycles,
-        common_latency=machine.common_memory_latency_cycles,
-        common_cycle=common.numerator,
-        common_byte=common.denominator,
     )
 
 
 def idle_state() -> MemoryState:
-    return MemoryState(*(np.zeros(1, np.int64) for _ in range(3)), quiet=np.full(1, NEVER, np.int64))
+    return MemoryState(*(np.zeros(1, np.int64) for _ in range(2)), quiet=np.full(1, NEVER, np.int64))
 
 
 def banked(machine: Machine) -> Banked | None:
@@ -142,7 +133,7 @@ def banked(machine: Machine) -> Banked | None:
         return None
     memory, sources = machine.banked_memory(), machine.core.count * asking(machine)
     channels = idle_channels(memory, machine.dram.channels, sources, 0, ports=machine.core.count)
-    bits, nothing = address_map(memory, channels_of_each(machine)), np.zeros(0, np.int64)
+    bits, nothing = address_map(memory, machine.dram.channels // machine.memory_parts), np.zeros(0, np.int64)
     return Banked(channels, bits, no_walks(), nothing, np.zeros(sources, np.int64), None)
 
 
@@ -173,26 +164,6 @@ def serve(memory: MemoryFigures, state: MemoryState, start: int, size: int) -> i
     begin = max(state.bus_free[0], start * memory.cycle)
     state.bus_free[0] = begin + size * memory.byte
     return -(-state.bus_free[0] // memory.cycle)
-
-
-@compiled
-def grant_common(memory: MemoryFigures, state: MemoryState, ready: int) -> int:
-    """The first cycle, not before `ready`, at which the common memory may begin a copy."""
-    return max(ready, state.common_free[0] // memory.common_cycle)
-
-
-@compiled
-def serve_common(memory: MemoryFigures, state: MemoryState, start: int, size: int) -> int:
-    """Begins a copy from or to the common memory at a granted cycle; returns when its last byte is on the bus."""
-    begin = max(state.common_free[0], start * memory.common_cycle)
-    state.common_free[0] = begin + size * memory.common_byte
-    return -(-state.common_free[0] // memory.common_cycle)
-
-
-@compiled
-def common_latency(memory: MemoryFigures) -> int:
-    """Cycles from the last byte on the common memory's bus to its destination."""
-    return memory.common_latency
 
 
 @compiled

@@ -5,13 +5,13 @@ direction over links of their own, and buffers in between have no end. A read ho
 queues request no faster than answers could come.
 
     simple memory    a transfer is one packet. It has passed each of its links when all its bytes have, an equal part of
-                     them (of those on a chiplet) on the way of each channel, and is over no sooner than that:
+                     them (of those in a part of memory) on the way of each channel, and is over no sooner than that:
                      granted + max(memory, queue, links) + latency + cycles of the longest way's hops
     banked memory    a packet is `interconnect_packet_bytes`. A queue sends the next one when its own link has carried
                      the last, so queues share their common links. A request comes to its channel when its bytes
                      have passed all links, plus the latency of the interconnect and of its hops
 
-Links between chiplets have a width of their own. On a way of such links alone, a source sends its packets as if the
+Some links may have a width of their own. On a way of such links alone, a source sends its packets as if the
 first one were its own; where a way has no link at all, packets do not wait for one another.
 
 Times are counted in ticks, of which a byte takes as many on a link as the memory's clock has cycles in some of the
@@ -28,7 +28,7 @@ import numpy as np
 
 from simulator.compiled import compiled
 from simulator.machine.machine import Machine
-from simulator.machine.topology import READ, WRITE, topology
+from simulator.machine.topology import READ, WRITE, hop_cycles, topology
 from simulator.memory.banked.address_map import channel_of
 from simulator.memory.banked.channels import CURSOR, NEVER, REMAINING, Channels
 from simulator.tileprogram.program import I64
@@ -76,7 +76,7 @@ class Network(NamedTuple):
     carried: I64
     """For each link, the bytes it carried."""
     asked: I64
-    """For each instruction, bytes in requests that it reads and writes in each chiplet's memory, if that is simple."""
+    """For each instruction, bytes in requests that it reads and writes in each part of a simple memory."""
     order: I64
     """For each source's requests, in sending order: channel, and place among the source's requests."""
     sending: Sending
@@ -101,16 +101,15 @@ def network(machine: Machine) -> Network | None:
         channels=machine.dram.channels,
     )
     ways = [way for direction in (made.ways[READ], made.ways[WRITE]) for source in direction for way in source]
-    hop = machine.chiplet.link_latency_cycles if machine.chiplet.count > 1 else machine.network.mesh_hop_cycles
     return Network(
         figures=figures,
         way_start=np.cumsum([0, *map(len, ways)], dtype=np.int64),
         way=np.array([link for way in ways for link in way], np.int64),
-        hops=np.array(made.hops, np.int64) * hop,
+        hops=np.array(made.hops, np.int64) * hop_cycles(machine),
         byte=np.array([whole // width * ratio.numerator for width in widths], np.int64),
         free=np.zeros(len(made.links), np.int64),
         carried=np.zeros(len(made.links), np.int64),
-        asked=np.zeros((0, 2, machine.chiplet.count), np.int64),
+        asked=np.zeros((0, 2, machine.memory_parts), np.int64),
         order=np.zeros((len(made.hops), 0, 2), np.int64),
         sending=Sending(*(np.zeros(len(made.hops), np.int64) for _ in Sending._fields)),
     )
@@ -125,8 +124,8 @@ def launched(before: Network | None, machine: Machine, asked: Work) -> Network |
     if machine.dram.kind == "banked":
         most = int(requested.max(initial=0)) // machine.dram.request_bytes
         return before._replace(order=np.zeros((len(before.hops), most, 2), np.int64))
-    if machine.chiplet.count > 1:
-        return before._replace(asked=asked.by_chiplet)
+    if machine.memory_parts > 1:
+        return before._replace(asked=asked.by_part)
     written = requested * asked.written // np.maximum(asked.read + asked.written, 1)
     return before._replace(asked=np.stack([requested - written, written], axis=1)[:, :, None])
 
@@ -152,23 +151,23 @@ def _pass(of: Network, direction: int, source: int, channel: int, size: int, at:
 @compiled
 def carry(of: Network, source: int, row: int, start: int) -> int:
     """Carries a transfer of simple memory from a cycle on; returns the cycle in which all its bytes have passed."""
-    at, chiplets = start * of.figures.cycle, of.asked.shape[2]
-    passed, channels = at, of.figures.channels // chiplets
+    at, parts = start * of.figures.cycle, of.asked.shape[2]
+    passed, channels = at, of.figures.channels // parts
     for direction in range(2):
-        for chiplet in range(chiplets):
-            whole = of.asked[row, direction, chiplet]
+        for part in range(parts):
+            whole = of.asked[row, direction, part]
             for channel in range(channels):
-                part = whole * (channel + 1) // channels - whole * channel // channels
-                if part > 0:
-                    passed = max(passed, _pass(of, direction, source, chiplet * channels + channel, part, at))
+                share = whole * (channel + 1) // channels - whole * channel // channels
+                if share > 0:
+                    passed = max(passed, _pass(of, direction, source, part * channels + channel, share, at))
     return -(-passed // of.figures.cycle)
 
 
 @compiled
 def longest_way(of: Network, source: int, row: int) -> int:
     """Cycles that the hops of a transfer's longest way take, in simple memory."""
-    most, chiplets = 0, of.asked.shape[2]
-    channels = of.figures.channels // chiplets
+    most, parts = 0, of.asked.shape[2]
+    channels = of.figures.channels // parts
     for channel in range(of.figures.channels):
         if of.asked[row, 0, channel // channels] + of.asked[row, 1, channel // channels] > 0:
             most = max(most, of.hops[source, channel])

@@ -67,20 +67,20 @@ class Cause(IntEnum):
     """Its inputs were there."""
     BARRIER = 11
     """All cores had come to where they meet."""
-    COMMON_MEMORY = 12
-    """The common memory was free."""
+    SECOND_MEMORY = 12
+    """The second memory was free: `common_memory` in files and tables."""
 
     @property
     def label(self) -> str:
-        return self.name.lower()
+        return "common_memory" if self == Cause.SECOND_MEMORY else self.name.lower()
 
 
 CAUSES = len(Cause)
 
 
 class Wait(IntEnum):
-    """Waits of an instruction while it held its unit: a transfer's, in the network, in a banked memory and on the buses
-    of several chiplets."""
+    """Waits of an instruction while it held its unit: a transfer's, in the network, in a banked memory and on several
+    buses."""
 
     INTERCONNECT = 0
     """The way to the memory."""
@@ -116,7 +116,7 @@ class Launched:
     """The known index tensors: argument -> the elements of its storage, from its base on. Addresses that follow from
     other tensors are assumed."""
     filled: Mapping[int, npt.NDArray[np.bool_]] = field(default_factory=dict[int, npt.NDArray[np.bool_]])
-    """The known nonzero elements of tensors, likewise: for machines with `skips_zero_tiles`."""
+    """The known nonzero elements of tensors, likewise: for machines that leave zeros out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +156,14 @@ class Via(IntEnum):
     NONE = 0
     """No transfer, or one within the scratchpad."""
     DRAM = 1
-    COMMON = 2
+    SECOND = 2
+    """A second memory, beside DRAM: `common` in files and tables."""
     SKIPPED = 3
-    """None, like a skipped product: there are only zeros. See units/zero_tiles.py."""
+    """None, as with all that is left out."""
 
     @property
     def label(self) -> str:
-        return "" if self == Via.NONE else self.name.lower()
+        return {Via.NONE: "", Via.SECOND: "common"}.get(self, self.name.lower())
 
 
 TOTALS = (
@@ -177,9 +178,9 @@ TOTALS = (
     "alu",
     "special",
 )
-"""Bytes asked of the DRAM, bytes it moved in whole requests, and those of them on another chiplet than the core; bytes
-asked of the common memory, bytes copied within the scratchpad, multiply-accumulates, element operations of the ALUs and
-of the special function units, vector and scalar."""
+"""Bytes asked of the DRAM, bytes it moved in whole requests, and those of them that lay in another part of it than the
+core's own; bytes asked of the second memory, bytes copied within the scratchpad, multiply-accumulates, element
+operations of the ALUs and of the special function units, vector and scalar."""
 
 CHANNEL_COUNTERS = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
 """Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,

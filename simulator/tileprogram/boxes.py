@@ -21,7 +21,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from simulator.tileprogram.program import I64, Operand
+from simulator.tileprogram.program import I64, Operand, TileProgram
 
 Dims = tuple[tuple[int, int], ...]
 """(stride, extent) in bytes, widest stride first."""
@@ -206,3 +206,11 @@ def intervals(first: int, dims: Dims, strides: tuple[int, ...]) -> list[Interval
         if reach >= strides[level - 1]:
             return None
     return out
+
+
+def distinct_boxes(program: TileProgram, operands: I64) -> tuple[I64, I64, I64]:
+    """The distinct boxes of one tensor's operands: an operand for each, its place, and each operand's box number."""
+    columns = program.offset[operands], program.element_bytes[operands]
+    table = np.column_stack([*columns, program.shape[operands], program.strides[operands]])
+    _, first, box = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    return operands[first], first, box.reshape(-1)

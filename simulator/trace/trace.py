@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.analysis.trace_record import TraceRecord
 from simulator.audit import invariants, trace_columns
 from simulator.errors import FileFormatError, InvariantViolation
 from simulator.machine.machine import Machine
@@ -28,13 +27,13 @@ from simulator.records.spans import (
 )
 from simulator.tileprogram.program import I32, I64, Opcode, TileProgram
 from simulator.trace import trace_file
+from simulator.trace_record import TraceRecord
 from simulator.units import scalar, vector
 from simulator.units.cost_table import pieces
 from simulator.units.unit_table import unit_names
 
 if TYPE_CHECKING:
-    from simulator.machine.chiplets import Placed
-    from simulator.units.common_memory import Resident
+    from simulator.optional.table import Asked
     from simulator.units.cost_table import Told
 
 
@@ -119,8 +118,7 @@ def assemble(
     begins: Sequence[int],
     channels: Statistics,
     links: I64,
-    residents: Sequence[Resident] = (),
-    placed: Sequence[Placed] = (),
+    asked: Asked,
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
     works = [each.told for each in ran]
@@ -144,14 +142,14 @@ def assemble(
         done=_joined([each.done for each in spans], np.int64),
         phase=_joined([each.phase for each in spans], np.int64),
         issue=_joined([each.issue for each in spans], np.int64),
-        bytes=_joined([asked.moved for asked in works], np.int64),
-        requested=_joined([asked.requested for asked in works], np.int64),
+        bytes=_joined([told.moved for told in works], np.int64),
+        requested=_joined([told.requested for told in works], np.int64),
         cause=_joined([each.cause for each in spans], np.uint8),
         blocker=_joined([each.blocker for each in spans], np.int32),
         issue_cause=_joined([each.issue_cause for each in spans], np.uint8),
         issue_blocker=_joined([each.issue_blocker for each in spans], np.int32),
-        via=_joined([asked.via for asked in works], np.uint8),
-        assumed=_joined([asked.assumed for asked in works], np.bool_),
+        via=_joined([told.via for told in works], np.uint8),
+        assumed=_joined([told.assumed for told in works], np.bool_),
         waits=_joined([each.waits for each in ran], np.int32, WAITS),
         met=_joined([each.met for each in ran], np.int64, CAUSES),
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
@@ -163,8 +161,7 @@ def assemble(
         channel_times=channels.times,
         link_bytes=links,
         launches=tuple(launches),
-        residents=tuple(residents),
-        placed=tuple(placed),
+        asked={keyword: tuple(told) for keyword, told in asked.items()},
     )
 
 
@@ -190,8 +187,8 @@ def _totals(program: TileProgram, asked: Told) -> tuple[int, ...]:
         asked.written,
         int(asked.requested.sum()),
         asked.remote,
-        asked.common_read,
-        asked.common_written,
+        asked.second_read,
+        asked.second_written,
         int(moved[opcode == Opcode.COPY].sum()),
         int(macs),
         int(done[0]),

@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simulator.machine import core_kinds
 from simulator.machine.machine import Machine
 from simulator.records.spans import Via
 from simulator.tileprogram.barriers import meeting_of
 from simulator.tileprogram.program import I32, I64, U8, DependenceKind, TileProgram
-from simulator.units import dma, gather, zero_tiles
+from simulator.units import dma, gather
 from simulator.units import request_addresses as walks
-from simulator.units.common_memory import Served
+from simulator.units.spared import Spared, none_spared
 from simulator.units.unit import COSTS, MEETS, Mask, Part
 from simulator.units.unit_table import KIND_OF, UNITS
 
@@ -36,8 +35,8 @@ class CostTable(NamedTuple):
     core: I64
     chain: I64
     """The matmul it accumulates onto without a drain between, -1 for none."""
-    common: I64
-    """Bytes that the common memory moves for it; 0 when it moves none."""
+    second: I64
+    """Bytes that a second memory moves for it; 0 when it moves none."""
     cycles: I64
     waiting: I64
     preload: I64
@@ -56,8 +55,8 @@ class Told(NamedTuple):
     written: int
     requested: I64
     remote: int
-    common_read: int
-    common_written: int
+    second_read: int
+    second_written: int
     via: U8
     assumed: npt.NDArray[np.bool_]
 
@@ -73,20 +72,20 @@ class Work:
     moved: I64
     """Bytes each instruction moves: from or to DRAM, and within the scratchpad those of a copy."""
     read: I64
-    """Bytes each instruction reads from DRAM, or from the common memory in its place."""
+    """Bytes each instruction reads from DRAM, or from the second memory in its place."""
     written: I64
-    """Bytes each instruction writes to DRAM, or to the common memory in its place."""
+    """Bytes each instruction writes to DRAM, or to the second memory in its place."""
     requests: gather.Requests
     """The runs that GATHERs and SCATTERs ask for, each with its address."""
     walks: walks.Walks
-    """Each instruction's requests to a memory that takes them one by one, or lies on several chiplets; else empty."""
+    """Each instruction's requests to a memory that takes them one by one, or has several parts; else empty."""
     skipped: Mask
     """The skipped instructions: their rows say that they take no time."""
-    by_chiplet: I64
-    """N x 2 x chiplets: bytes in whole requests that each instruction reads and writes in each chiplet's memory. No
-    rows as long as no page has a place: memory/chiplet_pages.py."""
+    by_part: I64
+    """N x 2 x parts: bytes in whole requests that each instruction reads and writes in each part of a memory that is
+    divided. No rows as long as pages have no place: memory/pages.py."""
     remote: int = 0
-    """How many of these lie on another chiplet than the core."""
+    """How many of these lie in another part than the core's own."""
 
     def to_run(self) -> Work:
         """The same without the columns that only the trace keeps: each is as long as the program."""
@@ -95,17 +94,17 @@ class Work:
         return replace(self, read=nothing, written=nothing, requests=asked)
 
     def told(self) -> Told:
-        common = self.table.common > 0
-        via = np.where(common, Via.COMMON, np.where(self.read + self.written > 0, Via.DRAM, Via.NONE))
+        second = self.table.second > 0
+        via = np.where(second, Via.SECOND, np.where(self.read + self.written > 0, Via.DRAM, Via.NONE))
         via[self.skipped] = Via.SKIPPED
         return Told(
             self.moved,
-            int(self.read[~common].sum()),
-            int(self.written[~common].sum()),
+            int(self.read[~second].sum()),
+            int(self.written[~second].sum()),
             self.table.requested.copy(),
             self.remote,
-            int(self.read[common].sum()),
-            int(self.written[common].sum()),
+            int(self.read[second].sum()),
+            int(self.written[second].sum()),
             via.astype(np.uint8),
             self.requests.assumed,
         )
@@ -116,41 +115,38 @@ def work(
     addresses: Sequence[int],
     machine: Machine,
     indices: gather.Indices = NOT_KNOWN,
-    served: Served | None = None,
+    spared: Spared | None = None,
 ) -> Work:
-    """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them.
-
-    `served` says which of its copies the common memory serves, and which instructions are skipped.
-    """
+    """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them."""
     rows = len(program)
-    common, skipped = (served.rows, served.skipped) if served else np.zeros((2, rows), np.bool_)
+    second, waits, skipped = spared or none_spared(rows)
     indexed = gather.requests(program, addresses, indices, machine)
     costs = {name: np.zeros(rows, np.int64) for name in COSTS}
     costs["cycles"], costs["requested"] = -(-indexed.bytes // machine.dma.bytes_per_cycle), indexed.request_bytes.copy()
     costs["moved"], costs["read"] = indexed.bytes.copy(), indexed.read_bytes.copy()
     costs["written"] = indexed.bytes - indexed.read_bytes
-    kind, in_rows = KIND_OF[program.opcode], dma.in_rows(program)
+    kind, in_rows, kinds = KIND_OF[program.opcode], dma.in_rows(program), machine.kinds_of_cores
     for piece, part in pieces(program):
-        for alike, ratio, cores in core_kinds.kinds(machine):
-            mine = np.isin(part.core, cores) if machine.core.own_figures else np.ones(len(part), np.bool_)
+        for alike, ratio, cores in kinds:
+            mine = np.isin(part.core, cores) if len(kinds) > 1 else np.ones(len(part), np.bool_)
             _add_costs(Part(part, addresses, in_rows, alike, ratio), kind[piece], mine, _piece_of(costs, piece))
     moved, read, written = (costs.pop(name) for name in ("moved", "read", "written"))
-    costs["requested"][common] = 0
+    costs["requested"][second] = 0
     table = CostTable(
         kind=kind,
         core=program.core.astype(np.int64),
         chain=_chains(program, machine),
-        common=np.where(common, moved, 0),
+        second=np.where(second, moved, 0),
         **costs,
     )
     table = table._replace(drain=_in_order(table.drain, table.chain))
     if skipped.any():
         table = _left_out(skipped, table, moved, read, written)
-    asking = ~(common | skipped)
-    apart = machine.dram.kind == "banked" or machine.chiplet.count > 1
+    asking = ~(second | skipped)
+    apart = machine.dram.kind == "banked" or machine.memory_parts > 1
     walked = walks.walks(program, addresses, indexed, asking) if apart else walks.no_walks()
-    nowhere = np.zeros((0, 2, machine.chiplet.count), np.int64)
-    return Work(table, *_waits(program, served), moved, read, written, indexed, walked, skipped, nowhere)
+    nowhere = np.zeros((0, 2, machine.memory_parts), np.int64)
+    return Work(table, *_waits(program, waits), moved, read, written, indexed, walked, skipped, nowhere)
 
 
 def _left_out(skipped: Mask, table: CostTable, moved: I64, read: I64, written: I64) -> CostTable:
@@ -158,7 +154,15 @@ def _left_out(skipped: Mask, table: CostTable, moved: I64, read: I64, written: I
     moved[skipped] = read[skipped] = written[skipped] = 0
     for column in (table.cycles, table.preload, table.last, table.requested, table.waiting):
         column[skipped] = 0
-    return table._replace(drain=zero_tiles.drains(skipped, table.chain, table.drain))
+    return table._replace(drain=_drains(skipped, table.chain, table.drain))
+
+
+def _drains(skipped: Mask, chain: I64, drain: I64) -> I64:
+    """Cycles from each product's end to its results; for a skipped one, to those of the product it adds to."""
+    found = np.where(skipped, 0, drain)
+    for row in np.flatnonzero(skipped & (chain >= 0)).tolist():
+        found[row] = found[chain[row]]
+    return found
 
 
 _PIECE = 1 << 16
@@ -201,8 +205,8 @@ def _at_clock(cycles: I64, ratio: Fraction) -> I64:
     return np.sign(cycles) * -(-np.abs(cycles) * ratio.denominator // ratio.numerator)
 
 
-def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I32, U8]:
-    """The waits of each instruction, as CSR: its dependences, and the copy that brings a box the common memory serves.
+def _waits(program: TileProgram, brought: I64) -> tuple[I64, I32, U8]:
+    """The waits of each instruction, as CSR: its dependences, and `Spared.waits`.
 
     A BARRIER waits for the others of its meeting. One to which too few cores come waits for itself, and so for ever.
     """
@@ -212,8 +216,8 @@ def _waits(program: TileProgram, served: Served | None) -> tuple[I64, I32, U8]:
         added += [(row, other, MEET) for other in meeting if other != row]
         if len(meeting) < program.extent[row, 0]:
             added.append((row, row, int(DependenceKind.READ_AFTER_WRITE)))
-    for row, brought in served.waits.tolist() if served else ():
-        added.append((row, brought, int(DependenceKind.READ_AFTER_WRITE)))
+    for row, other in brought.tolist():
+        added.append((row, other, int(DependenceKind.READ_AFTER_WRITE)))
     if not added:
         return starts, sources, kinds
     rows, others, reasons = np.array(added, np.int64).T

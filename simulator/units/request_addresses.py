@@ -17,11 +17,32 @@ from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgra
 from simulator.units import gather
 from simulator.units.dma import contiguous
 
-ADDRESS, RUN, WRITES, EXTENTS, STRIDES = 0, 1, 2, 3, 4
-"""Columns of a box; the last two come again for each of its dims, of which all boxes of a launch have as many."""
-
 _PIECE = 1 << 16
 """Boxes that are computed at once: the temporary arrays of a long program would be large."""
+
+
+class Boxes(NamedTuple):
+    """Boxes in DRAM, an entry each: the runs of a box begin so far apart along so many dims."""
+
+    address: I64
+    """Of the first run."""
+    run: I64
+    """Bytes of each run."""
+    writes: I64
+    """1 if it is written."""
+    extents: I64
+    """B x dims, of which all boxes of a launch have as many: how many places each dim has, outermost first."""
+    strides: I64
+    """B x dims: the bytes between these."""
+
+
+class Runs(NamedTuple):
+    """Runs of contiguous bytes, an entry each."""
+
+    address: I64
+    size: I64
+    ways: I64
+    """Whether it is read (1), written (2) or both."""
 
 
 class Walks(NamedTuple):
@@ -29,19 +50,16 @@ class Walks(NamedTuple):
 
     box_start: I64
     """N + 1: the boxes of each instruction."""
-    box: I64
-    """Of each box: address of its first run, bytes of a run, 1 if it is written; of each dim that its runs are spread
-    over, how many places it has and the bytes between them."""
+    boxes: Boxes
     run_start: I64
     """N + 1: the listed runs of each instruction."""
-    run: I64
-    """Of each listed run: address, bytes, and whether it is read (1), written (2) or both."""
+    runs: Runs
 
 
 def no_walks() -> Walks:
     """The walks of no instruction."""
-    zeros = np.zeros((0, 0), np.int64)
-    return Walks(np.zeros(1, np.int64), zeros, np.zeros(1, np.int64), zeros)
+    nothing = np.zeros(0, np.int64)
+    return Walks(np.zeros(1, np.int64), _joined([]), np.zeros(1, np.int64), Runs(nothing, nothing, nothing))
 
 
 def walks(
@@ -67,11 +85,11 @@ def walks(
         np.searchsorted(owner[here], np.arange(rows + 1)).astype(np.int64),
         _joined(pieces),
         listed.start,
-        np.stack([listed.address, listed.size, ways[run_owner]], axis=1).astype(np.int64).reshape(-1, 3),
+        Runs(listed.address.astype(np.int64), listed.size.astype(np.int64), ways[run_owner]),
     )
 
 
-def _boxes(program: TileProgram, addresses: Sequence[int], operands: I64, copied: npt.NDArray[np.bool_]) -> I64:
+def _boxes(program: TileProgram, addresses: Sequence[int], operands: I64, copied: npt.NDArray[np.bool_]) -> Boxes:
     """The boxes of some operands, with as many dims as the one of them that has most."""
     size = program.element_bytes[operands].astype(np.int64)
     shape, strides = program.shape[operands], program.strides[operands]
@@ -81,21 +99,32 @@ def _boxes(program: TileProgram, addresses: Sequence[int], operands: I64, copied
     extents = np.where(inside, 1, shape)
     dims = int((extents > 1).sum(1).max(initial=0))
     kept = np.argsort(extents > 1, axis=1, kind="stable")[:, extents.shape[1] - dims :]
-    box = np.zeros((len(operands), EXTENTS + 2 * dims), np.int64)
-    box[:, ADDRESS] = np.array([*addresses, 0], np.int64)[program.target[operands]]
-    box[:, ADDRESS] += (program.offset[operands] + lowest) * size
-    box[:, RUN] = np.where(inside, shape, 1).prod(1) * size
-    box[:, WRITES] = (program.access[operands] & Access.WRITE) != 0
-    box[:, EXTENTS::2] = np.take_along_axis(extents, kept, 1)
-    box[:, STRIDES::2] = np.take_along_axis(strides, kept, 1) * size[:, None]
-    return box
+    return Boxes(
+        address=np.array([*addresses, 0], np.int64)[program.target[operands]]
+        + (program.offset[operands] + lowest) * size,
+        run=np.where(inside, shape, 1).prod(1) * size,
+        writes=((program.access[operands] & Access.WRITE) != 0).astype(np.int64),
+        extents=np.take_along_axis(extents, kept, 1),
+        strides=np.take_along_axis(strides, kept, 1) * size[:, None],
+    )
 
 
-def _joined(pieces: Sequence[I64]) -> I64:
+def _joined(pieces: Sequence[Boxes]) -> Boxes:
     """All boxes, with as many dims as those that have most: a dim of one place more is none."""
-    box = np.ones((sum(map(len, pieces)), max((piece.shape[1] for piece in pieces), default=EXTENTS)), np.int64)
+    dims = max((piece.extents.shape[1] for piece in pieces), default=0)
+    first, nothing = Boxes._fields[:3], np.zeros(0, np.int64)
+    return Boxes(
+        *(np.concatenate([nothing, *(getattr(piece, name) for piece in pieces)]) for name in first),
+        extents=_with_dims([piece.extents for piece in pieces], dims),
+        strides=_with_dims([piece.strides for piece in pieces], dims),
+    )
+
+
+def _with_dims(columns: Sequence[I64], dims: int) -> I64:
+    """All of these, with so many dims."""
+    found = np.ones((sum(map(len, columns)), dims), np.int64)
     first = 0
-    for piece in pieces:
-        box[first : first + len(piece), : piece.shape[1]] = piece
-        first += len(piece)
-    return box
+    for column in columns:
+        found[first : first + len(column), : column.shape[1]] = column
+        first += len(column)
+    return found

@@ -39,7 +39,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from simulator.machine.chiplets import between_cycles
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, Access, OpClass, Opcode, Space, TileProgram
 from simulator.units.unit import MEETS, Costs, Does, Mask, Part, Unit
@@ -203,7 +202,7 @@ def _costs(part: Part) -> Costs:
     machine = part.machine
     direct, meets = loops(part.program, part.addresses, machine, part.ratio), part.program.opcode == Opcode.BARRIER
     return Costs(
-        direct.work + meets * (machine.network.latency_cycles + between_cycles(machine)),
+        direct.work + meets * (machine.network.latency_cycles + machine.across_cycles),
         waiting=direct.waiting,
         mark=MEETS * meets,
         moved=direct.bytes,

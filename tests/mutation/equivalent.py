@@ -11,14 +11,14 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "bits = np.zeros((_FIELDS + 3, 2), np.int64)",
     ): "one more row, which nobody reads",
     (
-        "simulator/memory/chiplet_buses.py",
+        "simulator/memory/several_buses.py",
         "first = -1",
         "first = -2",
-    ): "any number below zero says that no bus was found, and a transfer has a part on one",
+    ): "any number below zero says that no bus was found, and a transfer has a share on one",
     (
         "simulator/units/cost_table.py",
-        "nowhere = np.zeros((0, 2, machine.chiplets), np.int64)",
-        "nowhere = np.zeros((0, 3, machine.chiplets), np.int64)",
+        "nowhere = np.zeros((0, 2, machine.memory_parts), np.int64)",
+        "nowhere = np.zeros((0, 3, machine.memory_parts), np.int64)",
     ): "a table without rows",
     (
         "simulator/memory/dram.py",

@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -212,13 +212,13 @@ class Facts:
 
     def cycles_planned(self, plan: ScheduledProgram) -> int:
         """Cycles of the same kernels, with another plan of the common memory."""
-        kept = tuple(residents(plan, plan.residence))
-        return simulate(self.trace.launches, self.machine, residents=kept, placed=self.trace.placed).makespan
+        asked: dict[str, Any] = {**self.trace.asked, "residents": tuple(residents(plan, plan.residence))}
+        return simulate(self.trace.launches, self.machine, **asked).makespan
 
     def cycles_on(self, machine: Machine) -> int:
         """Cycles of the same programs, on another machine."""
         trace = self.trace
-        return simulate(trace.launches, machine, residents=trace.residents, placed=trace.placed).makespan
+        return simulate(trace.launches, machine, **trace.asked).makespan
 
     def cycles_with(self, kernel: KernelFacts, program: TileProgram) -> int:
         """Cycles of the whole, if a kernel had another program.
@@ -227,13 +227,13 @@ class Facts:
         and a common memory; without these, the cycles of the other launches stay the same.
         """
         trace = self.trace
-        has_history = self.machine.dram.kind != "simple" or self.machine.has_links or trace.residents
+        has_history = self.machine.dram.kind != "simple" or self.machine.has_links or trace.asked.get("residents")
         changed = [
             replace(each, program=program) if isinstance(each, Launched) and each.kernel == kernel.name else each
             for each in trace.launches
         ]
         if has_history:
-            return simulate(changed, self.machine, residents=trace.residents, placed=trace.placed).makespan
+            return simulate(changed, self.machine, **trace.asked).makespan
         alone = [replace(each, after=()) for each in changed if each.kernel == kernel.name]
         took = simulate(alone, self.machine).makespan - len(alone) * self.machine.core.launch_overhead_cycles
         return self.cycles - kernel.cycles + took

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simulator import Machine, Placed
 from simulator.did_you_mean import did_you_mean, sentences
-from simulator.machine.chiplets import check_placed
+from simulator.optional.chiplets.placed import check_placed
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph, Placement, ScheduledProgram
 

@@ -1,8 +1,8 @@
 """Which tensors stay in the machine's common memory, from which launch to which: asked for, or chosen.
 
 A tensor's savings are not estimated: the plan follows the launches that use it copy by copy, as the simulator does
-(`simulator.units.common_memory`), and counts the bytes spared. The heuristic takes first the tensor that saves most per
-byte held and launch, while it fits.
+(`simulator.optional.common_memory`), and counts the bytes spared. The heuristic takes first the tensor that saves most
+per byte held and launch, while it fits.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from simulator import Launched, Machine, Resident
 from simulator.did_you_mean import did_you_mean, sentences
+from simulator.optional.common_memory.residents import check_plan, saved_bytes
 from simulator.tileprogram.program import Opcode, Space, TileProgram
-from simulator.units.common_memory import check_plan, saved_bytes
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph, Residence, ScheduledProgram, Storage
 

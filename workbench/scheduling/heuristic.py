@@ -16,9 +16,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from simulator.machine import core_kinds
-from simulator.machine.chiplets import between_cycles
 from simulator.machine.machine import Machine
+from simulator.machine.optional.uneven_cores.shares import speeds
 from simulator.tileprogram.program import MAX_RANK, OpClass
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Access, Payload, PayloadOp
@@ -124,11 +123,11 @@ def _on_cores(
     dealt = Counter(shares[number % len(shares)] for number in range(used(payload, cores)))
     mapped = _contraction_mapping if payload.contraction is not None else _vector_mapping
     price, mapping = mapped(mine, machine, demand, len(dealt))
-    speed = core_kinds.speeds(machine)
+    speed = speeds(machine)
     waits = 2 * machine.dram_latency_cycles  # for the first load and the last store, of each share of a core but one
     cycles = max(count * price.cycles(float(speed[core])) + (count - 1) * waits for core, count in dealt.items())
     if len(dealt) > 1:
-        cycles += machine.network.latency_cycles + between_cycles(machine)  # they meet
+        cycles += machine.network.latency_cycles + machine.across_cycles  # they meet
     if machine.core.count == 1:
         return cycles, mapping
     where = said(payload, cores, len(shares), asked=asked)

@@ -129,7 +129,7 @@ class Stages:
         titles = views.titles.kernel_titles(found.lowered)
         shared = views.titles.scheduled_titles(found.lowered, scheduled)
         launched = simulating.simulate.launched(scheduled)
-        trace = replace(found.trace, launches=launched, residents=kept, placed=lie)
+        trace = replace(found.trace, launches=launched, asked={"residents": kept, "placed": lie})
         rendered = Rendered(found.rendered, functions.hosts_of(found.lowered), titles)
         planned = Scheduled(scheduled, found.lowered, found.rendered, shared)
         made: dict[str, object] = {

@@ -6,8 +6,8 @@ integer, a coordinate: row, bank of the channel, column, from the highest bits d
 A hash replaces a field by the exclusive or of it with all bits above it, taken in pieces as wide as the field. Distinct
 addresses stay distinct, and an access pattern with a power-of-two stride reaches all channels and banks.
 
-On a machine of several chiplets a chiplet's number stands above all bits of an address in its memory (see
-memory/chiplet_pages.py), and the mapping is that of its own channels.
+In a memory that is divided into parts a part's number stands above all bits of an address in it (see memory/pages.py),
+and the mapping is that of its own channels.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ CHANNEL, PSEUDO, GROUP, BANK, COLUMN, ROW = range(6)
 _FIELDS = 6
 _HASH = 6
 """Row of the map after the fields: whether the channel is hashed, and whether the fields of a bank are too."""
-_CHIPLET = 7
-"""Row after that: how many channels a chiplet has."""
+_PART = 7
+"""Row after that: how many channels a part of the memory has."""
 _SHIFT, _WIDTH = 0, 1
 
-CHIPLET_SHIFT = 52
-"""Where a chiplet's number begins; no address reaches it."""
+PART_SHIFT = 52
+"""Where a part's number begins; no address reaches it."""
 
 
 def address_map(memory: Memory, channels: int) -> I64:
-    """The bits of each field: (shift, width) by field, and whether the channel is hashed; of a chiplet's channels."""
+    """The bits of each field: (shift, width) by field, and whether the channel is hashed; of a part's channels."""
     if channels & (channels - 1):
         raise MachineError(f"memory {memory.name!r}: {channels} channels: banks need a power of two")
     apart = "Bg" in memory.address
@@ -51,14 +51,14 @@ def address_map(memory: Memory, channels: int) -> I64:
             bits[field] = at, count.bit_length() - 1
             at += count.bit_length() - 1
     bits[_HASH] = int(memory.channel_hash != "none"), int(memory.channel_hash == "all")
-    bits[_CHIPLET, 0] = channels
+    bits[_PART, 0] = channels
     return bits
 
 
 @compiled
 def channel_of(bits: I64, address: int) -> int:
     """The channel an address lies in."""
-    above = (address >> CHIPLET_SHIFT) * bits[_CHIPLET, 0]
+    above = (address >> PART_SHIFT) * bits[_PART, 0]
     return above + _field(bits, CHANNEL, address, bits[_HASH, 0] == 1)
 
 

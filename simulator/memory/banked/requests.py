@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.compiled import compiled
 from simulator.tileprogram.program import I64
-from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, WRITES, Walks
+from simulator.units.request_addresses import Boxes, Walks
 
 
 def request_counts(walked: Walks, size: int) -> I64:
@@ -25,38 +25,38 @@ def _count(walked: Walks, size: int, nothing: I64, counts: I64) -> None:
 @compiled
 def requests_of(walked: Walks, row: int, size: int, out: I64) -> int:
     """Writes an instruction's requests to `out`, as many as it holds: addresses, plus 1 for a write."""
-    count, first, last = 0, walked.box_start[row], walked.box_start[row + 1]
+    count, first, last, boxes = 0, walked.box_start[row], walked.box_start[row + 1], walked.boxes
     steps = 0
     for box in range(first, last):
-        steps = max(steps, _points(walked.box, box))
+        steps = max(steps, _points(boxes, box))
     for step in range(steps):
         for box in range(first, last):
-            if last - first == 1 or step < _points(walked.box, box):
-                address = walked.box[box, ADDRESS] + _offset(walked.box, box, step)
-                count = _ask(address, walked.box[box, RUN], walked.box[box, WRITES], size, out, count)
+            if last - first == 1 or step < _points(boxes, box):
+                address = boxes.address[box] + _offset(boxes, box, step)
+                count = _ask(address, boxes.run[box], boxes.writes[box], size, out, count)
     for run in range(walked.run_start[row], walked.run_start[row + 1]):
         for way in range(2):
-            if walked.run[run, 2] & (1 << way):
-                count = _ask(walked.run[run, 0], walked.run[run, 1], way, size, out, count)
+            if walked.runs.ways[run] & (1 << way):
+                count = _ask(walked.runs.address[run], walked.runs.size[run], way, size, out, count)
     return count
 
 
 @compiled
-def _points(boxes: I64, box: int) -> int:
+def _points(boxes: Boxes, box: int) -> int:
     points = 1
-    for column in range(EXTENTS, boxes.shape[1], 2):
-        points *= boxes[box, column]
+    for dim in range(boxes.extents.shape[1]):
+        points *= boxes.extents[box, dim]
     return points
 
 
 @compiled
-def _offset(boxes: I64, box: int, step: int) -> int:
+def _offset(boxes: Boxes, box: int, step: int) -> int:
     """Bytes from the first run of a box to another, its last dim walked first."""
     offset = 0
-    for column in range(boxes.shape[1] - 2, EXTENTS - 1, -2):
-        extent = boxes[box, column]
+    for dim in range(boxes.extents.shape[1] - 1, -1, -1):
+        extent = boxes.extents[box, dim]
         if extent > 1:
-            offset += step % extent * boxes[box, column + 1]
+            offset += step % extent * boxes.strides[box, dim]
             step //= extent
     return offset
 

@@ -15,7 +15,7 @@ def placement_table(trace: Trace, paths: dict[str, str]) -> Table:
     if trace.machine.chiplet.count == 1:
         has = "j.with_(machine=j.machine.with_(chiplets=2, dram_channels=2))"
         return Table(columns, (), f"{trace.machine.label} is in one piece; one that has chiplets: {has}")
-    from simulator.analysis.launch_costs import placement_of  # only here: it loads the compiler
+    from simulator.optional.chiplets.placement import placement_of  # only here: it loads the compiler
 
     rows = tuple(
         (

@@ -12,8 +12,8 @@ from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, Waited, wait
 from simulator.analysis.critical_path import critical_path_of, waterfall_of
 from simulator.analysis.energy import FIGURES as ENERGY_FIGURES
 from simulator.analysis.energy import energy_of
-from simulator.analysis.skipped_tiles import skipped_of
 from simulator.analysis.stalls import bandwidth_of, channels_of, links_of, stalls_of, unanswered
+from simulator.optional.zero_tiles.skipped_tiles import skipped_of
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
 from simulator.tileprogram.program import Opcode
 from simulator.units.unit_table import UNITS, unit_named

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.optional.common_memory.residents import Resident, held_bytes
+from simulator.optional.feature import Audited
 from simulator.records.spans import HostCall, Via
 from simulator.tileprogram.program import I64, Opcode, Operand, Space
-from simulator.units.common_memory import Resident, held_bytes
-
-if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
 
 _NOT_THERE = np.iinfo(np.int64).max
 
 
-def violations(trace: TraceRecord) -> Iterator[str]:
+def violations(audited: Audited) -> Iterator[str]:
     """More residents than there is room for; copies that find a box before it is there, or use the wrong memory."""
-    held, capacity = held_bytes(trace.residents, len(trace.launches)), trace.machine.common_memory.bytes
+    trace, residents = audited.trace, audited.trace.asked.get("residents", ())
+    if not residents:
+        return
+    held, capacity = held_bytes(residents, len(trace.launches)), trace.machine.common_memory.bytes
     for launch in np.flatnonzero(held > capacity).tolist():
         yield f"{held[launch]} bytes are resident in launch {launch}, the common memory holds {capacity}"
-    there = {each.name: np.full(each.bytes, _NOT_THERE) for each in trace.residents}
+    there = {each.name: np.full(each.bytes, _NOT_THERE) for each in residents}
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
     for launch, launched in enumerate(trace.launches):
         if isinstance(launched, HostCall):
             continue
-        here = {each.address: each for each in trace.residents if each.kept(launch)}
+        here = {each.address: each for each in residents if each.kept(launch)}
         copies = np.isin(launched.program.opcode, [Opcode.LOAD, Opcode.STORE])
         brought = list[tuple[Resident, I64, int]]()
         for row in np.flatnonzero(copies).tolist():
             span, instruction = starts[launch] + row, launched.program.instruction(row)
             operand = next(each for each in instruction.operands if each.space == Space.DRAM)
-            resident, common = here.get(launched.addresses[operand.target]), trace.via[span] == Via.COMMON
+            resident, common = here.get(launched.addresses[operand.target]), trace.via[span] == Via.SECOND
             name = f"instruction {row} of launch {launch}"
             if trace.via[span] == Via.SKIPPED:
                 continue
@@ -49,7 +49,7 @@ def violations(trace: TraceRecord) -> Iterator[str]:
                 there[resident.name][places] = np.minimum(there[resident.name][places], trace.done[span])
         for resident, places, span in brought:
             found = there[resident.name][places].max(initial=0)
-            if trace.via[span] == Via.COMMON and not resident.alone and found > trace.start[span]:
+            if trace.via[span] == Via.SECOND and not resident.alone and found > trace.start[span]:
                 yield f"span {span} takes {resident.name!r} from the common memory before all of it is there"
 
 

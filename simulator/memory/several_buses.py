@@ -1,9 +1,9 @@
-"""The buses of a simple memory that is divided among chiplets: one for each, with its part of the bandwidth.
+"""The buses of a simple memory that is divided into parts: one for each, with its share of the bandwidth.
 
-A transfer has a part on the bus of every memory that it accesses. It is granted as soon as one of these buses is free;
-each carries its part behind those of earlier transfers. With part(c) in bytes of whole requests:
+A transfer has a share on the bus of every part that it accesses. It is granted as soon as one of these buses is free;
+each carries its share behind those of earlier transfers. With share(p) in bytes of whole requests:
 
-    sent    the latest of  max(free(c), granted) + part(c) / (bytes per cycle / chiplets)  over all c that it asks
+    sent    the latest of  max(free(p), granted) + share(p) / (bytes per cycle / parts)  over all p that it asks
 
 and all else as with one bus (see dram.py). Its waits count the time that its other buses delay it as `Wait.MEMORY_BUS`.
 """
@@ -31,22 +31,23 @@ class Buses(NamedTuple):
     user: I64
     """For each bus, the instruction of this launch that was granted it last, -1 for none."""
     asked: I64
-    """`Work.by_chiplet`."""
+    """`Work.by_part`."""
 
 
 def buses(machine: Machine) -> Buses | None:
     """The idle buses of a machine with several; None with a single bus or banked memory."""
-    if machine.chiplet.count == 1 or machine.dram.kind != "simple":
+    parts = machine.memory_parts
+    if parts == 1 or machine.dram.kind != "simple":
         return None
-    rate, idle = machine.bus_bytes_per_cycle / machine.chiplet.count, np.zeros(machine.chiplet.count, np.int64)
-    return Buses(rate.numerator, rate.denominator, idle, idle - 1, np.zeros((0, 2, machine.chiplet.count), np.int64))
+    rate, idle = machine.bus_bytes_per_cycle / parts, np.zeros(parts, np.int64)
+    return Buses(rate.numerator, rate.denominator, idle, idle - 1, np.zeros((0, 2, parts), np.int64))
 
 
 def launched(before: Buses | None, asked: Work) -> Buses | None:
     """The same buses, about to carry another launch's transfers."""
     if before is None:
         return None
-    return before._replace(user=np.full_like(before.user, -1), asked=asked.by_chiplet)
+    return before._replace(user=np.full_like(before.user, -1), asked=asked.by_part)
 
 
 @compiled

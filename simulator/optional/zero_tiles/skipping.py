@@ -19,16 +19,16 @@ import numpy.typing as npt
 
 from simulator.errors import LaunchError
 from simulator.machine.machine import Machine
-from simulator.records.spans import HostCall, Launched
-from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
-from simulator.units.common_memory import boxes_of
+from simulator.records.spans import Launched
+from simulator.tileprogram.boxes import distinct_boxes
+from simulator.tileprogram.program import Access, Opcode, Space, TileProgram
 
 Mask = npt.NDArray[np.bool_]
 
 
-def skipped(launched: Launched | HostCall, machine: Machine) -> Mask | None:
+def skipped(launched: Launched, machine: Machine) -> Mask | None:
     """Whether each instruction of a launch is left out; None if none could be."""
-    if not machine.core.skips_zero_tiles or isinstance(launched, HostCall) or not launched.filled:
+    if not machine.core.skips_zero_tiles or not launched.filled:
         return None
     found = _empty_loads(launched.program, known(launched))
     if found.any():
@@ -55,7 +55,7 @@ def _empty_loads(program: TileProgram, filled: Mapping[int, Mask]) -> Mask:
     found = np.zeros(len(program), np.bool_)
     for place, elements in filled.items():
         operands = np.flatnonzero(loads & (program.target == place))
-        boxes, _, box = boxes_of(program, operands)
+        boxes, _, box = distinct_boxes(program, operands)
         empty = np.array([not _box(elements, program, operand).any() for operand in boxes.tolist()], np.bool_)
         found[owner[operands[empty[box]]]] = True
     return found
@@ -106,11 +106,3 @@ class _Flags:
         strides = [*(stride * wide for stride in program.strides[operand].tolist()), 1]
         begin = int(program.offset[operand]) * wide
         return np.lib.stride_tricks.as_strided(self._slots[buffer, slot][begin:], shape, strides)
-
-
-def drains(skipped: Mask, chain: I64, drain: I64) -> I64:
-    """Cycles from each product's end to its results; for a skipped one, to those of the product it adds to."""
-    found = np.where(skipped, 0, drain)
-    for row in np.flatnonzero(skipped & (chain >= 0)).tolist():
-        found[row] = found[chain[row]]
-    return found

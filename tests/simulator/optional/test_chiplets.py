@@ -16,7 +16,7 @@ from simulator import Cause, HostCall, Launched, Machine, NoSuchPlace, Placed, T
 from simulator.analysis.slack import slack_of
 from simulator.analysis.stalls import channels_of, links_of, stalls_of
 from simulator.errors import InvariantViolation, LaunchError, MachineError
-from simulator.machine.chiplets import between_cycles, chiplet_of_core, route
+from simulator.machine.optional.chiplets import between_cycles, chiplet_of_core, route
 from simulator.records.spans import TOTALS, Wait
 from simulator.tileprogram.program import TileProgram
 from tests.simulator.build import Made, direct_copy, elementwise
@@ -270,7 +270,7 @@ def test_the_invariants_see_bytes_that_went_elsewhere(change: str) -> None:
     broken = {
         "links": replace(trace, link_bytes=trace.link_bytes + PAGE),
         "remote": replace(trace, totals=totals),
-        "places": replace(trace, placed=(on(0, 2),)),
+        "places": replace(trace, asked={"placed": (on(0, 2),)}),
     }[change]
     told = {"links": "those that cross it are", "remote": "dram_remote_bytes", "places": "dram_remote_bytes"}[change]
     with pytest.raises(InvariantViolation, match=told):
@@ -320,7 +320,7 @@ def test_nothing_repeats_where_links_count() -> None:
 
 
 PLAIN = """
-from tests.simulator.memory.test_chiplets import KINDS, digest
+from tests.simulator.optional.test_chiplets import KINDS, digest
 print(*(digest(*each) for each in KINDS))
 """
 KINDS = [(memory, kind) for memory in ("simple", "banked") for kind in ("simple", "crossbar")]

@@ -8,31 +8,28 @@ the programs determine which copies it serves. There are two kinds of residents:
                   brought or wrote, whatever their tiles were, and what it brought itself as the same box.
     here alone    a tensor that is made and used up while it is resident. None of its bytes see DRAM.
 
-A copy that it serves takes
-
-    granted + max(bytes / common memory rate, bytes / queue rate) + latency
-
-with one bus, as the simple memory has: copies hold it one after another, in the order they are granted. The links of a
-crossbar or mesh are not on the way, their latency is. Keeping a box in passing is taken to cost nothing beside the way
-from DRAM. A copy waits for the one that brought its box; where the cores' order does not guarantee that this one comes
-first, it goes to DRAM itself.
+A copy that it serves takes its bus (memory/second_bus.py); the latency of the interconnect is on the way, the links of
+a crossbar or mesh are not. Keeping a box in passing is taken to cost nothing beside the way from DRAM. A copy waits for
+the one that brought its box; where the cores' order does not guarantee that this one comes first, it goes to DRAM
+itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.errors import CommonMemoryFull, LaunchError
 from simulator.machine.machine import Machine
-from simulator.records.spans import HostCall, Launched
-from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
-
-Mask = npt.NDArray[np.bool_]
+from simulator.optional.feature import Followed
+from simulator.records.spans import Launched
+from simulator.tileprogram.boxes import distinct_boxes
+from simulator.tileprogram.program import I64, U8, Opcode, Space, TileProgram
+from simulator.tileprogram.slot_fillings import owners
+from simulator.units.spared import Spared, none_spared
+from simulator.units.unit import Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +47,6 @@ class Resident:
 
     def kept(self, launch: int) -> bool:
         return self.first <= launch <= self.last
-
-
-class Served(NamedTuple):
-    """The work of one launch that spares DRAM: copies that the common memory serves, and skipped instructions."""
-
-    rows: Mask
-    """Whether each instruction is a copy that it serves."""
-    waits: I64
-    """Pairs: a copy, and the instruction that brings its box."""
-    skipped: Mask
-    """Whether each instruction is skipped, because its data is all zeros: see zero_tiles.py."""
 
 
 @dataclass(slots=True)
@@ -90,33 +76,35 @@ def held_bytes(residents: Sequence[Resident], launches: int) -> I64:
     return np.cumsum(change)[:launches]
 
 
-@dataclass
-class CommonMemory:
+class CommonMemory(Followed):
     """Tracks the contents of the common memory, from launch to launch."""
 
-    residents: Sequence[Resident]
-    _there: dict[str, _Kept] = field(default_factory=dict[str, _Kept])
+    def __init__(self, residents: Sequence[Resident]) -> None:
+        self.residents = residents
+        self._there: dict[str, _Kept] = {}
 
-    def launch(self, number: int, launched: Launched | HostCall, skipped: Mask | None = None) -> Served | None:
-        """What it serves in the next launch; None if that uses no resident and has nothing `skipped`."""
+    def spare(
+        self, number: int, launched: Launched, spared: Spared | None = None, via: U8 | None = None
+    ) -> Spared | None:
+        """The copies that it serves in the next launch, of those that are not left out."""
         here = {each.address: each for each in self.residents if each.kept(number) and each.bytes}
         places: dict[Resident, list[int]] = {}
         for place, address in enumerate(launched.addresses):
             if address in here:
                 places.setdefault(here[address], []).append(place)
-        if not places and skipped is None:
-            return None
-        program, served, waits = launched.program, np.zeros(len(launched.program), np.bool_), list[tuple[int, int]]()
-        left_out = np.zeros(len(program), np.bool_) if skipped is None else skipped
+        if not places:
+            return spared
+        program, waits = launched.program, list[tuple[int, int]]()
+        served, _, left_out = spared or none_spared(len(program))
         for resident, arguments in places.items():
             operands = _copied(program, arguments, resident, f"launch {number} of {launched.kernel!r}")
-            operands = operands[~left_out[_owners(program)[operands]]]
-            owner = _owners(program)[operands]
+            operands = operands[~left_out[owners(program)[operands]]]
+            owner = owners(program)[operands]
             if resident.alone:
                 served[owner] = True
             else:
                 waits += self._both(resident, program, operands, owner, served)
-        return Served(served, np.array(waits, np.int64).reshape(-1, 2), left_out)
+        return Spared(served, np.array(waits, np.int64).reshape(-1, 2), left_out)
 
     def _both(
         self, resident: Resident, program: TileProgram, operands: I64, owner: I64, served: Mask
@@ -124,7 +112,7 @@ class CommonMemory:
         """Marks the loads that find their box; yields each with the instruction it waits for."""
         kept = self._there.setdefault(resident.name, _nothing_of(resident))
         _refine(kept, int(program.element_bytes[operands].min(initial=kept.piece)))
-        boxes, first, box = boxes_of(program, operands)
+        boxes, first, box = distinct_boxes(program, operands)
         known = np.array([bool(_view(kept, program, operand).all()) for operand in boxes.tolist()], np.bool_)
         loads = program.opcode[owner] == Opcode.LOAD
         served[owner[loads & known[box]]] = True
@@ -142,26 +130,21 @@ def saved_bytes(resident: Resident, launches: Sequence[tuple[int, Launched]]) ->
     """Bytes of reads and of writes that a resident keeps from DRAM. The launches are those, by number, that use it."""
     memory, read, written = CommonMemory((resident,)), 0, 0
     for number, launched in launches:
-        served = memory.launch(number, launched)
+        served = memory.spare(number, launched)
         if served is None:
             continue
         program = launched.program
-        operands = np.flatnonzero((program.space == Space.DRAM) & served.rows[_owners(program)])
+        operands = np.flatnonzero((program.space == Space.DRAM) & served.rows[owners(program)])
         size = program.shape[operands].prod(1) * program.element_bytes[operands]
-        reads = program.opcode[_owners(program)[operands]] == Opcode.LOAD
+        reads = program.opcode[owners(program)[operands]] == Opcode.LOAD
         read, written = read + int(size[reads].sum()), written + int(size[~reads].sum())
     return read, written
-
-
-def _owners(program: TileProgram) -> I64:
-    """The instruction of each operand."""
-    return np.repeat(np.arange(len(program)), np.diff(program.operand_start))
 
 
 def _copied(program: TileProgram, arguments: Sequence[int], resident: Resident, where: str) -> I64:
     """The DRAM operands of these arguments, which must all belong to copies within the resident."""
     operands = np.flatnonzero((program.space == Space.DRAM) & np.isin(program.target, arguments))
-    opcodes = program.opcode[_owners(program)[operands]]
+    opcodes = program.opcode[owners(program)[operands]]
     others = np.setdiff1d(opcodes, [Opcode.LOAD, Opcode.STORE])
     if len(others):
         raise LaunchError(
@@ -194,14 +177,6 @@ def _view(kept: _Kept, program: TileProgram, operand: int) -> Mask:
     shape = [*program.shape[operand].tolist(), wide]
     begin = int(program.offset[operand]) * wide
     return np.lib.stride_tricks.as_strided(kept.present[begin:], shape, strides)
-
-
-def boxes_of(program: TileProgram, operands: I64) -> tuple[I64, I64, I64]:
-    """The distinct boxes of one tensor's operands: an operand for each, its place, and each operand's box number."""
-    columns = program.offset[operands], program.element_bytes[operands]
-    table = np.column_stack([*columns, program.shape[operands], program.strides[operands]])
-    _, first, box = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    return operands[first], first, box.reshape(-1)
 
 
 def _crossed(program: TileProgram) -> I64:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.analysis.trace_record import TraceRecord
+from simulator.optional.zero_tiles.skipping import known
 from simulator.records.spans import HostCall, Via
 from simulator.tileprogram.program import Opcode, Space
-from simulator.units.zero_tiles import known
+from simulator.trace_record import TraceRecord
 
 
 def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:

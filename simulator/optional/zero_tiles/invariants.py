@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.analysis.trace_record import TraceRecord
+from simulator.optional.feature import Audited
+from simulator.optional.zero_tiles.skipping import Mask, known
 from simulator.records.spans import HostCall, Via
 from simulator.tileprogram.program import I64, Access, Opcode, Operand, Space
-from simulator.units.zero_tiles import Mask, known
 
 
-def violations(trace: TraceRecord) -> Iterator[str]:
+def violations(audited: Audited) -> Iterator[str]:
     """Skipped instructions whose data is not zeros: each byte is followed by itself, from the data on.
 
     A launch from a file, without its data, cannot be checked.
     """
+    trace = audited.trace
     starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     for index, launched in enumerate(trace.launches):
         left_out = trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED

@@ -1,28 +1,16 @@
-"""Cores that differ: each core's own figures, and its share of the work.
-
-`wb.machine("tpu-v3", cores=[{}, {"systolic_rows": 64, "clock_ratio": 0.5}])` says it, or `[[cores]]` of a machine file,
-and the machine keeps it as a text, which is a figure like any other: "1: clock_ratio=0.5 systolic_rows=64". Queues,
-memory and issue go by the machine's clock; arrays, vector and scalar unit of a core by `clock_ratio` of it. How many
-units a core has is the same for all.
-
-Work that is spread over the cores is cut into as many shares as it takes to give each core a whole number of them in
-proportion to the products it adds up in a cycle, as nearly as a sixth of the slowest core's.
-"""
+"""The figures that cores have of their own, as a text: "1: clock_ratio=0.5 systolic_rows=64"."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
-from typing import TypeVar, cast
+from typing import cast
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
-from simulator.machine.figure_places import Figure, with_figures
+from simulator.machine.figure_places import Figure
 from simulator.machine.figures import most_of
 from simulator.machine.machine_record import MachineRecord
-
-M = TypeVar("M", bound=MachineRecord)
 
 CLOCK_RATIO = "clock_ratio"
 OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK_RATIO)
@@ -31,11 +19,22 @@ OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK
 _FASTEST = 1_000_000
 """How many times as fast as the machine's a core's clock may be, and as slow: sums of its cycles stay exact."""
 
-MOST_SHARES = 16
-"""A core's own figures."""
+
+HELD_IN = ("cores", "core_figures")
+"""The figures that hold a list of cores."""
 
 
-def text_of(machine: str, cores: Sequence[object]) -> str:
+def figures_of(machine: str, cores: Sequence[object]) -> dict[str, Figure]:
+    """These figures, for a list of tables with flat names, one table a core."""
+    if not cores:
+        raise MachineError(
+            f"machine {machine!r}: cores = []: the list is empty; expected a number, or a table for each core, which "
+            "is empty for one with the machine's figures: [{}, {}]"
+        )
+    return dict(zip(HELD_IN, (len(cores), _text_of(machine, cores)), strict=True))
+
+
+def _text_of(machine: str, cores: Sequence[object]) -> str:
     """The figure that a list of tables is kept as, one table a core."""
     lines = list[str]()
     for number, own in enumerate(cores):
@@ -85,50 +84,3 @@ def own_figure(told: str, name: str, value: str) -> Figure:
         what = "a number" if name == CLOCK_RATIO else "a whole number"
         raise MachineError(f"{told} = {value:.60}: expected {what}, more than zero and at most {most:,}")
     return number
-
-
-def of_core(machine: M, core: int) -> tuple[M, Fraction]:
-    """A machine all of whose cores are like this one, and its clock as a part of the machine's."""
-    own = own_figures(machine)[core]
-    ratio = Fraction(str(own.pop(CLOCK_RATIO, 1)))
-    return with_figures(machine, {**own, "core_figures": ""}), ratio
-
-
-def kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
-    """The kinds of cores: for each the machine, its clock ratio, and its cores."""
-    if not machine.core.own_figures:
-        return [(machine, Fraction(1), list(range(machine.core.count)))]
-    alike: dict[str, list[int]] = {}
-    for core, own in enumerate(own_figures(machine)):
-        alike.setdefault(repr(sorted(own.items())), []).append(core)
-    return [(*of_core(machine, cores[0]), cores) for cores in alike.values()]
-
-
-def shares(machine: MachineRecord) -> tuple[int, ...]:
-    """The core of each share of the work: the one that would finish it first."""
-    if not machine.core.own_figures:
-        return tuple(range(machine.core.count))
-    speed_of = speeds(machine)
-    slowest = min(speed_of)
-    parts = {core: (speed / slowest).limit_denominator(6) for core, speed in enumerate(speed_of)}
-    whole = math.lcm(*(part.denominator for part in parts.values()))
-    counts = {core: int(part * whole) for core, part in parts.items()}
-    most = max(counts.values())
-    if most > MOST_SHARES:
-        counts = {core: max(1, round(count * MOST_SHARES / most)) for core, count in counts.items()}
-    common = math.gcd(*counts.values())
-    turns = [
-        (Fraction(turn * common, count), -count, core)
-        for core, count in counts.items()
-        for turn in range(1, count // common + 1)
-    ]
-    return tuple(core for _, _, core in sorted(turns))
-
-
-def speeds(machine: MachineRecord) -> list[Fraction]:
-    """For each core, the products it adds up in a cycle of the machine's clock, relative to the machine's figure."""
-    found = [Fraction(1)] * machine.core.count
-    for alike, ratio, cores in kinds(machine):
-        for core in cores:
-            found[core] = ratio * alike.macs_per_cycle / machine.macs_per_cycle
-    return found

@@ -11,46 +11,38 @@ It stays there as long as its tensor lives. The launch in which another tensor's
 the page anew; the old contents are dead, so this costs nothing. Of tensors that share a page the one that the plan
 places decides, else the one that was there first.
 
-In its memory a page has a frame: the next one never used, or one given up. So an address is translated to another, with
-its chiplet's number above it, and a chiplet's memory spreads frames over its channels and banks.
+In its memory a page has a frame: the next one never used, or one given up; the chiplets are the parts of the memory by
+which pages are translated (memory/pages.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from simulator.compiled import compiled
 from simulator.errors import LaunchError
-from simulator.machine.chiplets import Placed, chiplet_of_core
 from simulator.machine.machine import Machine
-from simulator.memory.banked.address_map import CHIPLET_SHIFT
-from simulator.tileprogram.program import I32, I64, TileProgram
+from simulator.machine.optional.chiplets import chiplet_of_core
+from simulator.memory.pages import Pages
+from simulator.optional.chiplets.placed import Placed
+from simulator.optional.feature import Followed
+from simulator.tileprogram.program import I64, TileProgram
 from simulator.units.cost_table import Work
-from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, STRIDES, WRITES, Walks
+from simulator.units.request_addresses import Walks
 
 _MOST = 1 << 24
 _NOWHERE, _INTERLEAVED, _LOCAL = -1, -1, -2
 
 
-class Pages(NamedTuple):
-    """The table of pages, as compiled functions read it."""
-
-    shift: int
-    chiplet: I32
-    """Columns with an entry for each page; -1 while it has no place."""
-    frame: I32
-
-
-class PageTable:
+class PageTable(Followed):
     """Follows where pages lie, from launch to launch."""
 
     def __init__(self, machine: Machine, placed: Sequence[Placed] = ()) -> None:
         self.machine, self.placed = machine, placed
-        self.pages = np.zeros((len(placed) + 1, machine.chiplet.count), np.int64)
+        self.placed_pages = np.zeros((len(placed) + 1, machine.chiplet.count), np.int64)
         """For each tensor, and last for pages of no tensor: how many pages were placed on each chiplet."""
         self.asked = np.zeros((len(placed) + 1, machine.chiplet.count, machine.chiplet.count), np.int64)
         """Likewise for each: bytes in whole requests, by the requesting chiplet and the chiplet that holds them."""
@@ -62,19 +54,16 @@ class PageTable:
         self._frames = [0] * machine.chiplet.count
         self._given_up = [np.zeros(0, np.int32) for _ in range(machine.chiplet.count)]
 
-    def table(self) -> Pages | None:
-        """None on a machine in one piece."""
-        return self._pages() if self.machine.chiplet.count > 1 else None
+    def pages(self) -> Pages:
+        return Pages(self._shift, self._chiplet, self._frame)
 
-    def launch(self, number: int, program: TileProgram, asked: Work) -> Work:
+    def ask(self, number: int, program: TileProgram, asked: Work) -> Work:
         """The work of the next launch, with its bytes from each chiplet's memory, request by request."""
-        if self.machine.chiplet.count == 1:
-            return asked
         self._grow(number, asked.walks)
         self._begin(number)
         count, size = self.machine.chiplet.count, self.machine.dram.request_bytes
         home = np.array([chiplet_of_core(self.machine, core) for core in range(self.machine.core.count)])[program.core]
-        pages = self._pages()
+        pages = self.pages()
         by_page = np.zeros((len(self._chiplet), count), np.int64)
         by_row = np.zeros((len(program), 2, count), np.int64)
         _tally(asked.walks, home, size, pages, by_page, by_row[:0])
@@ -87,16 +76,14 @@ class PageTable:
         by_row *= size
         asked.table.requested[:] = by_row.sum((1, 2))
         remote = by_row.sum() - by_row[np.arange(len(program)), :, home].sum()
-        return replace(asked, by_chiplet=by_row, remote=int(remote))
-
-    def _pages(self) -> Pages:
-        return Pages(self._shift, self._chiplet, self._frame)
+        return replace(asked, by_part=by_row, remote=int(remote))
 
     def _grow(self, number: int, walked: Walks) -> None:
         """Grows the table up to the last page that is accessed or holds a tensor."""
-        reach = (walked.box[:, STRIDES::2] * (walked.box[:, EXTENTS::2] - 1)).clip(0)
-        ends = [(walked.box[:, ADDRESS] + reach.sum(1) + walked.box[:, RUN]).max(initial=0)]
-        ends += [(walked.run[:, 0] + walked.run[:, 1]).max(initial=0)]
+        boxes, runs = walked.boxes, walked.runs
+        reach = (boxes.strides * (boxes.extents - 1)).clip(0)
+        ends = [(boxes.address + reach.sum(1) + boxes.run).max(initial=0)]
+        ends += [(runs.address + runs.size).max(initial=0)]
         ends += [self._reach]
         pages = (int(max(ends)) >> self._shift) + 1
         if pages > _MOST:
@@ -148,7 +135,7 @@ class PageTable:
         nearest = np.argmax(most.cumsum(1) == turn[:, None] + 1, axis=1)
         chiplet = np.where(policy >= 0, policy, np.where(policy == _LOCAL, nearest, pages % count))
         self._chiplet[pages] = chiplet
-        np.add.at(self.pages, (self._owner[pages], chiplet), 1)
+        np.add.at(self.placed_pages, (self._owner[pages], chiplet), 1)
         for each in range(count):
             mine, again = pages[chiplet == each], self._given_up[each]
             new_frames = np.arange(max(0, len(mine) - len(again)), dtype=np.int32) + self._frames[each]
@@ -163,23 +150,24 @@ _LIFE = ("first", "last")
 def _tally(walked: Walks, home: I64, size: int, pages: Pages, by_page: I64, by_row: I64) -> None:
     """Counts the requests of every instruction: by page and the chiplet that asks, and by instruction, direction and
     the chiplet that is asked; each into a table that has rows."""
+    boxes, runs = walked.boxes, walked.runs
     for row in range(len(home)):
         for box in range(walked.box_start[row], walked.box_start[row + 1]):
             points = 1
-            for column in range(EXTENTS, walked.box.shape[1], 2):
-                points *= walked.box[box, column]
+            for dim in range(boxes.extents.shape[1]):
+                points *= boxes.extents[box, dim]
             for point in range(points):
-                address, rest = walked.box[box, ADDRESS], point
-                for column in range(walked.box.shape[1] - 2, EXTENTS - 1, -2):
-                    address += rest % walked.box[box, column] * walked.box[box, column + 1]
-                    rest //= walked.box[box, column]
-                way = 1 << walked.box[box, WRITES]
-                last = address + walked.box[box, RUN] - 1
+                address, rest = boxes.address[box], point
+                for dim in range(boxes.extents.shape[1] - 1, -1, -1):
+                    address += rest % boxes.extents[box, dim] * boxes.strides[box, dim]
+                    rest //= boxes.extents[box, dim]
+                way = 1 << boxes.writes[box]
+                last = address + boxes.run[box] - 1
                 _count(address // size, last // size, way, size, pages, by_page[:, home[row]], by_row[row : row + 1])
         for run in range(walked.run_start[row], walked.run_start[row + 1]):
-            address, long, ways = walked.run[run, 0], walked.run[run, 1], walked.run[run, 2]
-            first, last = address // size, (address + long - 1) // size
-            _count(first, last, ways, size, pages, by_page[:, home[row]], by_row[row : row + 1])
+            address = runs.address[run]
+            first, last = address // size, (address + runs.size[run] - 1) // size
+            _count(first, last, runs.ways[run], size, pages, by_page[:, home[row]], by_row[row : row + 1])
 
 
 @compiled
@@ -194,18 +182,5 @@ def _count(first: int, last: int, ways: int, size: int, pages: Pages, by_page: I
                 if len(by_page):
                     by_page[page] += count
                 if len(by_row):
-                    by_row[0, way, pages.chiplet[page]] += count
+                    by_row[0, way, pages.part[page]] += count
         first += count
-
-
-@compiled
-def translate(pages: Pages | None, requests: I64) -> None:
-    """Puts each request, an address plus 1 if it writes, where its page lies: chiplet, frame, place in the page."""
-    if pages is None:  # the compiler leaves the rest out: a machine in one piece
-        return
-    within = (1 << pages.shift) - 1
-    for number in range(len(requests)):
-        request = requests[number]
-        page = request >> pages.shift
-        place = (np.int64(pages.frame[page]) << pages.shift) | (request & within)
-        requests[number] = (np.int64(pages.chiplet[page]) << CHIPLET_SHIFT) | place

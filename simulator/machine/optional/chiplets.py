@@ -2,49 +2,27 @@
 
 Cores and channels are divided evenly among them, in order. With fewer cores than chiplets each of the first has one,
 and the others are memory alone. A byte goes the way between two chiplets that has the fewest links; of several such
-ways, at each chiplet on the link that is listed first. memory/chiplet_pages.py maps addresses to memories.
+ways, at each chiplet on the link that is listed first. A crossbar is on each chiplet, with ports of its own; with the
+simple interconnect the links between chiplets are the only ones there are. optional/chiplets/page_table.py of the
+simulator maps addresses to memories.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
-from simulator.did_you_mean import did_you_mean
-from simulator.errors import MachineError, NoSuchPlace
+from simulator.errors import MachineError
 from simulator.machine.machine_record import MachineRecord
+from simulator.machine.optional.shape import Links, Shape
 
 _WIDEST = 2**40
-
-POLICIES = ("interleaved", "local")
-"""The values of `Machine.dram_placement`: see memory/chiplet_pages.py."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A tensor in DRAM from launch `first` to launch `last`, both included, and where its pages go."""
-
-    name: str
-    address: int
-    """Where its storage begins."""
-    bytes: int
-    first: int
-    last: int
-    where: int | str | None = None
-    """A chiplet, or one of `POLICIES`; None is the machine's `dram_placement`."""
 
 
 def chiplet_of_core(machine: MachineRecord, core: int) -> int:
     """The chiplet that a core is on."""
     return core // max(1, machine.core.count // machine.chiplet.count)
-
-
-def channels_of_each(machine: MachineRecord) -> int:
-    """How many channels of the memory each chiplet has."""
-    return machine.dram.channels // machine.chiplet.count
 
 
 def route(machine: MachineRecord, begin: int, end: int) -> tuple[int, ...]:
@@ -61,24 +39,32 @@ def farthest(machine: MachineRecord) -> int:
 
 def between_cycles(machine: MachineRecord) -> int:
     """The latency of the longest way between two chiplets, there and back."""
-    return farthest(machine) * machine.chiplet.link_latency_cycles if machine.chiplet.count > 1 else 0
+    return farthest(machine) * machine.chiplet.link_latency_cycles
 
 
-def check_placed(placed: Sequence[Placed], machine: MachineRecord) -> None:
-    """Raises `NoSuchPlace` for a tensor to be placed where no memory is."""
-    for each in placed:
-        if isinstance(each.where, int) and not 0 <= each.where < machine.chiplet.count:
-            have = "one chiplet, 0" if machine.chiplet.count == 1 else f"chiplets 0 to {machine.chiplet.count - 1}"
-            raise NoSuchPlace(f"{each.name!r} is to be on chiplet {each.where}: machine {machine.name!r} has {have}")
-        if isinstance(each.where, str) and each.where not in POLICIES:
-            raise NoSuchPlace(
-                f"{each.name!r} is to be placed {each.where!r}{did_you_mean(each.where, POLICIES)}; expected the "
-                f"number of a chiplet or one of {', '.join(POLICIES)}"
-            )
+def stations(machine: MachineRecord, queue: int, channel: int, back: bool) -> list[str]:
+    """The places on a byte's way from a queue to a channel, or back: from chiplet to chiplet, and through a crossbar on
+    each if there are some."""
+    core = queue // machine.dma.queues
+    here, there = chiplet_of_core(machine, core), channel // (machine.dram.channels // machine.chiplet.count)
+    crossed = route(machine, there, here) if back else route(machine, here, there)
+    if machine.network.kind == "simple":
+        return [f"chiplet{each}" for each in crossed]
+    first = next(other for other in range(core + 1) if chiplet_of_core(machine, other) == here) * machine.dma.queues
+    ends = [f"chiplet{here}.port{(queue - first) % machine.network.ports}", f"channel{channel}"]
+    begin, end = ends[::-1] if back else ends
+    return [begin, *(f"chiplet{each}.crossbar" for each in crossed), end]
 
 
-def check_chiplets(machine: MachineRecord) -> None:
+def is_between(begin: str, end: str) -> bool:
+    """Whether a link between these two places is one between chiplets."""
+    return all(re.fullmatch(r"chiplet\d+(\.crossbar)?", place) for place in (begin, end))
+
+
+def _check(machine: MachineRecord) -> None:
     """Raises `MachineError` if a machine of several chiplets cannot be made of its figures."""
+    if machine.chiplet.count == 1:
+        return
     count, where = machine.chiplet.count, f"machine {machine.name!r} with chiplets = {machine.chiplet.count}"
     if machine.network.kind == "mesh":
         raise MachineError(f"{where}: interconnect = 'mesh': expected 'simple' or 'crossbar', one on each chiplet")
@@ -142,3 +128,33 @@ def _routes(near: tuple[tuple[int, ...], ...], begin: int) -> dict[int, tuple[in
                 found[other] = (*found[at], other)
                 queue.append(other)
     return found
+
+
+def _count(machine: MachineRecord) -> int:
+    return machine.chiplet.count
+
+
+def _bytes_per_cycle(machine: MachineRecord) -> int:
+    return machine.chiplet.link_bytes_per_cycle
+
+
+def _hop_cycles(machine: MachineRecord) -> int:
+    return machine.chiplet.link_latency_cycles
+
+
+def _most_hops(machine: MachineRecord) -> int:
+    return machine.chiplet.count + 2
+
+
+SHAPE = Shape(
+    check=_check,
+    memory_parts=_count,
+    links=Links(
+        stations=stations,
+        is_own=is_between,
+        bytes_per_cycle=_bytes_per_cycle,
+        hop_cycles=_hop_cycles,
+        most_hops=_most_hops,
+        longest_cycles=between_cycles,
+    ),
+)

@@ -11,9 +11,9 @@ import pytest
 from simulator import InvariantViolation, Launched, LaunchError, Machine, MachineError, Resident, Trace, load_machine
 from simulator import simulate as run_launches
 from simulator.analysis.energy import energy_of
-from simulator.analysis.skipped_tiles import skipped_of
 from simulator.analysis.slack import slack_of
 from simulator.analysis.stalls import channels_of
+from simulator.optional.zero_tiles.skipped_tiles import skipped_of
 from simulator.records.spans import Via
 from simulator.tileprogram.program import Opcode, TileProgram
 from tests.simulator.build import Made, elementwise, matmul_chain
@@ -151,7 +151,7 @@ def test_a_resident_tensor_is_kept_without_its_zeros() -> None:
     trace = simulate(matmul_chain(16, 16, 16, 8), {0: filled(16, 16, (0, 0))}, machine, resident, times=2)
     first, second = np.split(trace.via[np.isin(trace.kind, [Opcode.LOAD])], 2)
     # the only full tile of the left factor is loaded twice a launch, the right factor's four tiles twice each
-    assert [(each == Via.COMMON).sum() for each in (first, second)] == [1, 2]
+    assert [(each == Via.SECOND).sum() for each in (first, second)] == [1, 2]
     assert (first == Via.SKIPPED).sum() == (second == Via.SKIPPED).sum() == 6
 
 

@@ -9,16 +9,16 @@ accesses would take if all were answered at once; a matmul's first streamed row,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.machine.chiplets import Placed
 from simulator.machine.machine import Machine
 from simulator.records.spans import TOTALS, HostCall, Launched
 from simulator.tileprogram.program import I32, I64, U8
-from simulator.units.common_memory import Resident
 from simulator.units.unit_table import STALL_OF, STALLS
 
 
@@ -80,10 +80,8 @@ class TraceRecord:
 
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """The simulated launches; empty in a trace that was loaded from a file."""
-    residents: tuple[Resident, ...] = field(default=(), compare=False, repr=False)
-    """The residents of the common memory, likewise."""
-    placed: tuple[Placed, ...] = field(default=(), compare=False, repr=False)
-    """The placement of tensors on several chiplets, likewise."""
+    asked: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+    """What the simulation was asked beside them, by the argument of `simulate`, likewise."""
 
     def __len__(self) -> int:
         return len(self.start)

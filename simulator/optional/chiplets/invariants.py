@@ -5,32 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.analysis.launch_costs import works
-from simulator.analysis.stalls import links_of
-from simulator.machine.chiplets import chiplet_of_core, route
-from simulator.machine.topology import READ, WRITE, is_between
-from simulator.memory.chiplet_pages import Pages, PageTable
+from simulator.machine.machine import Machine
+from simulator.machine.optional.chiplets import chiplet_of_core, is_between, route
+from simulator.machine.topology import READ, WRITE
+from simulator.memory.pages import Pages
+from simulator.optional.feature import Audited
 from simulator.records.spans import TOTALS
 from simulator.tileprogram.program import I32, I64
 from simulator.units.cost_table import Work
-from simulator.units.request_addresses import ADDRESS, EXTENTS, RUN, STRIDES, WRITES
-
-if TYPE_CHECKING:
-    from simulator.analysis.trace_record import TraceRecord
-    from simulator.machine.machine import Machine
 
 
-def violations(trace: TraceRecord, unfinished: int) -> Iterator[str]:
-    """Bytes that differ from the requests, exceed a memory's bandwidth, or cross links off their way. `unfinished`
-    bounds the bytes that all memories together may still have to move when a launch is over."""
-    machine, pages = trace.machine, PageTable(trace.machine, trace.placed)
+def violations(audited: Audited) -> Iterator[str]:
+    """Bytes that differ from the requests, exceed a memory's bandwidth, or cross links off their way: each request lies
+    where its page does, and one to another chiplet crosses the links on the way there, no other does."""
+    trace, machine = audited.trace, audited.trace.machine
     whole, rate = np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64), machine.dram_bytes_per_cycle
-    for launch, asked in enumerate(works(trace, pages)):
-        table = pages.table()
+    for launch, worked in enumerate(audited.works()):
+        asked, table = worked or (None, None)
         if asked is None or table is None:
             continue
         cores = trace.launches[launch].program.core
@@ -43,29 +37,29 @@ def violations(trace: TraceRecord, unfinished: int) -> Iterator[str]:
                 yield f"launch {launch} tells of {told} {name}, its requests have {bytes}"
         _, begin, end = trace.kernel_spans[launch]
         for chiplet, bytes in enumerate(moved.sum((0, 1)).tolist()):
-            least = Fraction(bytes - unfinished) * machine.chiplet.count / rate
+            least = Fraction(bytes - audited.unfinished) * machine.chiplet.count / rate
             if end - begin < least:
                 took = f"launch {launch} takes {end - begin} cycles"
                 yield f"{took}, less than the {float(least):.1f} that the memory of chiplet {chiplet} needs"
-    yield from _link_violations(trace, whole)
+    yield from _link_violations(audited, whole)
 
 
 def _moved(asked: Work, cores: I32, pages: Pages, machine: Machine) -> I64:
     """Bytes in requests by direction, requesting chiplet and serving chiplet, request by request."""
     size, moved = machine.dram.request_bytes, np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64)
-    walked = asked.walks
+    walked, boxes, runs = asked.walks, asked.walks.boxes, asked.walks.runs
     for row, core in enumerate(cores.tolist()):
         home = chiplet_of_core(machine, core)
-        for box in walked.box[walked.box_start[row] : walked.box_start[row + 1]]:
-            begins: I64 = box[ADDRESS : ADDRESS + 1]
-            for extent, stride in zip(box[EXTENTS::2], box[STRIDES::2], strict=True):
+        for box in range(walked.box_start[row], walked.box_start[row + 1]):
+            begins: I64 = boxes.address[box : box + 1]
+            for extent, stride in zip(boxes.extents[box], boxes.strides[box], strict=True):
                 begins = (begins[:, None] + np.arange(extent, dtype=np.int64) * stride).reshape(-1)
-            lies = pages.chiplet[_requests(begins, box[RUN], size) >> pages.shift]
-            np.add.at(moved[WRITE if box[WRITES] else READ, home], lies, size)
-        for begin, run, ways in walked.run[walked.run_start[row] : walked.run_start[row + 1]]:
-            lies = pages.chiplet[_requests(np.array([begin]), run, size) >> pages.shift]
+            lies = pages.part[_requests(begins, boxes.run[box], size) >> pages.shift]
+            np.add.at(moved[WRITE if boxes.writes[box] else READ, home], lies, size)
+        for run in range(walked.run_start[row], walked.run_start[row + 1]):
+            lies = pages.part[_requests(runs.address[run : run + 1], runs.size[run], size) >> pages.shift]
             for way in range(2):
-                np.add.at(moved[way, home], lies, size * (int(ways) >> way & 1))
+                np.add.at(moved[way, home], lies, size * (int(runs.ways[run]) >> way & 1))
     return moved
 
 
@@ -77,15 +71,16 @@ def _requests(begins: I64, run: np.int64, size: int) -> I64:
     return (np.repeat(first, counts) + within) * size
 
 
-def _link_violations(trace: TraceRecord, moved: I64) -> Iterator[str]:
+def _link_violations(audited: Audited, moved: I64) -> Iterator[str]:
     expected: dict[tuple[int, ...], int] = {}
-    chiplets = range(trace.machine.chiplet.count)
+    machine = audited.trace.machine
+    chiplets = range(machine.chiplet.count)
     for home, lies in ((home, lies) for home in chiplets for lies in chiplets):
         for way, ends in ((WRITE, (home, lies)), (READ, (lies, home))):
-            crossed = route(trace.machine, *ends)
+            crossed = route(machine, *ends)
             for link in pairwise(crossed):
                 expected[link] = expected.get(link, 0) + int(moved[way, home, lies])
-    for row in links_of(trace):
+    for row in audited.links:
         begin, end = str(row["from"]), str(row["to"])
         if not is_between(begin, end):
             continue

@@ -26,9 +26,10 @@ from simulator import (
 )
 from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import channels_of, stalls_of
+from simulator.machine.optional.common_memory import bytes_per_cycle, latency_cycles
+from simulator.optional.common_memory.residents import CommonMemory
 from simulator.records.spans import Via
 from simulator.tileprogram.program import Instruction, Opcode, TileProgram
-from simulator.units.common_memory import CommonMemory
 from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
 from tests.simulator.engine.test_cores import Cores
 from tests.simulator.random_programs import check, machines, plans, with_common_memory
@@ -101,21 +102,21 @@ def test_only_what_was_brought_is_found() -> None:
     second = loads(((4, 8), 4 * 16), ((16, 8), 0), ((8, 16), 8 * 16))
     launches = [Launched("a", first, (X,)), Launched("b", second, (X,))]
     after = run(launches, Resident("x", X, 1024, 0, 1, alone=False))
-    assert after.via.tolist() == [Via.DRAM, Via.COMMON, Via.DRAM, Via.DRAM]
+    assert after.via.tolist() == [Via.DRAM, Via.SECOND, Via.DRAM, Via.DRAM]
 
 
 def test_residence_ends_with_its_interval() -> None:
     program = loads(((16, 16), 0))
     launches = [Launched("k", program, (X,))] * 4
     after = run(launches, Resident("x", X, 1024, 1, 2, alone=False))
-    assert after.via.tolist() == [Via.DRAM, Via.DRAM, Via.COMMON, Via.DRAM]
+    assert after.via.tolist() == [Via.DRAM, Via.DRAM, Via.SECOND, Via.DRAM]
 
 
 @pytest.mark.parametrize("memory", ["simple", "banked"])
 def test_a_copy_costs_latency_and_bandwidth_of_the_common_memory(memory: str) -> None:
     machine = MACHINE.with_(memory=memory)
-    assert machine.common_memory_bytes_per_cycle == 64
-    assert machine.common_memory_latency_cycles == 10 + 16  # interconnect, 20 ns at 800 MHz
+    assert bytes_per_cycle(machine) == 64
+    assert latency_cycles(machine) == 10 + 16  # interconnect, 20 ns at 800 MHz
     launches = [Launched("k", loads(((16, 16), 0)), (X,))] * 2
     trace = run(launches, Resident("x", X, 1024, 0, 1, alone=False), machine=machine)
     queue = -(-1024 // machine.dma.bytes_per_cycle)
@@ -130,7 +131,7 @@ def test_copies_take_turns_and_say_whom_they_waited_for() -> None:
     trace = run([Launched("k", program, (X,))] * 2, Resident("x", X, 1024, 0, 1, alone=False), machine=machine)
     begin = int(trace.begins[1])
     assert (trace.start[4:] - begin).tolist() == [0, 4, 8, 12]  # 256 bytes at 64 a cycle
-    assert [Cause(cause) for cause in trace.cause[5:]] == [Cause.COMMON_MEMORY] * 3
+    assert [Cause(cause) for cause in trace.cause[5:]] == [Cause.SECOND_MEMORY] * 3
     assert trace.blocker[5:].tolist() == [0, 1, 2]
     assert {row["unit"]: row["common_memory"] for row in stalls_of(trace)}["dma1"] > 0
     assert dict(waterfall_of(trace))["common memory load transfer"] > 0
@@ -138,7 +139,7 @@ def test_copies_take_turns_and_say_whom_they_waited_for() -> None:
 
 def test_the_same_box_waits_for_the_one_that_brings_it() -> None:
     trace = run([Launched("k", loads(((16, 16), 0), ((16, 16), 0)), (X,))], Resident("x", X, 1024, 0, 0, alone=False))
-    assert trace.via.tolist() == [Via.DRAM, Via.COMMON]
+    assert trace.via.tolist() == [Via.DRAM, Via.SECOND]
     assert trace.start[1] == trace.done[0]
     assert Cause(trace.cause[1]) == Cause.DATA
 
@@ -159,7 +160,7 @@ def test_random_plans_keep_all_invariants(
     launches, residents, lie = plan
     trace = check(launches, with_common_memory(machine, rate, latency), stretch, residents, lie)
     whole, memory = simulate(launches, machine).counters, CommonMemory(residents)
-    spared = [memory.launch(number, launched) for number, launched in enumerate(launches)]
+    spared = [memory.spare(number, launched) for number, launched in enumerate(launches)]
     moved = trace.bytes.reshape(len(launches), -1)
     served = sum(int(moved[number][each.rows].sum()) for number, each in enumerate(spared) if each)
     assert sum(common(trace)) == served == sum(whole[name] - trace.counters[name] for name in DRAM)
@@ -175,7 +176,7 @@ def test_cores_find_what_another_brought() -> None:
         made.load(made.dram("x", (8, 8)), made.pad(name, (8, 8)))
     two = MACHINE.with_(cores=2)
     trace = run([Launched("k", made.build(), (X,))], Resident("x", X, 256, 0, 0, alone=False), machine=two)
-    assert trace.via.tolist() == [Via.DRAM, Via.COMMON]
+    assert trace.via.tolist() == [Via.DRAM, Via.SECOND]
     assert trace.start[1] == trace.done[0]
 
 
@@ -239,9 +240,9 @@ def test_the_invariants_see_a_plan_that_is_not_kept(change: str) -> None:
     launches = [Launched("k", loads(((16, 16), 0)), (X,))] * 2
     trace = run(launches, Resident("x", X, 1024, 0, 1, alone=False))
     broken = {
-        "early": replace(trace, via=np.full(2, Via.COMMON, np.uint8)),
-        "full": replace(trace, residents=(replace(trace.residents[0], bytes=1 << 21),)),
-        "stray": replace(trace, residents=(replace(trace.residents[0], last=0),)),
+        "early": replace(trace, via=np.full(2, Via.SECOND, np.uint8)),
+        "full": replace(trace, asked={"residents": (replace(trace.asked["residents"][0], bytes=1 << 21),)}),
+        "stray": replace(trace, asked={"residents": (replace(trace.asked["residents"][0], last=0),)}),
     }[change]
     told = {"early": "before all of it is there", "full": "bytes are resident", "stray": "what is not resident"}[change]
     with pytest.raises(InvariantViolation, match=told):

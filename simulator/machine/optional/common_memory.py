@@ -1,0 +1,30 @@
+"""The common memory as a part of a machine: simulator/optional/common_memory says what it does."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from simulator.errors import MachineError
+from simulator.machine.machine_record import MachineRecord
+from simulator.machine.optional.shape import Shape
+
+
+def bytes_per_cycle(machine: MachineRecord) -> Fraction:
+    """As precise as `Machine.dram_bytes_per_cycle`; 0 where there is no common memory."""
+    return machine.per_cycle(machine.common_memory.bytes_per_second)
+
+
+def latency_cycles(machine: MachineRecord) -> int:
+    """From a copy's last byte asked for to its data, the way through the interconnect included."""
+    return machine.network.latency_cycles + machine.cycles(machine.common_memory.latency_ns)
+
+
+def _check(machine: MachineRecord) -> None:
+    if machine.common_memory.bytes and not bytes_per_cycle(machine):
+        raise MachineError(
+            f"machine {machine.name!r}: with common_memory_bytes = {machine.common_memory.bytes} the machine needs "
+            "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
+        )
+
+
+SHAPE = Shape(check=_check)

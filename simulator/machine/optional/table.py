@@ -1,0 +1,56 @@
+"""The shapes of optional hardware: a row each. They are those of simulator/optional/table.py, in its order."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from simulator.machine.machine_record import MachineRecord
+from simulator.machine.optional.chiplets import SHAPE as CHIPLETS
+from simulator.machine.optional.common_memory import SHAPE as COMMON_MEMORY
+from simulator.machine.optional.shape import Links, Listed, M, Shape
+from simulator.machine.optional.uneven_cores.shares import SHAPE as UNEVEN_CORES
+
+SHAPES: Final[tuple[Shape, ...]] = (
+    COMMON_MEMORY,
+    UNEVEN_CORES,
+    CHIPLETS,
+)
+
+LISTED: Final[tuple[Listed, ...]] = tuple(shape.listed for shape in SHAPES if shape.listed is not None)
+
+
+def check(machine: MachineRecord) -> None:
+    """Raises `MachineError` for figures of optional hardware that do not fit together."""
+    for shape in SHAPES:
+        if shape.check is not None:
+            shape.check(machine)
+
+
+def kinds_of_cores(machine: M) -> list[tuple[M, Fraction, list[int]]]:
+    """As `Cores`: one kind where all are alike."""
+    for shape in SHAPES:
+        if shape.cores is not None:
+            return shape.cores(machine)
+    return [(machine, Fraction(1), list(range(machine.core.count)))]
+
+
+def shares(machine: MachineRecord) -> tuple[int, ...]:
+    """The core of each share of the work: one for each where all are alike."""
+    for shape in SHAPES:
+        if shape.shares is not None:
+            return shape.shares(machine)
+    return tuple(range(machine.core.count))
+
+
+def memory_parts(machine: MachineRecord) -> int:
+    """How many parts the memory is divided into."""
+    return max((shape.memory_parts(machine) for shape in SHAPES if shape.memory_parts is not None), default=1)
+
+
+def links(machine: MachineRecord) -> Links | None:
+    """The links between the parts of the memory; None where there is one part."""
+    for shape in SHAPES:
+        if shape.links is not None and shape.memory_parts is not None and shape.memory_parts(machine) > 1:
+            return shape.links
+    return None

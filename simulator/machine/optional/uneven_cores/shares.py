@@ -1,0 +1,84 @@
+"""Cores that differ: each core's own figures, and its share of the work.
+
+`wb.machine("tpu-v3", cores=[{}, {"systolic_rows": 64, "clock_ratio": 0.5}])` says it, or `[[cores]]` of a machine file,
+and the machine keeps it as a text, which is a figure like any other: "1: clock_ratio=0.5 systolic_rows=64". Queues,
+memory and issue go by the machine's clock; arrays, vector and scalar unit of a core by `clock_ratio` of it. How many
+units a core has is the same for all.
+
+Work that is spread over the cores is cut into as many shares as it takes to give each core a whole number of them in
+proportion to the products it adds up in a cycle, as nearly as a sixth of the slowest core's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+from simulator.machine.figure_places import Figure, with_figures
+from simulator.machine.machine_record import MachineRecord
+from simulator.machine.optional.shape import Listed, M, Shape
+from simulator.machine.optional.uneven_cores.core_tables import read_cores
+from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, HELD_IN, figures_of, own_figures
+
+_MOST_SHARES = 16
+"""Of one core."""
+
+
+def _of_core(machine: M, own: Mapping[str, Figure]) -> tuple[M, Fraction]:
+    """A machine all of whose cores have these figures, and its clock as a part of the machine's."""
+    figures = {**own, "core_figures": ""}
+    ratio = Fraction(str(figures.pop(CLOCK_RATIO, 1)))
+    return with_figures(machine, figures), ratio
+
+
+def _kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
+    """The kinds of cores: for each the machine, its clock ratio, and its cores."""
+    if not machine.core.own_figures:
+        return [(machine, Fraction(1), list(range(machine.core.count)))]
+    alike, own = dict[str, list[int]](), own_figures(machine)
+    for core, figures in enumerate(own):
+        alike.setdefault(repr(sorted(figures.items())), []).append(core)
+    return [(*_of_core(machine, own[cores[0]]), cores) for cores in alike.values()]
+
+
+def _shares(machine: MachineRecord) -> tuple[int, ...]:
+    """The core of each share of the work: the one that would finish it first."""
+    if not machine.core.own_figures:
+        return tuple(range(machine.core.count))
+    speed_of = speeds(machine)
+    slowest = min(speed_of)
+    parts = {core: (speed / slowest).limit_denominator(6) for core, speed in enumerate(speed_of)}
+    whole = math.lcm(*(part.denominator for part in parts.values()))
+    counts = {core: int(part * whole) for core, part in parts.items()}
+    most = max(counts.values())
+    if most > _MOST_SHARES:
+        counts = {core: max(1, round(count * _MOST_SHARES / most)) for core, count in counts.items()}
+    common = math.gcd(*counts.values())
+    turns = [
+        (Fraction(turn * common, count), -count, core)
+        for core, count in counts.items()
+        for turn in range(1, count // common + 1)
+    ]
+    return tuple(core for _, _, core in sorted(turns))
+
+
+def speeds(machine: MachineRecord) -> list[Fraction]:
+    """For each core, the products it adds up in a cycle of the machine's clock, relative to the machine's figure."""
+    found = [Fraction(1)] * machine.core.count
+    for alike, ratio, cores in _kinds(machine):
+        for core in cores:
+            found[core] = ratio * alike.macs_per_cycle / machine.macs_per_cycle
+    return found
+
+
+def _check(machine: MachineRecord) -> None:
+    own_figures(machine)
+
+
+SHAPE = Shape(
+    check=_check,
+    cores=_kinds,
+    shares=_shares,
+    listed=Listed(key="cores", figures=HELD_IN, read=figures_of, read_file=read_cores),
+)

@@ -1,0 +1,1 @@
+"""Chiplets: a machine whose memory is divided among them, and who of them holds which page."""

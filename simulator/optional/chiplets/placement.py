@@ -1,0 +1,51 @@
+"""Where the tensors of a trace lay on a machine of several chiplets, and how many bytes were asked for from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulator.errors import SimulatorError
+from simulator.optional.chiplets.page_table import PageTable
+from simulator.optional.simulation import Simulation, works
+
+if TYPE_CHECKING:
+    from simulator.trace_record import TraceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class OnChiplets:
+    """The placement of a tensor on a machine of several chiplets; `name` is empty for pages of no tensor."""
+
+    name: str
+    bytes: int
+    where: int | str | None
+    """The requested place: `Placed.where`."""
+    pages: tuple[int, ...]
+    """How many were placed on each chiplet."""
+    local: int
+    remote: int
+    """Bytes in whole requests, asked for from the chiplet they lay on and from others."""
+
+
+def placement_of(trace: TraceRecord) -> list[OnChiplets]:
+    """One entry per tensor that was told of, and one for what belongs to none if there is such: where its pages
+    lay, and how many bytes were asked for from there and from elsewhere. None on a machine in one piece."""
+    if trace.kernels and not trace.launches:
+        raise SimulatorError("this trace was loaded without its programs, from which follows where its bytes lay")
+    if trace.machine.chiplet.count == 1:
+        return []
+    simulation, placed = Simulation(trace.machine, trace.asked), trace.asked.get("placed", ())
+    for _ in works(trace, simulation):
+        pass
+    pages = next(each for each in simulation.followed.values() if isinstance(each, PageTable))
+    found = list[OnChiplets]()
+    for index, asked in enumerate(pages.asked):
+        local = int(asked.trace())
+        told = (tuple(pages.placed_pages[index].tolist()), local, int(asked.sum()) - local)
+        if index < len(placed):
+            each = placed[index]
+            found.append(OnChiplets(each.name, each.bytes, each.where, *told))
+        elif asked.any():
+            found.append(OnChiplets("", 0, None, *told))
+    return found

@@ -1,0 +1,1 @@
+"""The common memory, which all cores share beside DRAM, and its residents."""

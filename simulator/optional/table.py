@@ -1,0 +1,44 @@
+"""The kinds of optional hardware that there are: a row each. Without its row and its folder one is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from simulator.errors import NotYetSupported
+from simulator.machine.machine import Machine
+from simulator.optional.chiplets.feature import FEATURE as CHIPLETS
+from simulator.optional.common_memory.feature import FEATURE as COMMON_MEMORY
+from simulator.optional.feature import Feature, SecondMemory
+from simulator.optional.uneven_cores.feature import FEATURE as UNEVEN_CORES
+from simulator.optional.zero_tiles.feature import FEATURE as ZERO_TILES
+
+FEATURES: Final[tuple[Feature, ...]] = (
+    ZERO_TILES,
+    COMMON_MEMORY,
+    UNEVEN_CORES,
+    CHIPLETS,
+)
+"""In the order in which they are told of a launch: what is left out is asked of nobody."""
+
+Asked = Mapping[str, Sequence[Any]]
+"""What a simulation is asked beside its launches, by `Feature.keyword`."""
+
+
+def check_asked(asked: Asked, machine: Machine, launches: int) -> None:
+    """Raises for what cannot be asked of a machine, or of no hardware that there is."""
+    for keyword, told in asked.items():
+        if told and all(each.keyword != keyword for each in FEATURES):
+            raise NotYetSupported(f"what {keyword!r} asks", f"machine {machine.name!r}")
+    for each in FEATURES:
+        if each.check is not None:
+            each.check(asked.get(each.keyword, ()), machine, launches)
+
+
+def second_memory(machine: Machine) -> SecondMemory:
+    """The second memory of a machine; one that moves nothing where there is none."""
+    for each in FEATURES:
+        if each.second_memory is not None:
+            return each.second_memory(machine)
+    return SecondMemory("second memory", Fraction(0), 0)

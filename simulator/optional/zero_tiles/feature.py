@@ -1,0 +1,31 @@
+"""Zero tiles on the hooks of the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.machine.machine import Machine
+from simulator.optional.feature import Feature, Followed
+from simulator.optional.zero_tiles.invariants import violations
+from simulator.optional.zero_tiles.skipping import skipped
+from simulator.records.spans import Launched, Via
+from simulator.tileprogram.program import U8
+from simulator.units.spared import Spared, none_spared
+
+
+class _Skipping(Followed):
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def spare(self, number: int, launched: Launched, spared: Spared | None, via: U8 | None = None) -> Spared | None:
+        left_out = skipped(launched, self._machine) if via is None else via == Via.SKIPPED
+        if left_out is None:
+            return spared
+        return (spared or none_spared(len(left_out)))._replace(skipped=left_out)
+
+
+def _follow(machine: Machine, nothing: Sequence[object]) -> Followed:
+    return _Skipping(machine)
+
+
+FEATURE = Feature(name="zero tiles", follow=_follow, violations=violations)
