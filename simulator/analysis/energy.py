@@ -78,15 +78,14 @@ def energy_of(trace: TraceRecord) -> list[Spent]:
 def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
     """The counts of each launch, by unit and kind."""
     known = dict[tuple[int, bytes], dict[tuple[str, str], float]]()
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     asked = trace.totals[:, TOTALS.index("dram_request_bytes")]
     activates = int(trace.channels[:, CHANNEL_COUNTERS.index("activates")].sum())
-    for index, launched in enumerate(trace.launches):
+    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         if isinstance(launched, HostCall):
             yield {}
             continue
         total = dict(zip(TOTALS, trace.totals[index].tolist(), strict=True))
-        via = trace.via[starts[index] : starts[index + 1]]
+        via = trace.via[rows]
         key = id(launched.program), via.tobytes()
         if key not in known:
             known[key] = dict(_of_program(launched.program, trace.machine, via != Via.SKIPPED))

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from simulator.errors import SimulatorError
 from simulator.memory.chiplet_pages import PageTable
 from simulator.records.spans import HostCall, Via
@@ -21,9 +19,8 @@ if TYPE_CHECKING:
 def works(trace: TraceRecord, pages: PageTable | None = None) -> Iterator[Work | None]:
     """The work of each launch, None for a step on the host; advances a given table of pages launch by launch."""
     common, pages = CommonMemory(trace.residents), pages or PageTable(trace.machine, trace.placed)
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, launched in enumerate(trace.launches):
-        skipped = trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
+        skipped = trace.via[rows] == Via.SKIPPED
         served = common.launch(index, launched, skipped)
         if isinstance(launched, HostCall):
             yield None

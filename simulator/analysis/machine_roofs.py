@@ -62,12 +62,11 @@ def loads(trace: TraceRecord) -> list[Load]:
     stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
     width = trace.machine.dma.bytes_per_cycle
     queued = -(-stretch // width) * use.asked / np.maximum(stretch, 1)
-    edges = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     found = list[Load]()
-    for index, ((kernel, begin, end), launched) in enumerate(zip(trace.kernel_spans, trace.launches, strict=True)):
+    launches = zip(trace.kernel_spans, trace.launches, trace.rows_by_launch, strict=True)
+    for index, ((kernel, begin, end), launched, rows) in enumerate(launches):
         if isinstance(launched, HostCall):
             continue
-        rows = slice(edges[index], edges[index + 1])
         totals = dict(zip(TOTALS, trace.totals[index].tolist(), strict=True))
         moved, counted = int(use.requested[rows].sum()), totals["alu"] + totals["special"]
         queues = trace.kind[rows] != Opcode.DIRECT

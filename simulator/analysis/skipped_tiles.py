@@ -15,11 +15,10 @@ def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
     its products, without an argument. For a trace from a file, `known` is set only where something was skipped.
     """
     rows = list[dict[str, str | int | bool]]()
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, launched in enumerate(trace.launches):
+    for index, (launched, span_rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         if isinstance(launched, HostCall):
             continue
-        program, left_out = launched.program, trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+        program, left_out = launched.program, trace.via[span_rows] == Via.SKIPPED
         owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
         loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
         size, gone = program.shape.prod(1) * program.element_bytes, left_out[owner]

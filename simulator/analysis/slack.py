@@ -41,9 +41,7 @@ def slack_of(trace: TraceRecord) -> I64:
     """Cycles that each span could have started later without moving the makespan."""
     _needs_programs(trace, "slack")
     found = np.zeros(len(trace), np.int64)
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, asked in enumerate(works(trace)):
-        rows = slice(starts[index], starts[index + 1])
+    for rows, asked in zip(trace.rows_by_launch, works(trace), strict=True):
         if asked is not None and rows.start < rows.stop:  # a step on the host is a chain from begin to end
             found[rows] = _Launch(trace, rows, asked).slack()
     return found
@@ -64,10 +62,8 @@ class Dependences:
 def dependences(trace: TraceRecord) -> Dependences:
     """Every dependence of every launch, with its room: the later span started because of those without any."""
     _needs_programs(trace, "dependences")
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     parts: list[tuple[I64, I64, I64, I64]] = []
-    for index, asked in enumerate(works(trace)):
-        rows = slice(starts[index], starts[index + 1])
+    for rows, asked in zip(trace.rows_by_launch, works(trace), strict=True):
         if rows.start < rows.stop:
             later, earlier, kind, room = (
                 _of_host(trace, rows) if asked is None else _Launch(trace, rows, asked).dependences()

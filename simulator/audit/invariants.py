@@ -80,14 +80,12 @@ def violations(trace: TraceRecord) -> list[str]:
         found += islice(common_memory_invariants.violations(trace), MOST)
     found += islice(zero_tile_invariants.violations(trace), MOST)
     known: dict[int, list[Conflict]] = {}
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
-    for index, launched in enumerate(trace.launches):
+    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         program = launched.program
         if id(program) not in known:
             known[id(program)] = conflicts(program)
             found += _capacity_violations(trace, program)
-        rows = slice(starts[index], starts[index] + len(program))
-        if np.count_nonzero(trace.launch == index) != len(program):
+        if not np.count_nonzero(trace.launch == index) == rows.stop - rows.start == len(program):
             found.append(f"launch {index} has not one span per instruction")
             continue
         name = f"launch {index} ({launched.kernel})"
@@ -258,8 +256,8 @@ def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -
     machine = trace.machine
     _, begin, end = trace.kernel_spans[index]
     in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
-    offset = int(np.searchsorted(trace.launch, index))
-    size, via = (column[offset : offset + len(program)] for column in (trace.bytes, trace.via))
+    rows = trace.rows_of(index)
+    size, via = trace.bytes[rows], trace.via[rows]
     common = via == Via.COMMON
     moved = int(size[in_dram & ~common].sum()) - _queued_bytes(machine)
     products = (program.opcode == Opcode.MATMUL) & (via != Via.SKIPPED)

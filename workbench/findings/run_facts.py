@@ -145,7 +145,7 @@ class Facts:
             wanted = [number for number, each in enumerate(launch.arguments) if base_of.get(each, each) == value]
             touches = (program.space == Space.DRAM) & np.isin(program.target, wanted) & (program.access & way > 0)
             owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-            base = int(np.searchsorted(self.trace.launch, place))
+            base = self.trace.rows_of(place).start
             total += int(self.memory_use.asked[base + np.unique(owner[touches])].sum())
         return total
 

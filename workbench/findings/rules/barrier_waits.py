@@ -26,7 +26,7 @@ def barrier_waits(facts: Facts) -> Iterator[Finding]:
             continue
         waits, waited, spans = 0.0, 0, list[int]()
         for place in cast("list[int]", np.unique(trace.launch[kernel.spans]).tolist()):
-            base = int(np.searchsorted(trace.launch, place))
+            base = trace.rows_of(place).start
             for meeting in met:
                 came = trace.issue[base + np.array(meeting)]
                 waits, waited = waits + float(came.max() - came.mean()), waited + int(came.max() - came.min())

@@ -80,8 +80,8 @@ class PipelineLook(Look):
         run = self._of_run()
         trace, names = run.record, [each.name for each in run.scheduled.launches.launches]
         tiled = pipelines.of_tiles(trace)
-        edges = np.searchsorted(trace.launch, np.arange(len(names) + 1)).tolist()
-        launches = [{"launch": n, "name": names[n], "first": edges[n], "end": edges[n + 1]} for n in tiled]
+        rows = {n: trace.rows_of(n) for n in tiled}
+        launches = [{"launch": n, "name": names[n], "first": rows[n].start, "end": rows[n].stop} for n in tiled]
         first = self._first if self._first is not None else next(iter(tiled), None)
         return {"launches": launches, "first": first, "loop": self._loop}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.es_modules import joined
@@ -221,9 +219,8 @@ def _passes(stages: Stages) -> list[PassTrace]:
 def _runs(stages: Stages) -> dict[str, list[range]]:
     """The rows of the events that each scheduled kernel runs as."""
     launches, found = stages.scheduled().record.launches.launches, dict[str, list[range]]()
-    edges = np.searchsorted(stages.simulated().record.launch, np.arange(len(launches) + 1)).tolist()
-    for launch, rows in zip(launches, map(range, edges, edges[1:]), strict=False):
-        found.setdefault(launch.kernel, []).append(rows)
+    for launch, rows in zip(launches, stages.simulated().record.rows_by_launch, strict=True):
+        found.setdefault(launch.kernel, []).append(range(rows.start, rows.stop))
     return found
 
 

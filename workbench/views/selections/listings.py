@@ -10,7 +10,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -302,9 +302,8 @@ class SpanList(Listing):
         return _sorted(selection.spans)
 
     def outline(self) -> tuple[tuple[int, str], ...]:
-        edges = np.searchsorted(self._trace.launch, np.arange(len(self._launches) + 1)).tolist()
-        parts = zip(self._launches, pairwise(edges), strict=True)
-        return tuple((first, escape(launch.name)) for launch, (first, last) in parts if last > first)
+        parts = zip(self._launches, self._trace.rows_by_launch, strict=True)
+        return tuple((rows.start, escape(launch.name)) for launch, rows in parts if rows.stop > rows.start)
 
 
 def _sorted(rows: Iterable[int]) -> Marked:
