@@ -88,10 +88,9 @@ def check_chiplets(machine: MachineRecord) -> None:
         raise MachineError(
             f"{where}: cores = {machine.core.count}: expected as many on each chiplet, or one on each of the first"
         )
-    page = machine.chiplet.page_bytes
-    if page & (page - 1) or page < machine.dram.request_bytes:
+    if machine.chiplet.page_bytes < machine.dram.request_bytes:
         raise MachineError(
-            f"{where}: page_bytes = {page}: expected a power of two, and no less than the "
+            f"{where}: page_bytes = {machine.chiplet.page_bytes}: expected no less than the "
             f"dram_request_bytes = {machine.dram.request_bytes}"
         )
     if machine.network.kind == "crossbar":
@@ -115,18 +114,31 @@ def _neighbours(machine: MachineRecord) -> tuple[tuple[int, ...], ...]:
     return _listed(machine.name, machine.chiplet.count, machine.chiplet.links)
 
 
+_LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
+LINKS_FORM = "two chiplets as '0-1', with spaces between links"
+"""The form of a figure that names links between chiplets."""
+
+
+def check_links(where: str, text: str) -> None:
+    """Raises for a text that names no links, between however many chiplets."""
+    for each in text.split():
+        match = _LINK.fullmatch(each)
+        if not match or int(match[1]) == int(match[2]):
+            raise MachineError(f"{where}: {each!r:.60} is no link; expected {LINKS_FORM}")
+
+
 @lru_cache(maxsize=64)
 def _listed(name: str, count: int, text: str) -> tuple[tuple[int, ...], ...]:
     near = [list[int]() for _ in range(count)]
     if not text.strip():
         return tuple(tuple(other for other in range(count) if other != one) for one in range(count))
     for each in text.split():
-        match, where = re.fullmatch(r"(\d+)-(\d+)", each), f"machine {name!r}: chiplet_links = {text!r}: {each!r}"
-        if not match or match[1] == match[2]:
-            raise MachineError(f"{where} is no link; expected two chiplets as '0-1', with spaces between links")
-        one, other = int(match[1]), int(match[2])
+        one, other = map(int, each.split("-"))
         if max(one, other) >= count:
-            raise MachineError(f"{where}: there is no chiplet {max(one, other)} of chiplets = {count}, counted from 0")
+            raise MachineError(
+                f"machine {name!r}: chiplet_links = {text!r}: {each!r}: there is no chiplet {max(one, other)} of "
+                f"chiplets = {count}, counted from 0"
+            )
         near[one].append(other)
         near[other].append(one)
     return tuple(map(tuple, near))

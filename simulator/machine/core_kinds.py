@@ -12,13 +12,14 @@ proportion to the products it adds up in a cycle, as nearly as a sixth of the sl
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
-from simulator.machine.figure_places import Figure, with_figures
+from simulator.machine.figure_places import Figure, figure, with_figures
 from simulator.machine.figures import most_of
 from simulator.machine.machine_record import MachineRecord
 
@@ -27,6 +28,9 @@ M = TypeVar("M", bound=MachineRecord)
 CLOCK_RATIO = "clock_ratio"
 OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK_RATIO)
 """The figures that cores may have of their own."""
+
+_CORE = re.compile(r"[0-9]{1,6}")
+"""The number of a core."""
 
 _FASTEST = 1_000_000
 """How many times as fast as the machine's a core's clock may be, and as slow: sums of its cycles stay exact."""
@@ -60,7 +64,7 @@ def own_figures(machine: MachineRecord) -> list[dict[str, Figure]]:
     for line in filter(None, map(str.strip, machine.core.own_figures.split(";"))):
         number, _, told = line.partition(":")
         where = f"machine {machine.name!r}: core {number} of `cores`"
-        if not number.isdigit() or int(number) >= machine.core.count:
+        if not _CORE.fullmatch(number) or int(number) >= machine.core.count:
             given = f"machine {machine.name!r}: core_figures = {machine.core.own_figures!r}"
             raise MachineError(f"{given}: there is no core {number!r}; the machine has {machine.core.count}, from 0 on")
         for each in told.split():
@@ -79,6 +83,8 @@ def own_figure(told: str, name: str, value: str) -> Figure:
     try:
         number = float(value) if name == CLOCK_RATIO else int(value)
     except ValueError:
+        number = math.nan
+    if not value.isascii():  # Python reads the digits of every script
         number = math.nan
     least, most = (1 / _FASTEST, _FASTEST) if name == CLOCK_RATIO else (1, most_of(name))
     if not least <= number <= most:
@@ -127,8 +133,28 @@ def shares(machine: MachineRecord) -> tuple[int, ...]:
 
 def speeds(machine: MachineRecord) -> list[Fraction]:
     """For each core, the products it adds up in a cycle of the machine's clock, relative to the machine's figure."""
-    found = [Fraction(1)] * machine.core.count
-    for alike, ratio, cores in kinds(machine):
-        for core in cores:
-            found[core] = ratio * alike.macs_per_cycle / machine.macs_per_cycle
-    return found
+    return [each / machine.macs_per_cycle for each in macs_per_cycle(machine)]
+
+
+def macs_per_cycle(machine: MachineRecord) -> list[Fraction]:
+    """For each core, the products that its arrays add up in a cycle of the machine's clock, at best.
+
+    This and `fewest_lanes` read no other figures than they need: a template is known by the figures that it reads.
+    """
+    return [
+        Fraction(str(own.get(CLOCK_RATIO, 1)))
+        * machine.array.count
+        * _whole(machine, own, "systolic_rows")
+        * _whole(machine, own, "systolic_columns")
+        for own in own_figures(machine)
+    ]
+
+
+def fewest_lanes(machine: MachineRecord) -> int:
+    """Lanes of each core's vector unit, or of that with the fewest."""
+    return min(_whole(machine, own, "vector_lanes") for own in own_figures(machine))
+
+
+def _whole(machine: MachineRecord, own: Mapping[str, Figure], name: str) -> int:
+    """A core's own figure, else the machine's."""
+    return cast("int", own[name] if name in own else figure(machine, name))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import cast
 
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
-from simulator.machine.chiplets import POLICIES
+from simulator.machine.chiplets import LINKS_FORM, POLICIES, check_links
 from simulator.machine.dram_file import HASHES, REFRESHES
 from simulator.machine.figure_places import Figure
 from simulator.machine.machine_record import MachineRecord
@@ -27,8 +28,11 @@ _CHOICES = {
     "interconnect": ("simple", "crossbar", "mesh"),
     "dram_placement": POLICIES,
 }
+_POWER_OF_TWO = "a power of two"
 _FORMS: Mapping[str, str] = {
     **dict.fromkeys(("mesh_queues", "mesh_channels"), PLACES_FORM),
+    "chiplet_links": LINKS_FORM,
+    "page_bytes": _POWER_OF_TWO,
     "systolic_preload_depth": "1 or 2",
     "vector_bits_per_lane": "a multiple of 8",
 }
@@ -95,6 +99,8 @@ def check_figure(told: str, name: str, kind: str, value: object) -> None:
             raise MachineError(f"{where}: expected {_FORMS.get(name, 'a text')}")
         if _FORMS.get(name) == PLACES_FORM:
             check_places(where, value)
+        if _FORMS.get(name) == LINKS_FORM:
+            check_links(where, value)
         if name in _CHOICES and value not in _CHOICES[name]:
             near = did_you_mean(value, _CHOICES[name])
             raise MachineError(f"{where}{near or ':'} {'E' if near else 'e'}xpected one of {', '.join(_CHOICES[name])}")
@@ -110,6 +116,8 @@ def check_figure(told: str, name: str, kind: str, value: object) -> None:
         raise MachineError(f"{where}: expected at most {_MOST_OF[name]:,}")
     if value > most_of(name):
         raise MachineError(f"{where}: expected at most {most_of(name):,}, so that sums of many stay exact")
+    if _FORMS.get(name) == _POWER_OF_TWO and cast("int", value) & (cast("int", value) - 1):
+        raise MachineError(f"{where}: expected {_POWER_OF_TWO}")
     if not math.isfinite(value) or value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
         raise MachineError(f"{where}: expected {'zero or more' if name in _MAY_BE_ZERO else 'more than zero'}")
 

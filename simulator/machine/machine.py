@@ -20,7 +20,16 @@ from simulator.errors import MachineError
 from simulator.machine import core_kinds
 from simulator.machine.chiplets import check_chiplets
 from simulator.machine.dram_file import Memory, check_controls, is_file, load_memory
-from simulator.machine.figure_places import PARTS, PLACES, Figure, fields_from, figure, figure_names, figures
+from simulator.machine.figure_places import (
+    FLAT_NAMES,
+    PARTS,
+    PLACES,
+    Figure,
+    fields_from,
+    figure,
+    figure_names,
+    figures,
+)
 from simulator.machine.figures import MATMUL_PASSES, check_figure, check_units
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.provenance import OVERRIDE, Provenance
@@ -79,7 +88,7 @@ class Machine(MachineRecord):
     @property
     def scratchpad_bytes(self) -> int:
         """Lanes of each core, or of the one with the fewest."""
-        return self.scratchpad.bytes_per_lane * min(each.vector.lanes for each, _, _ in core_kinds.kinds(self))
+        return self.scratchpad.bytes_per_lane * core_kinds.fewest_lanes(self)
 
     @property
     def shares(self) -> tuple[int, ...]:
@@ -89,9 +98,7 @@ class Machine(MachineRecord):
     @property
     def peak_macs_per_cycle(self) -> Fraction:
         """Products that all cores together add up in a cycle of the machine's clock, at best."""
-        return sum(
-            (each.macs_per_cycle * ratio * len(cores) for each, ratio, cores in core_kinds.kinds(self)), Fraction(0)
-        )
+        return sum(core_kinds.macs_per_cycle(self), Fraction(0))
 
     @property
     def vector_bytes(self) -> int:
@@ -235,10 +242,10 @@ class Machine(MachineRecord):
         `cores` may be a list with a table a core, of the figures that it has of its own. A memory file is read when
         `dram_timing` is given; else the memory stays as the machine has it.
         """
-        replaced, known = _with_core_figures(self.name, overrides), figure_names()
+        replaced = _with_core_figures(self.name, overrides)
         for key in replaced:
-            if key not in known:
-                raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
+            if key not in PLACES:
+                raise MachineError(f"machine {self.name!r} has no figure {key!r}{_instead(key)}")
         memory = None if "dram_timing" in replaced else self.own_memory
         told = {**self.figures(), **replaced}
         return machine_from(told, self.provenance.replaced(replaced), memory=memory, anew=True)
@@ -285,6 +292,17 @@ def _with_core_figures(machine: str, overrides: Mapping[str, Override]) -> dict[
     if "core_figures" in overrides:
         raise MachineError(f"machine {machine!r}: cores = [...] and core_figures say the same; expected one of both")
     return {**overrides, "cores": len(cores), "core_figures": core_kinds.text_of(machine, cores)}
+
+
+def _instead(key: str) -> str:
+    """What `with_` takes in place of a key that is no flat name."""
+    if key in PARTS:
+        flat = ", ".join(name for (part, _), name in FLAT_NAMES.items() if part == key)
+        return (
+            f": it is a part. Its figures go by their flat names, {flat}; a whole record goes by "
+            f"dataclasses.replace(machine, {key}=...)"
+        )
+    return did_you_mean(key, PLACES)
 
 
 def check_cores(machine: str, cores: Sequence[object]) -> None:
