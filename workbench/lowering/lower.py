@@ -37,6 +37,7 @@ from workbench.ir import (
     TensorType,
     View,
 )
+from workbench.ir.value_names import marked_name
 from workbench.lowering.assembly import assembled
 from workbench.lowering.creations import at_their_readers
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
@@ -294,9 +295,7 @@ class _Work:
         return item
 
     def _copy(self, item: LoweredNode, source: str) -> LoweredNode:
-        name = f"{item.node.name}.clone"
-        while name in self.types:
-            name += "_"
+        name = marked_name(f"{item.node.name}.clone", self.types)
         node = Node(name, "aten.clone.default", (Ref(source),), {}, (name,), item.node.origin)
         contiguous = meta_tensor(self.types[source]).contiguous()
         self.types[name] = TensorType(self.types[source].shape, self.types[source].dtype, tuple(contiguous.stride()))
