@@ -101,6 +101,13 @@ class KernelFacts:
 
 
 @dataclass(frozen=True)
+class ComputedFacts(KernelFacts):
+    """Those of a kernel that runs on the machine."""
+
+    scheduled: ScheduledKernel
+
+
+@dataclass(frozen=True)
 class Facts:
     """One run: its records, and facts derived from its trace. Each is computed once."""
 
@@ -183,23 +190,18 @@ class Facts:
                 found[step.span] = found.get(step.span, 0) + step.cycles
         number = {name: place for place, name in enumerate(dict.fromkeys(of_launch))}
         of_span = np.array([number[name] for name in of_launch], np.int64)[self.trace.launch]
-        return tuple(
-            KernelFacts(
-                name,
-                scheduled.get(name),
-                tuple(launch for launch in launches if launch.kernel == name),
-                np.flatnonzero(of_span == place),
-                sum(path[name].values()),
-                path[name],
-                spans[name],
-            )
-            for name, place in number.items()
-        )
+        found = list[KernelFacts]()
+        for name, place in number.items():
+            own = tuple(launch for launch in launches if launch.kernel == name)
+            told = own, np.flatnonzero(of_span == place), sum(path[name].values()), path[name], spans[name]
+            computed = scheduled.get(name)
+            found.append(ComputedFacts(name, computed, *told) if computed else KernelFacts(name, None, *told))
+        return tuple(found)
 
     @property
-    def computed(self) -> tuple[KernelFacts, ...]:
+    def computed(self) -> tuple[ComputedFacts, ...]:
         """The kernels that run on the machine."""
-        return tuple(kernel for kernel in self.kernels if kernel.scheduled is not None)
+        return tuple(kernel for kernel in self.kernels if isinstance(kernel, ComputedFacts))
 
     @property
     def path_origins(self) -> Iterator[tuple[Step, tuple[str, ...]]]:

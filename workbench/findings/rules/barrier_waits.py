@@ -20,7 +20,6 @@ from workbench.findings.run_facts import Facts
 def barrier_waits(facts: Facts) -> Iterator[Finding]:
     trace = facts.trace
     for kernel in facts.computed:
-        assert kernel.scheduled is not None
         met = meetings(kernel.scheduled.program)
         if not met:
             continue
