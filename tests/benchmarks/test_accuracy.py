@@ -9,13 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     import accuracy

@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 R, SPAN = 32, 3 << 20
-
-
-@pytest.fixture(autouse=True)
-def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
