@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,6 @@ from workbench.views.selections.selection import Selection
 
 Marked: TypeAlias = npt.NDArray[np.uint32]
 """Numbers of rows, in order."""
-
-HEAD: Final = "head"
-"""A row that is the title of those below it."""
 
 
 @dataclass(frozen=True, slots=True)
