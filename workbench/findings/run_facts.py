@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -16,6 +15,7 @@ from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.program import Access, Opcode, Space
 from workbench.ir import HOST, KernelGraph, Literal, Node, ScheduledProgram, Sequence
 from workbench.planning.common_memory_plan import residents
+from workbench.planning.dram_plan import element_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 
 def bytes_of(kind: TensorType) -> int:
-    """Bytes of a tensor's elements; the type's name holds the bits of one, and a boolean takes a byte."""
-    bits = re.search(r"\d+", kind.dtype)
-    return kind.numel * (int(bits[0]) // 8 if bits else 1)
+    """Bytes of a tensor's elements."""
+    return kind.numel * element_bytes(kind.dtype)
 
 
 def moved_bytes(program: TileProgram, argument: int) -> int:

@@ -280,9 +280,7 @@ def _check_indices(bound: Bound, index: torch.Tensor) -> None:
 
 def allocate(kind: TensorType) -> torch.Tensor:
     """A tensor of a recorded type, not yet filled, with a storage that includes the elements before its offset."""
-    steps = zip(kind.shape, kind.strides, strict=True)
-    span = 1 + sum((extent - 1) * stride for extent, stride in steps) if kind.numel else 0
-    flat = uninitialised(kind.offset + span, to_dtype(kind.dtype))
+    flat = uninitialised(kind.offset + kind.span, to_dtype(kind.dtype))
     return flat.as_strided(kind.shape, kind.strides, kind.offset)
 
 

@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from torch_mlir import ir
 
-from simulator.did_you_mean import did_you_mean
+from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
 from workbench.ir import KernelModule
 from workbench.mlir.bindings import integer
@@ -155,9 +154,10 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
         except MlirSyntaxError as error:
             raise ScheduleScriptError(name, writable(script), "cannot be read", error.problems) from None
         if name not in handwritten:
-            close = difflib.get_close_matches(name, list(handwritten), n=1)
-            hint = f"Did you mean {close[0]!r}? " if close else ""
-            kernels = (Problem(f"{hint}The kernels are {', '.join(handwritten)}"),)
+            told = sentences(
+                f"no kernel has that name{did_you_mean(name, handwritten)}", f"The kernels are {', '.join(handwritten)}"
+            )
+            kernels = (Problem(told),)
             raise ScheduleScriptError(name, script, "is for a kernel that is not there", kernels)
         if handwritten[name]:
             told = Problem("A template writes its loops itself: change the template, or its mapping")

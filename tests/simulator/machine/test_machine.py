@@ -168,12 +168,17 @@ def test_a_device_or_a_pipe_is_no_machine_file_and_no_memory_file(tmp_path: Path
             BASED.replace('["dma_queues"]', '["dma_queues", "clock_mhz"]'),
             "`assumed` names 'clock_mhz', which is not set there. A figure from elsewhere keeps the source",
         ),
-        ("a.toml", BASED + 'dma_queus = ""', r"\[sources\] names 'dma_queus', .* did you mean 'dma_queues'\? A figure"),
+        (
+            "a.toml",
+            BASED + 'dma_queus = "x"',
+            r"\[sources\] names 'dma_queus', .* did you mean 'dma_queues'\? A figure",
+        ),
         (
             "a.toml",
             BASED.replace('["dma_queues"]', "[]") + "dma_queues = 3",
             "sources: dma_queues = 3: expected",
         ),
+        ("a.toml", BASED.replace('["dma_queues"]', "[]") + 'dma_queues = " "', "sources: dma_queues = ' ': expected"),
         ("a.toml", BASED.replace('["dma_queues"]', "3"), "assumed = 3: expected a list of names"),
         ("a.toml", "clock_mhz =", "not TOML"),
         ("tpu-v3.toml", BASED, "called like the shipped machine 'tpu-v3'"),
