@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.trial import Trial
 from workbench.ir import Node, TensorType, codec
 from workbench.ir.value_names import with_names

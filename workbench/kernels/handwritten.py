@@ -29,7 +29,7 @@ from workbench.errors import (
     TemplateSignatureError,
 )
 from workbench.extraction.extract import extract
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.ir import KernelModule, codec
 from workbench.ir.graph import span

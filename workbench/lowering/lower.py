@@ -39,13 +39,13 @@ from workbench.ir import (
 )
 from workbench.ir.value_names import marked_name
 from workbench.lowering.assembly import assembled
-from workbench.lowering.creations import at_their_readers
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.lowering.fusion_options import choice_of
 from workbench.lowering.fusion_rules import kind_of, node_class
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.missing_routes import missing_routes
+from workbench.lowering.moved_creations import at_their_readers
 from workbench.lowering.reshapes import above_reshapes
 from workbench.lowering.view_edges import across_views
 

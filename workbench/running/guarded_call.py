@@ -19,8 +19,8 @@ from typing import Final
 import torch
 
 from workbench.environment.processor import processor, processor_named
-from workbench.faults.channel import Block, Message
 from workbench.faults.fences import fence
+from workbench.faults.messages import Block, Message
 from workbench.faults.trial import Trial
 from workbench.ir.kernel_identity import nameless
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled

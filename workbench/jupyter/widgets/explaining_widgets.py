@@ -16,7 +16,7 @@ from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.views.basics.highlight import mlir_line
 from workbench.views.basics.mlir_diff import shown
 from workbench.views.kernel_lists.pass_tables import CONTEXT
-from workbench.views.selections.listings import MlirList
+from workbench.views.selections.lab_lists import MlirList
 from workbench.views.timelines import arrays, pipelines
 
 if TYPE_CHECKING:

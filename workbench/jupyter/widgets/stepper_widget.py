@@ -27,15 +27,15 @@ from workbench.jupyter.widgets.plain_values import (
 from workbench.jupyter.widgets.recording import recorded
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget, said
-from workbench.stages.request import Request
+from workbench.stages.journey_request import Request
 from workbench.stages.stage_table import Stages
 from workbench.summary import overview
 from workbench.views.basics import markup
 from workbench.views.kernel_lists.pass_lines import PassTrace, traces_of
 from workbench.views.pages import journey_html
-from workbench.views.selections.listings import Listing
-from workbench.views.selections.selecting import SelectionModel
+from workbench.views.selections.lab_lists import Listing
 from workbench.views.selections.selection import Selection
+from workbench.views.selections.selection_model import SelectionModel
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check
