@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.errors import SimulatorError
 from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
 from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
 from simulator.units import cost_table
@@ -64,8 +63,7 @@ class Spent:
 
 def energy_of(trace: TraceRecord) -> list[Spent]:
     """The energy of each kernel, by unit and kind, without kinds that were not counted."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which its energy follows from")
+    trace.check_has_programs("which its energy follows from")
     sums, figures = dict[tuple[str, str, str], float](), trace.machine.figures()
     each = {key: float(figures[name]) * (8 if name == "dram_pj_per_bit" else 1) for key, name in FIGURES.items()}
     for index, counted in enumerate(_counted(trace)):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.errors import SimulatorError
 from simulator.memory.chiplet_pages import PageTable
 from simulator.records.spans import HostCall, Via
 from simulator.units.common_memory import CommonMemory
@@ -47,8 +46,7 @@ class OnChiplets:
 def placement_of(trace: TraceRecord) -> list[OnChiplets]:
     """One entry per tensor that was told of, and one for what belongs to none if there is such: where its pages
     lay, and how many bytes were asked for from there and from elsewhere. None on a machine in one piece."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, from which follows where its bytes lay")
+    trace.check_has_programs("from which follows where its bytes lay")
     if trace.machine.chiplet.count == 1:
         return []
     pages = PageTable(trace.machine, trace.placed)

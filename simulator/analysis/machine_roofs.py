@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.analysis.memory_use import memory_use_of
-from simulator.errors import SimulatorError
 from simulator.machine import core_kinds
 from simulator.records.spans import TOTALS, HostCall, Via
 from simulator.tileprogram.program import I64, Argument, Opcode, TileProgram
@@ -56,8 +55,7 @@ class Load:
 
 def loads(trace: TraceRecord) -> list[Load]:
     """One for each launch but for steps on the host."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which its roofline follows from")
+    trace.check_has_programs("which its roofline follows from")
     use = memory_use_of(trace)
     stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
     width = trace.machine.dma.bytes_per_cycle

@@ -12,8 +12,9 @@ from simulator.units.zero_tiles import known
 
 def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
     """One row per launch and argument that it loads: tiles and bytes, and how many of them were skipped; and one for
-    its products, without an argument. For a trace from a file, `known` is set only where something was skipped.
+    its products, without an argument. For a trace of a journey's file, `known` is set only where something was skipped.
     """
+    trace.check_has_programs("which its skipped tiles follow from")
     rows = list[dict[str, str | int | bool]]()
     for index, (launched, span_rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         if isinstance(launched, HostCall):

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from simulator.errors import SimulatorError
 from simulator.machine.chiplets import Placed
 from simulator.machine.machine import Machine
 from simulator.records.spans import TOTALS, HostCall, Launched
@@ -96,6 +97,11 @@ class TraceRecord:
     def makespan(self) -> int:
         """Cycles until everything is complete."""
         return int(max(self.done.max(initial=0), self.begins.max(initial=0)))
+
+    def check_has_programs(self, why: str) -> None:
+        """Raises for a trace that was loaded without its programs; `why` says what they are needed for."""
+        if self.kernels and not self.launches:
+            raise SimulatorError(f"this trace was loaded without its programs, {why}")
 
     def rows_of(self, launch: int) -> slice:
         """The spans of a launch: instruction `i` is the one `i` places after the first."""

@@ -16,7 +16,6 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import links_of, stalls_of
 from simulator.audit import common_memory_invariants, trace_columns, zero_tile_invariants
 from simulator.audit.trace_columns import MOST
-from simulator.errors import SimulatorError
 from simulator.machine.core_kinds import of_core
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, HostCall, Via
 from simulator.tileprogram.barriers import meetings
@@ -59,8 +58,7 @@ def violations(trace: TraceRecord) -> list[str]:
     - the part of a wait for the memory that is laid to inefficient transfers lies between the wasted parts of the best
       and the worst transfer, and is zero where none wastes any
     """
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
+    trace.check_has_programs("which its invariants are about")
     found = [
         *trace_columns.of_spans(trace),
         *trace_columns.of_units(trace),
