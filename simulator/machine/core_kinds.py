@@ -141,6 +141,8 @@ def macs_per_cycle(machine: MachineRecord) -> list[Fraction]:
 
     This and `fewest_lanes` read no other figures than they need: a template is known by the figures that it reads.
     """
+    if not machine.core.own_figures:
+        return [Fraction(machine.macs_per_cycle)] * machine.core.count
     return [
         Fraction(str(own.get(CLOCK_RATIO, 1)))
         * machine.array.count
@@ -152,6 +154,8 @@ def macs_per_cycle(machine: MachineRecord) -> list[Fraction]:
 
 def fewest_lanes(machine: MachineRecord) -> int:
     """Lanes of each core's vector unit, or of that with the fewest."""
+    if not machine.core.own_figures:
+        return machine.vector.lanes
     return min(_whole(machine, own, "vector_lanes") for own in own_figures(machine))
 
 
