@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy.py [--table FILE] [--memory simple|banked] [--set FIGURE=VALUE ...] [--json]
 
-Each workload of the table (see models.py for the names, which may have any sizes) is traced, compiled and simulated
+Each workload of the table (see workloads.py for the names, which may have any sizes) is traced, compiled and simulated
 as any user's model is. FILE has a column `workload`, and may have `tpu_v3_cycles`, what was measured, and columns of
 other simulators. With `--json` there is one object on stdout and nothing else. The exit status is 1 when a workload
 could not be simulated, and 2 when FILE or an option makes no sense.
@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from models import UnknownWorkload, workload
+from workloads import UnknownWorkload, workload
 
 import workbench as wb
 from simulator.errors import WorkbenchError

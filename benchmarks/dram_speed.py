@@ -22,9 +22,9 @@ import sys
 import time
 from pathlib import Path
 
-from models import workload
 from patterns import pattern
 from request_stream import run_stream
+from workloads import workload
 
 import workbench as wb
 from simulator import simulate

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import torch
 
 import workbench as wb
-from benchmarks.models import workload
 from benchmarks.monotonic import journey
+from benchmarks.workloads import workload
 from simulator.machine.machine_file import machine_names
 from tests.programs import PROGRAMS
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accuracy import MACHINE, TABLE, error_of, options, read_table
-from models import workload
+from workloads import workload
 
 import workbench as wb
 from simulator.engine.engine import simulate

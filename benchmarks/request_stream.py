@@ -1,4 +1,4 @@
-"""A stream of requests into a memory by itself, without a machine: what `benchmarks/dram.py` measures."""
+"""A stream of requests into a memory by itself, without a machine: what `benchmarks/dram_accuracy.py` measures."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ OURS = """
 import sys, time
 import torch
 import workbench as wb
-from models import workload
+from workloads import workload
 from simulator import simulate
 from workbench.simulating.simulate import launched
 machine = wb.machine("tpu-v3", memory="banked")

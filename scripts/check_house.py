@@ -1,4 +1,5 @@
-"""Holds the house rules that no linter has, and counts: circles of imports, long files, functions of many parameters.
+"""Holds the house rules that no linter has, and counts: circles of imports, long files, functions of many parameters,
+and files of one name.
 
 Prints what breaks a rule, each with its place, then the counts; the exit status is 1 if there is any.
 """
@@ -13,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("simulator", "templates", "workbench")
+NAMED = (*PACKAGES, "benchmarks", "scripts", "tests")
+"""The folders in which a file's name stands for one file."""
 MOST_LINES, MOST_PARAMETERS = 400, 8
 MIRRORS = {
     "workbench.verbs": "the verbs of `wb`",
@@ -20,6 +23,15 @@ MIRRORS = {
     "workbench.capturing.functional_graph._instance_norm": "so has this, of aten.instance_norm",
 }
 """Where a function may have more parameters, and why."""
+
+
+SAME_NAMES = {
+    "__init__.py": "of each package",
+    "__main__.py": "of each package that is a command",
+    "conftest.py": "of each folder of tests",
+    "judge.py": "of each search for programs and files that go wrong: its own right and wrong",
+}
+"""Names that files in several folders may have, and why."""
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
@@ -88,20 +100,30 @@ def many_parameters(known: dict[str, Path]) -> dict[str, int]:
     }
 
 
+def same_names(root: Path = ROOT) -> dict[str, list[str]]:
+    """Names that files in several folders have, with those folders: a reader mixes such files up."""
+    folders: dict[str, list[str]] = {}
+    for path in sorted(path for folder in NAMED for path in (root / folder).rglob("*.py")):
+        folders.setdefault(path.name, []).append(path.parent.relative_to(root).as_posix())
+    return {name: found for name, found in folders.items() if len(found) > 1 and name not in SAME_NAMES}
+
+
 def main() -> int:
     known = modules()
-    round_about, long, many = circle(known), long_files(known), many_parameters(known)
+    round_about, long, many, same = circle(known), long_files(known), many_parameters(known), same_names()
     if round_about:
         print(f"imports in a circle: {' -> '.join(round_about)}")
     for name, count in long.items():
         print(f"{known[name].relative_to(ROOT)}: {count} lines; expected {MOST_LINES} at most")
     for function, count in many.items():
         print(f"{function}: {count} parameters; expected {MOST_PARAMETERS} at most")
+    for name, folders in same.items():
+        print(f"{name}: in {', '.join(folders)}; expected a name of its own for each")
     print(
         f"{len(known)} files: {int(bool(round_about))} circles, {len(long)} files over {MOST_LINES} lines, "
-        f"{len(many)} functions over {MOST_PARAMETERS} parameters"
+        f"{len(many)} functions over {MOST_PARAMETERS} parameters, {len(same)} names of several files"
     )
-    return int(bool(round_about or long or many))
+    return int(bool(round_about or long or many or same))
 
 
 if __name__ == "__main__":

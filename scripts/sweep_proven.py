@@ -39,7 +39,7 @@ from workbench.aten import proven
 from workbench.aten.automatic_route import class_of
 from workbench.aten.registry import DEFAULT
 from workbench.environment.processor import NATIVE, available, processor_named
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.trial import OK, TRIALS, Trial, Trials, Verdict
 from workbench.faults.worker_process import WorkerProcess
 from workbench.formulas import FORMULAS

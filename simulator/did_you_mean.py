@@ -11,11 +11,17 @@ _LEAST_LETTERS = 3
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the shortest known name that begins so, else for the nearest, if one is near."""
+    """`; did you mean 'x'?` for the known name that is near, if one is."""
+    close = nearest(given, known)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def nearest(given: str, known: Iterable[str], *, most: int = 1, alike: float = 0.6) -> list[str]:
+    """The shortest known names that begin so, else the nearest of those that are `alike` enough: 1 is the same."""
     spelt, lower = {name.lower(): name for name in known}, given.lower()
     longer = [name for name in spelt if len(lower) >= _LEAST_LETTERS and name.startswith(lower)]
-    close = sorted(longer, key=len)[:1] or difflib.get_close_matches(lower, spelt, n=1)
-    return f"; did you mean {spelt[close[0]]!r}?" if close else ""
+    close = sorted(longer, key=len)[:most] or difflib.get_close_matches(lower, spelt, n=most, cutoff=alike)
+    return [spelt[name] for name in close]
 
 
 _MOST_FIGURES, _MOST_LETTERS = 3, 60

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.errors import SimulatorError
 from simulator.machine.machine import Machine
 from simulator.records.spans import TOTALS, HostCall, Launched
 from simulator.tileprogram.program import I32, I64, U8
@@ -94,10 +96,24 @@ class TraceRecord:
         """Cycles until everything is complete."""
         return int(max(self.done.max(initial=0), self.begins.max(initial=0)))
 
+    def check_has_programs(self, why: str) -> None:
+        """Raises for a trace that was loaded without its programs; `why` says what they are needed for."""
+        if self.kernels and not self.launches:
+            raise SimulatorError(f"this trace was loaded without its programs, {why}")
+
     def rows_of(self, launch: int) -> slice:
         """The spans of a launch: instruction `i` is the one `i` places after the first."""
-        first, after = np.searchsorted(self.launch, [launch, launch + 1]).tolist()
-        return slice(first, after)
+        return self._rows(np.array([launch, launch + 1]))[0]
+
+    @property
+    def rows_by_launch(self) -> list[slice]:
+        """The spans of each launch: `rows_of` for all of them."""
+        return self._rows(np.arange(len(self.kernels) + 1))
+
+    def _rows(self, launches: I64) -> list[slice]:
+        """The rows from each launch to the next one of these."""
+        edges = np.searchsorted(self.launch, launches.astype(self.launch.dtype)).tolist()
+        return [slice(first, after) for first, after in pairwise(edges)]
 
     @property
     def counters(self) -> dict[str, int]:
@@ -109,10 +125,8 @@ class TraceRecord:
     def kernel_spans(self) -> list[tuple[str, int, int]]:
         """(kernel, begin, end) of each launch."""
         out = list[tuple[str, int, int]]()
-        for index, kernel in enumerate(self.kernels):
-            done = self.done[self.launch == index]
-            begin = int(self.begins[index])
-            out.append((kernel, begin, max(begin, int(done.max(initial=0)))))
+        for kernel, begin, rows in zip(self.kernels, self.begins.tolist(), self.rows_by_launch, strict=True):
+            out.append((kernel, begin, max(begin, int(self.done[rows].max(initial=0)))))
         return out
 
     @property

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from workbench.aten.registry import Registry
 
 Numbers = list[str]
-Combine = Callable[[Body, Numbers, Numbers], Numbers]
-"""From the parts of what comes before and those of an element, in that order, to the parts of both together."""
 
 STEPS = 8
 """Tiles aimed at, so that moving and scanning can overlap."""

@@ -104,6 +104,8 @@ def test_what_the_program_raises_is_told_in_a_line(
         (["new-op", "aten::frac", "--temp"], "there is no option '--temp'; did you mean '--template'?"),
         (["ops", "--dialekt", "math"], "there is no option '--dialekt'. See workbench ops -h"),
         (["--vers", "doctor"], "there is no option '--vers'"),
+        (["lab", "--port", "\uff14\uff14\uff14"], "is no port; expected a whole number, 0 to 65,535"),
+        (["lab", "--port", "65536"], "'65536' is no port"),
         (["ops", "aten.add", "aten.mul"], "workbench ops: error: more arguments than it takes: aten.mul"),
     ],
 )
@@ -186,14 +188,24 @@ def test_a_pair_of_tuple_and_dict_gives_both_and_a_plain_pair_two_inputs(tmp_pat
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"import (", "no Python that can be read: line 1: "), (b"x = '\xff'", "no Python that can be read: ")],
+    [
+        (b"import (", "no Python that can be read: line 1: "),
+        (b"x = '\xff'", "no Python that can be read: "),
+        ("x = 1".encode("utf-16"), "no Python that can be read: source code string cannot contain null bytes"),
+    ],
 )
 def test_what_is_no_python_is_told_with_its_line_alone(content: bytes, words: str, tmp_path: Path):
     path = tmp_path / "mine.py"
     path.write_bytes(content)
     with pytest.raises(ProgramFileError) as caught:
         load_program(str(path))
-    assert words in str(caught.value) and "Traceback" not in str(caught.value)
+    assert words in str(caught.value) and "Traceback" not in str(caught.value) and "None" not in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_program(tmp_path: Path):
+    path = tmp_path / "mine.py"
+    path.write_text(ADD + "inputs = (x, x)\n", encoding="utf-8-sig")
+    assert len(load_program(str(path)).inputs) == 2
 
 
 def test_a_list_of_inputs_is_refused_with_what_is_expected(tmp_path: Path):

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from workbench.views.selections.origins import RenderedLine as RenderedLine
     from workbench.views.selections.origins import SpanAt as SpanAt
     from workbench.views.selections.origins import TileAt as TileAt
-    from workbench.views.selections.selecting import SelectionModel as SelectionModel
     from workbench.views.selections.selection import Selection as Selection
+    from workbench.views.selections.selection_model import SelectionModel as SelectionModel
 
 __version__ = VERSION
 
@@ -87,7 +87,7 @@ _HOMES = {
     "workbench.views.basics.user_views": ("view",),
     "workbench.views.basics.table": ("Table",),
     "workbench.views.selections.origins": ("BufferAt", "InstructionAt", "MlirLine", "RenderedLine", "SpanAt", "TileAt"),
-    "workbench.views.selections.selecting": ("SelectionModel",),
+    "workbench.views.selections.selection_model": ("SelectionModel",),
     "workbench.views.selections.selection": ("Selection",),
     "simulator.machine.machine": ("Machine",),
 }

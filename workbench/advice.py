@@ -17,7 +17,7 @@ from workbench.findings.rule_registry import Rule
 from workbench.findings.rule_search import rules
 from workbench.findings.rules.mapping_of_ones_own import AS_CHOSEN
 from workbench.findings.source_changes import changed
-from workbench.stages.request import GraphCall, Request
+from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.stage_table import Stages
 from workbench.views.basics.cards import Card
 

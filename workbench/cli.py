@@ -130,7 +130,7 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     opened.add_argument("--no-browser", action="store_true", help="write the page and print where it is; open nothing")
 
     lab = _command(commands, "lab", _lab, "open JupyterLab on the notebooks")
-    lab.add_argument("--port", type=int, default=8888, help="the port to listen on (default: 8888)")
+    lab.add_argument("--port", type=_port, default=8888, help="the port to listen on (default: 8888)")
     lab.add_argument("--ip", default="localhost", help="the address to listen on; 0.0.0.0 is all (default: localhost)")
     lab.add_argument("--notebook", default="notebooks/00_start_here.ipynb", help="the notebook to open first")
 
@@ -145,6 +145,13 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     health = _command(commands, "doctor", _doctor, "look the installation over, and say what to do about what is wrong")
     health.add_argument("--json", action="store_true", help="print the findings as one JSON object")
     return parser, tuple(commands.choices)
+
+
+def _port(given: str) -> int:
+    """A port as it is given: in the digits 0 to 9, and one that there is."""
+    if not re.fullmatch("[0-9]{1,5}", given) or int(given) >= 1 << 16:
+        raise argparse.ArgumentTypeError(f"{given!r} is no port; expected a whole number, 0 to {(1 << 16) - 1:,}")
+    return int(given)
 
 
 def _command(

@@ -26,7 +26,7 @@ from workbench.errors import BadOption
 from workbench.knobs import Experiment, Knobs, knobs_of
 from workbench.options import checked_options, warn_without_common_memory
 from workbench.run_and_check import Computing
-from workbench.stages.request import Request
+from workbench.stages.journey_request import Request
 from workbench.stages.stage_functions import check_kernels_named
 from workbench.stages.stage_table import Stages
 from workbench.summary import MOST_SPANS, name_of, overview
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from workbench.running.run_program import NativeProgram
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
-    from workbench.views.selections.selecting import SelectionModel
     from workbench.views.selections.selection import Selection
+    from workbench.views.selections.selection_model import SelectionModel
 
 aten.registry.DEFAULT.fill_from(templates.builtin)
 
@@ -269,7 +269,7 @@ class Journey(Shown):
     @cached_property
     def selection(self) -> SelectionModel:
         """What is selected in all widgets of this journey: `.select(x)`, `.back()`, `.forward()`, `.observe(call)`."""
-        return views.selecting.SelectionModel(self.select)
+        return views.selection_model.SelectionModel(self.select)
 
     @knows_its_options
     def widget(self, *, stage: str = "capture") -> object:

@@ -70,6 +70,8 @@ def _run(path: Path) -> ModuleType:
 def _where(error: SyntaxError | UnicodeDecodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not {error.encoding}: {error.reason}"
+    if error.lineno is None:  # of the file as a whole
+        return error.msg
     return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
 
 

@@ -17,7 +17,7 @@ from workbench.environment.turns import turn
 from workbench.errors import BadOption, NoData, NoFunction
 from workbench.ir import AtenGraph, KernelGraph, TensorType
 from workbench.options import checked_tolerance
-from workbench.stages.request import GraphCall, Request
+from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.stage_table import Stages
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from workbench import capturing
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.handle import count_of
 from workbench.ir import HOST
+from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.once import Once
-from workbench.stages.request import GraphCall, Request
 from workbench.stages.stage_table import Stages
 from workbench.views.graphs.module_tree import captured_tree
 from workbench.views.pages.overview import Overview, Stage

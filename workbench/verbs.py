@@ -22,7 +22,7 @@ from workbench.errors import BadOption, HostRoute, JourneyFileEdited, MappingErr
 from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
-from workbench.stages.request import GraphCall, Request
+from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.stage_functions import (
     check_kernels_named,
     imported_of,

@@ -9,7 +9,7 @@ import torch
 
 from simulator.machine.machine_file import load_machine
 from workbench.environment.processor import processor_named
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.serving import Say, Work, serve
 from workbench.importing import fx_graph, import_trial, importer
 from workbench.ir import AtenGraph, ScheduledKernel, codec

@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, previous, waited
 from simulator.errors import SimulatorError
-from simulator.optional.table import second_memory
+from simulator.optional.feature_table import second_memory
 from simulator.records.spans import Cause, Via, Wait
 from simulator.tileprogram.program import I64, Opcode
 from simulator.units.unit_table import DOES
@@ -44,14 +44,14 @@ def critical_path_of(trace: TraceRecord) -> list[Step]:
     goes on with the array's earlier instructions. Where an instruction was only late because it was issued late, it
     goes on through issue.
     """
-    intervals = trace.kernel_spans
-    first = np.searchsorted(trace.launch, np.arange(len(intervals) + 1)).tolist()
+    intervals, rows_by_launch = trace.kernel_spans, trace.rows_by_launch
     known, found = _Known(previous(trace), waited(trace).wasted_within), list[Step]()
     for index in range(len(intervals) - 1, -1, -1):
         _, begin, now = intervals[index]
-        if first[index] < first[index + 1]:
-            last = first[index] + int(np.argmax(trace.done[first[index] : first[index + 1]]))
-            found += _walk(trace, known, first[index], last, now)
+        rows = rows_by_launch[index]
+        if rows.start < rows.stop:
+            last = rows.start + int(np.argmax(trace.done[rows]))
+            found += _walk(trace, known, rows.start, last, now)
         found.append(Step(index, -1, "launch", intervals[index - 1][2] if index else 0, begin))
     return [step for step in reversed(found) if step.cycles]
 

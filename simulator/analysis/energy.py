@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.errors import SimulatorError
-from simulator.optional.table import FEATURES
+from simulator.optional.feature_table import FEATURES
 from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
 from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
 from simulator.units import cost_table
@@ -66,8 +65,7 @@ class Spent:
 
 def energy_of(trace: TraceRecord) -> list[Spent]:
     """The energy of each kernel, by unit and kind, without kinds that were not counted."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which its energy follows from")
+    trace.check_has_programs("which its energy follows from")
     sums, figures = dict[tuple[str, str, str], float](), trace.machine.figures()
     each = {key: float(figures[name]) * (8 if name == "dram_pj_per_bit" else 1) for key, name in FIGURES.items()}
     for index, counted in enumerate(_counted(trace)):
@@ -80,15 +78,14 @@ def energy_of(trace: TraceRecord) -> list[Spent]:
 def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
     """The counts of each launch, by unit and kind."""
     known = dict[tuple[int, bytes], dict[tuple[str, str], float]]()
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     asked = trace.totals[:, TOTALS.index("dram_request_bytes")]
     activates = int(trace.channels[:, CHANNEL_COUNTERS.index("activates")].sum())
-    for index, launched in enumerate(trace.launches):
+    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         if isinstance(launched, HostCall):
             yield {}
             continue
         total = dict[str, int](zip(TOTALS, trace.totals[index].tolist(), strict=True))
-        via = trace.via[starts[index] : starts[index + 1]]
+        via = trace.via[rows]
         key = id(launched.program), via.tobytes()
         if key not in known:
             known[key] = dict(_of_program(launched.program, trace.machine, via != Via.SKIPPED))

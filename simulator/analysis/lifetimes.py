@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.errors import SimulatorError
 from simulator.records.spans import HostCall
 from simulator.tileprogram.program import I64, Access, Space, TileProgram
 from simulator.tileprogram.slot_fillings import Fillings, fillings, owners
@@ -58,8 +57,7 @@ def lifetimes_of(trace: TraceRecord, launch: int) -> tuple[Fillings, list[Lifeti
 
 
 def _check_programs(trace: TraceRecord) -> None:
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which say what lies in the scratchpad")
+    trace.check_has_programs("which say what lies in the scratchpad")
 
 
 def _times(trace: TraceRecord, launch: int) -> tuple[I64, I64, I64]:

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.analysis.memory_use import memory_use_of
-from simulator.errors import SimulatorError
 from simulator.records.spans import TOTALS, HostCall, Via
 from simulator.tileprogram.program import I64, Argument, Opcode, TileProgram
 from simulator.units import systolic, vector
@@ -55,18 +54,16 @@ class Load:
 
 def loads(trace: TraceRecord) -> list[Load]:
     """One for each launch but for steps on the host."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which its roofline follows from")
+    trace.check_has_programs("which its roofline follows from")
     use = memory_use_of(trace)
     stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
     width = trace.machine.dma.bytes_per_cycle
     queued = -(-stretch // width) * use.asked / np.maximum(stretch, 1)
-    edges = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
     found = list[Load]()
-    for index, ((kernel, begin, end), launched) in enumerate(zip(trace.kernel_spans, trace.launches, strict=True)):
+    launches = zip(trace.kernel_spans, trace.launches, trace.rows_by_launch, strict=True)
+    for index, ((kernel, begin, end), launched, rows) in enumerate(launches):
         if isinstance(launched, HostCall):
             continue
-        rows = slice(edges[index], edges[index + 1])
         totals = dict(zip(TOTALS, trace.totals[index].tolist(), strict=True))
         moved, counted = int(use.requested[rows].sum()), totals["alu"] + totals["special"]
         queues = trace.kind[rows] != Opcode.DIRECT

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.errors import SimulatorError
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
 from simulator.units import dma
@@ -50,8 +49,7 @@ class MemoryUse:
 
 def memory_use_of(trace: TraceRecord) -> MemoryUse:
     """Computes again the columns that the trace does not keep."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which its transfers follow from")
+    trace.check_has_programs("which its transfers follow from")
     in_dram = trace.requested > 0
     programs = [launched.program for launched in trace.launches]
     known = {id(program): _lengths(program, trace) for program in {id(each): each for each in programs}.values()}

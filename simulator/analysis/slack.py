@@ -39,11 +39,9 @@ Edges = tuple[I64, I64, I64]
 
 def slack_of(trace: TraceRecord) -> I64:
     """Cycles that each span could have started later without moving the makespan."""
-    _needs_programs(trace, "slack")
+    trace.check_has_programs("which its slack follows from")
     found = np.zeros(len(trace), np.int64)
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, asked in enumerate(works(trace)):
-        rows = slice(starts[index], starts[index + 1])
+    for rows, asked in zip(trace.rows_by_launch, works(trace), strict=True):
         if asked is not None and rows.start < rows.stop:  # a step on the host is a chain from begin to end
             found[rows] = _Launch(trace, rows, asked).slack()
     return found
@@ -63,11 +61,9 @@ class Dependences:
 
 def dependences(trace: TraceRecord) -> Dependences:
     """Every dependence of every launch, with its room: the later span started because of those without any."""
-    _needs_programs(trace, "dependences")
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
+    trace.check_has_programs("which its dependences follow from")
     parts: list[tuple[I64, I64, I64, I64]] = []
-    for index, asked in enumerate(works(trace)):
-        rows = slice(starts[index], starts[index + 1])
+    for rows, asked in zip(trace.rows_by_launch, works(trace), strict=True):
         if rows.start < rows.stop:
             later, earlier, kind, room = (
                 _of_host(trace, rows) if asked is None else _Launch(trace, rows, asked).dependences()
@@ -82,11 +78,6 @@ def _of_host(trace: TraceRecord, rows: slice) -> tuple[I64, I64, I64, I64]:
     later: I64 = np.arange(1, rows.stop - rows.start, dtype=np.int64)
     room = trace.start[rows][1:] - trace.done[rows][:-1]
     return later, later - 1, np.full(len(later), DependenceKind.READ_AFTER_WRITE), room
-
-
-def _needs_programs(trace: TraceRecord, what: str) -> None:
-    if trace.kernels and not trace.launches:
-        raise SimulatorError(f"this trace was loaded without its programs, which its {what} follows from")
 
 
 def _in_order(room: I64) -> None:

@@ -43,9 +43,9 @@ def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
     np.add.at(wasted, trace.unit, found.wasted_before + found.wasted_within)
     if len(trace.waits):
         np.add.at(within, trace.unit, trace.waits)
-    edges, now = np.searchsorted(trace.launch, np.arange(len(trace.kernels) + 1)), 0
-    for index, (_, begin, end) in enumerate(trace.kernel_spans):
-        spans, last = slice(edges[index], edges[index + 1]), np.full(units, begin)
+    now = 0
+    for spans, (_, begin, end) in zip(trace.rows_by_launch, trace.kernel_spans, strict=True):
+        last = np.full(units, begin)
         np.maximum.at(last, trace.unit[spans], trace.end[spans])
         rest = hosted if Opcode.HOST in trace.kind[spans][:1] else finished
         rest += end - last

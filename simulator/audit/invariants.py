@@ -17,10 +17,9 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import links_of, stalls_of
 from simulator.audit import trace_columns
 from simulator.audit.trace_columns import MOST
-from simulator.errors import SimulatorError
 from simulator.optional.feature import Audited
+from simulator.optional.feature_table import FEATURES, second_memory
 from simulator.optional.simulation import works_and_pages
-from simulator.optional.table import FEATURES, second_memory
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, HostCall, Via
 from simulator.tileprogram.barriers import meetings
 from simulator.tileprogram.buffer_addresses import clashes
@@ -59,8 +58,7 @@ def violations(trace: TraceRecord) -> list[str]:
     - the part of a wait for the memory that is laid to inefficient transfers lies between the wasted parts of the best
       and the worst transfer, and is zero where none wastes any
     """
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, which its invariants are about")
+    trace.check_has_programs("which its invariants are about")
     found = [
         *trace_columns.of_spans(trace),
         *trace_columns.of_units(trace),
@@ -75,14 +73,12 @@ def violations(trace: TraceRecord) -> list[str]:
         if each.violations is not None:
             found += islice(each.violations(audited), MOST)
     known: dict[int, list[Conflict]] = {}
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
-    for index, launched in enumerate(trace.launches):
+    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         program = launched.program
         if id(program) not in known:
             known[id(program)] = conflicts(program)
             found += _capacity_violations(trace, program)
-        rows = slice(starts[index], starts[index] + len(program))
-        if np.count_nonzero(trace.launch == index) != len(program):
+        if not np.count_nonzero(trace.launch == index) == rows.stop - rows.start == len(program):
             found.append(f"launch {index} has not one span per instruction")
             continue
         name = f"launch {index} ({launched.kernel})"
@@ -253,8 +249,8 @@ def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -
     machine = trace.machine
     _, begin, end = trace.kernel_spans[index]
     in_dram = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.DIRECT, *INDEXED])
-    offset = int(np.searchsorted(trace.launch, index))
-    size, via = (column[offset : offset + len(program)] for column in (trace.bytes, trace.via))
+    rows = trace.rows_of(index)
+    size, via = trace.bytes[rows], trace.via[rows]
     second, beside = via == Via.SECOND, second_memory(machine)
     moved = int(size[in_dram & ~second].sum()) - _queued_bytes(machine)
     products = (program.opcode == Opcode.MATMUL) & (via != Via.SKIPPED)

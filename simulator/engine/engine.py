@@ -20,8 +20,8 @@ from simulator.errors import LaunchError, ProgramError
 from simulator.machine.machine import Machine
 from simulator.memory import dram, network, several_buses
 from simulator.memory.second_bus import second_bus
+from simulator.optional.feature_table import check_asked, second_memory
 from simulator.optional.simulation import Simulation
-from simulator.optional.table import check_asked, second_memory
 from simulator.records.spans import WAITS, HostCall, Launched
 from simulator.tileprogram.buffer_addresses import check_fit
 from simulator.tileprogram.program import I32, TileProgram

@@ -8,24 +8,22 @@ and times of the buses (`BUS_FIGURES`) stay the same in cycles.
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import cast
 
-from simulator.did_you_mean import did_you_mean, not_there
+from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
-from simulator.files.regular_files import check_readable
+from simulator.machine.file_figures import told_in
+from simulator.machine.parts import HASHES, REFRESHES
+from simulator.machine.toml_text import parse_toml, read_text
 
 _FOLDER = Path(__file__).parent / "shipped_memories"
 
 BUS_FIGURES = ("burst", "column_to_column", "column_to_column_same_group", "read_to_write_gap", "activate_cycles")
 """Figures that are cycles of the interface, whatever the clock."""
-
-HASHES = ("none", "xor", "all")
-REFRESHES = ("all", "each")
 
 FIELDS = {"Ch": "channel", "Ra": "pseudo-channel", "Bg": "group", "Ba": "bank", "Ro": "row", "Co": "column"}
 """Fields of an address as mappings name them. Without a `Bg` a bank's group is the low part of `Ba`."""
@@ -180,23 +178,13 @@ def _shipped(name: str) -> Memory:
 
 
 def _from_file(path: Path) -> Memory:
-    try:
-        check_readable(path)
-        return parse_memory(path.stem, path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise MachineError(f"the memory file cannot be read: {not_there(path)}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise MachineError(f"the memory file {str(path)!r} cannot be read: {error}") from None
+    return parse_memory(path.stem, read_text("memory file", path))
 
 
 def parse_memory(name: str, text: str) -> Memory:
     """The memory that a TOML text describes; `MachineError` for figures that are missing, unknown or impossible."""
-    try:
-        table: dict[str, object] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise MachineError(f"memory {name!r}: not TOML: {error}") from None
-    assumed = tuple(map(str, cast("list[object]", table.pop("assumed", []))))
-    told = cast("dict[str, object]", table.pop("sources", {}))
+    table = parse_toml(f"memory {name!r}", text)
+    told = told_in(f"memory {name!r}", table.pop("assumed", []), {}, table.pop("sources", {}))
     known = figure_names()
     for key in table:
         if key not in known:
@@ -205,11 +193,11 @@ def parse_memory(name: str, text: str) -> Memory:
     if missing:
         raise MachineError(f"memory {name!r} lacks {', '.join(missing)}")
     for key in known:
-        if (key in told) == (key in assumed):
+        if len(told.kinds(key)) != 1:
             raise MachineError(f"memory {name!r}: {key} needs a source, or a place in `assumed`, and not both")
     _check(name, table)
-    sources = tuple(sorted((key, str(text)) for key, text in told.items()))
-    memory = Memory(name=name, assumed=assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
+    sources = tuple(sorted(told.sources.items()))
+    memory = Memory(name=name, assumed=told.assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
     _check_refreshes(memory)
     return memory
 

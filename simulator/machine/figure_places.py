@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.parts import CHOICES, FLAT, MAY_BE_EMPTY, MAY_BE_ZERO, MOST
+from simulator.machine.parts import CHOICES, FLAT, FORM, MAY_BE_EMPTY, MAY_BE_ZERO, MOST
 
 Figure = int | float | str
 
@@ -42,6 +42,8 @@ class Place:
     """The most of what tables and pictures list one by one, with names and lanes; 0 for any other figure."""
     choices: tuple[str, ...] = ()
     """All texts that it can be, where these are few."""
+    form: str = ""
+    """The form of its values in words, where its type does not say it all."""
 
     @property
     def written(self) -> str:
@@ -73,6 +75,7 @@ def _places() -> dict[str, Place]:
                 may_be_empty=bool(told.get(MAY_BE_EMPTY)),
                 most=told.get(MOST, 0),
                 choices=told.get(CHOICES, ()),
+                form=told.get(FORM, ""),
             )
     return places
 

@@ -27,12 +27,17 @@ def range_of(name: str, kind: str) -> str:
     """The values that `check_figure` accepts, in words."""
     if choices := choices_of(name, kind):
         return f"one of {', '.join(map(str, choices))}" if kind == "str" else "true or false"
-    if kind == "str" or name in _FORMS:
-        return _FORMS.get(name, "a text")
+    if kind == "str" or form_of(name):
+        return form_of(name) or "a text"
     least = "0" if PLACES[name].may_be_zero else "1" if kind == "int" else "more than 0"
     if not PLACES[name].most:  # the largest value is far beyond any machine
         return least if least == "more than 0" else f"{least} or more"
     return f"{least} to {most_of(name):,}"
+
+
+def form_of(name: str) -> str:
+    """The form of a figure's values in words; empty where its type says it all."""
+    return _FORMS.get(name) or PLACES[name].form
 
 
 def most_of(name: str) -> int:
@@ -48,7 +53,7 @@ def check_figure(told: str, name: str, kind: str, value: object) -> None:
     where = f"{told} = {value!r}"
     if kind == "str":
         if not isinstance(value, str) or not (value or PLACES[name].may_be_empty):
-            raise MachineError(f"{where}: expected {_FORMS.get(name, 'a text')}")
+            raise MachineError(f"{where}: expected {form_of(name) or 'a text'}")
         if _FORMS.get(name) == PLACES_FORM:
             check_places(where, value)
         choices = PLACES[name].choices

@@ -11,8 +11,8 @@ from typing import cast
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine.figure_places import PARTS, PLACES, Figure
-from simulator.machine.file_figures import FileFigures, Table, Told, base_of, check_named, figure_of
-from simulator.machine.optional.table import LISTED
+from simulator.machine.file_figures import FileFigures, Table, base_of, check_named, figure_of, told_in
+from simulator.machine.optional.shape_table import LISTED
 from simulator.machine.provenance import Provenance, fitted_apart
 
 _NOT_FIGURES = ("assumed", "sources", "base")
@@ -21,7 +21,7 @@ _NOT_FIGURES = ("assumed", "sources", "base")
 def read_flat(where: str, name: str, table: Table) -> FileFigures:
     """The figures of such a file; `where` is the file, `name` the machine's."""
     base = base_of(where, table)
-    told = _told(where, table.get("assumed", []), table.get("sources", {}))
+    told = told_in(where, table.get("assumed", []), {}, table.get("sources", {}))
     figures = _figures(where, name, {key: value for key, value in table.items() if key not in _NOT_FIGURES})
     assumed, sources = told.assumed, dict(told.sources)
     for listed in LISTED:  # one list gave all of its figures
@@ -37,14 +37,6 @@ def read_flat(where: str, name: str, table: Table) -> FileFigures:
         if key not in sources and key not in assumed and key != "name":
             raise MachineError(f"{where}: {key} needs a source, or a place in `assumed`")
     return FileFigures(figures, Provenance.of(dict.fromkeys(assumed), *fitted_apart(sources)), base)
-
-
-def _told(where: str, assumed: object, sources: object) -> Told:
-    """The provenance of figures; any text, as ever in such files."""
-    if not isinstance(assumed, list) or not isinstance(sources, dict):
-        raise MachineError(f"{where}: `assumed` is a list of names and `sources` a table")
-    names, texts = cast("list[object]", assumed), cast("dict[str, object]", sources)
-    return Told(tuple(map(str, names)), {}, {name: str(text) for name, text in texts.items()})
 
 
 def _figures(where: str, name: str, table: Table) -> dict[str, Figure]:

@@ -17,11 +17,20 @@ from typing import TYPE_CHECKING, Any
 from simulator.did_you_mean import did_you_mean, labelled
 from simulator.errors import MachineError
 from simulator.machine.dram_file import Memory, check_controls, is_file, load_memory
-from simulator.machine.figure_places import PARTS, PLACES, Figure, fields_from, figure, figure_names, figures
+from simulator.machine.figure_places import (
+    FLAT_NAMES,
+    PARTS,
+    PLACES,
+    Figure,
+    fields_from,
+    figure,
+    figure_names,
+    figures,
+)
 from simulator.machine.figures import check_figure
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.mesh_places import places
-from simulator.machine.optional import table as optional
+from simulator.machine.optional import shape_table as optional
 from simulator.machine.parts import MATMUL_PASSES
 from simulator.machine.provenance import OVERRIDE, Provenance
 from simulator.machine.sizes import check_units
@@ -72,7 +81,7 @@ class Machine(MachineRecord):
     @property
     def scratchpad_bytes(self) -> int:
         """Lanes of each core, or of the one with the fewest."""
-        return self.scratchpad.bytes_per_lane * min(each.vector.lanes for each, _, _ in self.kinds_of_cores)
+        return self.scratchpad.bytes_per_lane * optional.fewest_lanes(self)
 
     @property
     def kinds_of_cores(self) -> list[tuple[Machine, Fraction, list[int]]]:
@@ -91,9 +100,7 @@ class Machine(MachineRecord):
     @property
     def peak_macs_per_cycle(self) -> Fraction:
         """Products that all cores together add up in a cycle of the machine's clock, at best."""
-        return sum(
-            (each.macs_per_cycle * ratio * len(cores) for each, ratio, cores in self.kinds_of_cores), Fraction(0)
-        )
+        return sum(optional.macs_per_cycle(self), Fraction(0))
 
     @property
     def vector_bytes(self) -> int:
@@ -229,10 +236,10 @@ class Machine(MachineRecord):
         Some figures may be given as a list of tables, as `cores` with a table a core. A memory file is read when
         `dram_timing` is given; else the memory stays as the machine has it.
         """
-        replaced, known = _with_lists(self.name, overrides), figure_names()
+        replaced = _with_lists(self.name, overrides)
         for key in replaced:
-            if key not in known:
-                raise MachineError(f"machine {self.name!r} has no figure {key!r}{did_you_mean(key, known)}")
+            if key not in PLACES:
+                raise MachineError(f"machine {self.name!r} has no figure {key!r}{_instead(key)}")
         memory = None if "dram_timing" in replaced else self.own_memory
         told = {**self.figures(), **replaced}
         return machine_from(told, self.provenance.replaced(replaced), memory=memory, anew=True)
@@ -285,6 +292,17 @@ def _with_lists(machine: str, overrides: Mapping[str, Override]) -> dict[str, An
                 )
         replaced |= read
     return replaced
+
+
+def _instead(key: str) -> str:
+    """What `with_` takes in place of a key that is no flat name."""
+    if key in PARTS:
+        flat = ", ".join(name for (part, _), name in FLAT_NAMES.items() if part == key)
+        return (
+            f": it is a part. Its figures go by their flat names, {flat}; a whole record goes by "
+            f"dataclasses.replace(machine, {key}=...)"
+        )
+    return did_you_mean(key, PLACES)
 
 
 def machine_from(

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
 
-from simulator.did_you_mean import did_you_mean, not_there, sentences
+from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
-from simulator.files.regular_files import check_readable
 from simulator.machine.figure_places import PLACES, Figure
 from simulator.machine.file_figures import FileFigures
 from simulator.machine.flat_file import read_flat
 from simulator.machine.machine import Machine, Override, machine_from
 from simulator.machine.part_file import VERSION, read_parts
+from simulator.machine.toml_text import parse_toml, read_text
 
 _FOLDER = Path(__file__).parent / "shipped"
 _SHARED = "_all"
@@ -54,13 +53,7 @@ def _shipped(name: str) -> Machine:
 
 
 def _from_file(path: Path) -> Machine:
-    try:
-        check_readable(path)
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise MachineError(f"the machine file cannot be read: {not_there(path)}") from None
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or no path
-        raise MachineError(f"the machine file {str(path)!r} cannot be read: {error}") from None
+    text = read_text("machine file", path)
     if path.stem in machine_names():
         raise MachineError(
             f"{str(path)!r} would be called like the shipped machine {path.stem!r}: give the file another name"
@@ -86,13 +79,10 @@ def parse_machine(name: str, text: str, path: Path | None = None) -> Machine:
 
 
 def _read(where: str, name: str, text: str) -> FileFigures:
-    try:
-        table: dict[str, object] = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # of TOML, and of numbers and nesting beyond what Python reads
-        raise MachineError(f"{where}: not TOML: {error}") from None
+    table = parse_toml(where, text)
     if "version" not in table:
         return read_flat(where, name, table)
-    if table["version"] != VERSION or isinstance(table["version"], bool):
+    if type(table["version"]) is not int or table["version"] != VERSION:
         raise MachineError(
             f"{where}: version = {table['version']!r}: expected {VERSION}, with a table for each part, or no "
             "version at all, with flat figures"

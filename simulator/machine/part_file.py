@@ -27,7 +27,7 @@ from simulator.errors import MachineError
 from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure
 from simulator.machine.figures import check_figure
 from simulator.machine.file_figures import FileFigures, Table, Told, base_of, check_named, figure_of, told_in
-from simulator.machine.optional.table import LISTED
+from simulator.machine.optional.shape_table import LISTED
 from simulator.machine.provenance import OVERRIDE, Provenance
 
 VERSION = 2

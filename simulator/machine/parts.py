@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simulator.machine.dram_file import HASHES, REFRESHES
-
 FLAT, MAY_BE_ZERO, MAY_BE_EMPTY, MOST, CHOICES = "flat", "may_be_zero", "may_be_empty", "most", "choices"
+FORM = "form"
 """Keys of a field's metadata: `figure_places.Place` has what they mean."""
 
 ZERO: Mapping[str, object] = {MAY_BE_ZERO: True}
@@ -34,6 +33,20 @@ def one_of(*choices: str) -> Mapping[str, object]:
 
 MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
 """How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
+
+
+def of_form(words: str) -> Mapping[str, object]:
+    return {FORM: words}
+
+
+HASHES = ("none", "xor", "all")
+"""The values of `Dram.hash`."""
+
+REFRESHES = ("all", "each")
+"""The values of `Dram.refresh`."""
+
+LINKS_FORM = "two chiplets as '0-1', with spaces between links"
+"""The form of `Chiplets.links`."""
 
 POLICIES = ("interleaved", "local")
 """The values of `Chiplets.placement`."""
@@ -188,7 +201,7 @@ class Chiplets:
 
     count: int = field(metadata=flat("chiplets", at_most(256)))
     """1 is a machine in one piece."""
-    links: str = field(metadata=flat("chiplet_links", EMPTY))
+    links: str = field(metadata=flat("chiplet_links", EMPTY, of_form(LINKS_FORM)))
     """Between which chiplets there is a link, each way: "0-1 1-2"; "" is one between any two."""
     link_latency_cycles: int = field(metadata=flat("chiplet_link_latency_cycles", ZERO))
     """The latency that a link between chiplets adds, there and back together."""
@@ -197,7 +210,7 @@ class Chiplets:
     placement: str = field(metadata=flat("dram_placement", one_of(*POLICIES)))
     """The memory that holds a page: `interleaved`, all chiplets' in turn, or `local`, that of the chiplet with most of
     its traffic; simulator/optional/chiplets."""
-    page_bytes: int
+    page_bytes: int = field(metadata=of_form("a power of two"))
     """Bytes that lie in the memory of one chiplet together."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.errors import MachineError
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.optional import table as optional
+from simulator.machine.optional import shape_table as optional
 
 _MOST_UNITS, _MOST_HOPS = 2**14, 2**20
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.mesh_places import Place, places
-from simulator.machine.optional import table as optional
+from simulator.machine.optional import shape_table as optional
 
 READ, WRITE = 0, 1
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from simulator.machine.machine import Machine
-from simulator.optional.table import FEATURES, Asked
+from simulator.optional.feature_table import FEATURES, Asked
 from simulator.records.spans import HostCall, Launched
 from simulator.tileprogram.program import U8
 from simulator.trace_record import TraceRecord
@@ -52,12 +50,11 @@ def works(trace: TraceRecord, simulation: Simulation | None = None) -> Iterator[
     """The work of each launch of a trace, None for a step on the host, computed again: it is large, and a trace does
     not keep it. A given simulation is told of the launches."""
     simulation = simulation or Simulation(trace.machine, trace.asked)
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, launched in enumerate(trace.launches):
+    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         if isinstance(launched, HostCall):
             yield None
             continue
-        spared = simulation.spared(index, launched, trace.via[starts[index] : starts[index + 1]])
+        spared = simulation.spared(index, launched, trace.via[rows])
         yield simulation.work(index, launched, spared)
 
 

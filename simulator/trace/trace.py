@@ -33,7 +33,7 @@ from simulator.units.cost_table import pieces
 from simulator.units.unit_table import unit_names
 
 if TYPE_CHECKING:
-    from simulator.optional.table import Asked
+    from simulator.optional.feature_table import Asked
     from simulator.units.cost_table import Told
 
 

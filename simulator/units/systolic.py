@@ -169,11 +169,6 @@ def _output_stationary(extent: I64, machine: Machine, times: I64, adds: npt.NDAr
     return MatmulCost(preload, stream, made, k + fill + last - made, keeps)
 
 
-def idle_cycles(cost: MatmulCost) -> I64:
-    """The cycles of each matmul on an idle array, from its first weight's entry to its last result."""
-    return cost.preload + cost.stream + cost.drain
-
-
 def _costs(part: Part) -> Costs:
     program, machine = part.program, part.machine
     cost = matmul_cost(program.extent, program.stationary, machine, passes(program, machine), program.accumulates)

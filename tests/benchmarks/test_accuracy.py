@@ -9,13 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     import accuracy
@@ -38,7 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     ],
 )
 def test_workloads_are_what_their_names_say(name: str, shape: tuple[int, ...]) -> None:
-    from models import workload
+    from workloads import workload
 
     given = workload(name)
     with torch.no_grad():
@@ -46,7 +39,7 @@ def test_workloads_are_what_their_names_say(name: str, shape: tuple[int, ...]) -
 
 
 def test_networks_have_as_many_weights_as_published() -> None:
-    from models import workload
+    from workloads import workload
 
     def weights(name: str) -> int:
         module = workload(name).function
@@ -60,7 +53,7 @@ def test_networks_have_as_many_weights_as_published() -> None:
 
 @pytest.mark.parametrize("name", ["gemm_5x6", "gemm_5x6xy", "resnet19", ""])
 def test_other_names_are_refused(name: str) -> None:
-    from models import UnknownWorkload, workload
+    from workloads import UnknownWorkload, workload
 
     with pytest.raises(UnknownWorkload, match=r"known are resnet18, .*gemm_MxKxN"):
         workload(name)

@@ -15,7 +15,7 @@ import workbench as wb
 from tests.breadth import overloads, schemas
 from tests.breadth.__main__ import SECONDS, WORKER
 from tests.breadth.judge import Call, difference, jobs, judged, operators
-from tests.breadth.programs import PROGRAMS, x, z
+from tests.breadth.odd_programs import PROGRAMS, x, z
 from tests.fuzz.__main__ import answers
 from workbench.capturing.functional_graph import substitute
 from workbench.errors import HostResult, HostRoute

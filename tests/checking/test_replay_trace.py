@@ -12,7 +12,7 @@ import torch
 
 from simulator.tileprogram.program import Access, Buffer, Instruction, Opcode, Operand, Space, TileProgram
 from simulator.tileprogram.program_builder import ProgramBuilder
-from tests.mlir.programs import Edge, edges, matmul_kernel, one_by_one, softmax_kernel, timeline
+from tests.mlir.tile_programs import Edge, edges, matmul_kernel, one_by_one, softmax_kernel, timeline
 from workbench.checking.replay.replay_trace import replay
 from workbench.errors import ReplayError
 from workbench.ir import ScheduledKernel

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from tests.breadth.programs import PROGRAMS as ODD_PROGRAMS
+from tests.breadth.odd_programs import PROGRAMS as ODD_PROGRAMS
 from tests.sessions import own_session
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,7 +21,7 @@ from tests.faults.pretender import pretender
 from workbench.aten.registry import DEFAULT
 from workbench.environment.turns import turn
 from workbench.errors import HostRoute
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.stages.once import Once
 
 ROOT = Path(__file__).resolve().parents[2]

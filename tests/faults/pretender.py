@@ -8,7 +8,7 @@ import sys
 import time
 from typing import BinaryIO
 
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.serving import Say, serve
 from workbench.faults.worker_process import WorkerProcess
 
@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BOOT = f"""
 import sys
 sys.path.insert(0, {ROOT!r})
-from workbench.faults.channel import taken
+from workbench.faults.messages import taken
 ends = taken()
 from tests.faults.pretender import main
 main(*ends)

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.pretender import pretender
 from workbench.errors import BadOption, KernelCrashed, KernelHung, KernelOverran
 from workbench.faults import trial
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.trial import Trial, Trials, Verdict
 from workbench.faults.worker_process import WorkerProcess, ending
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.faults.pretender import ROOT, pretender
 from workbench.errors import WorkerUnavailable
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.worker_process import Died, Overdue, WorkerProcess, ending
 
 LONG = 60.0

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from simulator.tileprogram.program import Opcode
-from tests.agreement import in_trace_order
+from tests.agreement import in_trace_order, on_each_machine
 from tests.flow import count, flow
 from workbench.errors import IndexOutOfRange
 from workbench.ir import AtenGraph
@@ -84,10 +84,7 @@ def drawn(makers: Sequence[Maker], seed: int = 0) -> tuple[torch.Tensor, ...]:
 def test_numbers_natively_and_in_trace_order(name: str):
     function, makers = CASES[name]
     fresh = drawn(makers, 7)
-    for machine in ("tpu-v3", "edge-8x8"):
-        made = flow(function, drawn(makers), machine=machine)
-        assert {node.route for node in made.lowered.nodes} <= {"builder", "automatic", "view"}
-        made.assert_matches_eager(*fresh)
+    for made in on_each_machine(function, lambda: drawn(makers), fresh, {"builder", "automatic", "view"}):
         trace = in_trace_order(made, fresh, 1e-4)
         assert trace.assumed.any() == (name == "indices_of_a_kernel")
 

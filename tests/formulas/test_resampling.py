@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.moving import MACHINES, assert_same, tensor
+from tests.moving_programs import MACHINES, assert_same, tensor
 
 Shapes = tuple[tuple[int, ...], ...]
 

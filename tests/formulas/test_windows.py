@@ -16,7 +16,7 @@ from simulator.tileprogram.program import Opcode
 from tests.agreement import in_trace_order
 from tests.flow import Flow, count, flow, moved
 from tests.models import BasicBlock, Bottleneck, depthwise_separable, lenet, resnet18, with_statistics
-from tests.windows import CASES
+from tests.window_programs import CASES
 from workbench.capturing.capture import capture
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render

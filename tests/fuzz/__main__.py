@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
+from tests.fuzz.fuzz_program import Program
 from tests.fuzz.generate import generate
 from tests.fuzz.judge import Verdict
-from tests.fuzz.program import Program
 from tests.fuzz.shrink import shrink
 
 BATCH = 25
@@ -69,7 +69,7 @@ def same_failure(kind: str) -> Callable[[Program], bool]:
 
     def fails(program: Program) -> bool:
         code = (
-            "import sys, json\nfrom tests.fuzz.judge import judge\nfrom tests.fuzz.program import *\n"
+            "import sys, json\nfrom tests.fuzz.judge import judge\nfrom tests.fuzz.fuzz_program import *\n"
             f"print('@' + judge({program!r}).kind)"
         )
         try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 
 from tests.fuzz import ops
-from tests.fuzz.program import FLOATS, INTEGERS, Input, Program, Step
+from tests.fuzz.fuzz_program import FLOATS, INTEGERS, Input, Program, Step
 
 MACHINES = (
     ('"tpu-v3"', 3),

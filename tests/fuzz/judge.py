@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from tests.fuzz.program import Program
+from tests.fuzz.fuzz_program import Program
 from workbench.checking.tensor_comparison import OutputCheck, Pair, compare
 from workbench.checking.wide_reference import Answers, Arithmetic
 from workbench.tensors.torch_literals import to_type

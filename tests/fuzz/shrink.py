@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
+from tests.fuzz.fuzz_program import FLOATS, Input, Program
 from tests.fuzz.generate import trimmed
-from tests.fuzz.program import FLOATS, Input, Program
 
 
 def shrink(program: Program, fails: Callable[[Program], bool], attempts: int = 200) -> Program:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from tests.fuzz.fuzz_program import Input, Program, Step
 from tests.fuzz.generate import generate
 from tests.fuzz.judge import compared
-from tests.fuzz.program import Input, Program, Step
 from tests.fuzz.shrink import shrink
 
 

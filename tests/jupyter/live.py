@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import http.server
 import json
 import queue
 import threading
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tests.browser.lab import patient
+from tests.jupyter.http_server import Handler, answering
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def live(widget: LabWidget) -> Iterator[str]:
 
     asked = threading.Lock()  # a kernel handles one message after the other
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Asked(Handler):
+        def get(self) -> None:
             answers = {
                 "/": lambda: ("text/html; charset=utf-8", _PAGE),
                 "/widget.js": lambda: ("text/javascript", widget._esm),
@@ -95,43 +95,26 @@ def live(widget: LabWidget) -> Iterator[str]:
             }
             found = answers.get(self.path)
             if found is None:
-                self._answer(404, "text/plain", "")
+                self.answer(404, "text/plain", b"")
             else:
-                self._answer(200, *found())
+                kind, text = found()
+                self.answer(200, kind, str(text).encode())
 
-        def do_POST(self) -> None:
+        def post(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with asked:
                 if self.path == "/send":
                     widget._handle_custom_msg(body, [])
                 else:
                     widget.set_state({name: body[name] for name in names if name in body})
-            self._answer(200, "application/json", "{}")
+            self.answer(200, "application/json", b"{}")
 
-        def _answer(self, status: int, kind: str, text: object) -> None:
-            body = str(text).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        over.set()
-        out.put({"state": {}})
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(Asked) as address:
+        try:
+            yield address
+        finally:
+            over.set()
+            out.put({"state": {}})
 
 
 @contextlib.contextmanager

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
-import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tests.browser.lab import _FLAGS, chromium
+from tests.jupyter.http_server import Handler, answering
 from workbench.jupyter.widgets.es_modules import JS, styles
 from workbench.views.basics import markup
 from workbench.views.timelines.columns import Columns
@@ -55,29 +54,16 @@ def page_files(blocks: Mapping[str, Columns]) -> dict[str, bytes]:
 def served(files: Mapping[str, bytes]) -> Iterator[str]:
     """The address of a server of these files and of the lab's modules."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Files(Handler):
+        def get(self) -> None:
             name = self.path.lstrip("/") or "index.html"
             module = JS / name.removeprefix("js/")
             body = files.get(name) if not name.startswith("js/") else module.read_bytes() if module.is_file() else None
-            self.send_response(200 if body is not None else 404)
-            self.send_header("Content-Type", _KINDS.get(name.rpartition(".")[2], "application/octet-stream"))
-            self.send_header("Content-Length", str(len(body or b"")))
-            self.end_headers()
-            self.wfile.write(body or b"")
+            kind = _KINDS.get(name.rpartition(".")[2], "application/octet-stream")
+            self.answer(404 if body is None else 200, kind, body or b"")
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(Files) as address:
+        yield address
 
 
 @contextlib.contextmanager

@@ -104,14 +104,6 @@ def test_broken_messages_are_answered_with_an_error(content: dict[str, object]):
     assert len(front.sent) == 1 and front.sent[0][0]["error"]
 
 
-def test_a_handler_that_raises_shows_it_until_one_does_not():
-    widget = Halves()
-    widget.guarded(lambda: 1 / 0)()
-    assert widget.error == "ZeroDivisionError: division by zero"
-    widget.guarded(lambda: None)()
-    assert widget.error == ""
-
-
 def test_what_is_told_after_the_end_is_not_sent():
     widget = Halves()
     front = Front(widget)

@@ -17,7 +17,7 @@ import workbench as wb
 from simulator.analysis.array_steps import array_walk
 from tests.browser.lab import becomes, needs_chromium, settle
 from tests.jupyter.looked_at import Seen, looked_at
-from tests.jupyter.test_explaining import product, softmax
+from tests.jupyter.test_explaining_widgets import product, softmax
 from tests.jupyter.timelines import two_cores
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
 from workbench.views.timelines.arrays import doing_at, incoming_at, matmuls, tile_at

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 import workbench as wb
 from tests.browser.lab import becomes, needs_chromium, patient
-from tests.jupyter.test_stepper import JOURNEYS, LISTS, program
+from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS, program
 from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
 from workbench.errors import BadOption, WorkbenchError
@@ -25,7 +25,7 @@ from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.plain_values import LISTS as MADE
 from workbench.jupyter.widgets.plain_values import about_selection, cells
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-from workbench.views.selections.listings import Listing
+from workbench.views.selections.lab_lists import Listing
 from workbench.views.selections.naming import names_of
 from workbench.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
 

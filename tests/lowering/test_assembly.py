@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.flow import Flow, flow, moved
-from tests.moving import assert_same, tensor
+from tests.moving_programs import assert_same, tensor
 from workbench.lowering.assembly import COPY_RULE
 
 

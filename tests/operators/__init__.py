@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.operators import moving, numbers, windows
+from tests.operators import moving_cases, number_cases, window_cases
 from tests.operators.entry import Operator
 
-OPERATORS: dict[str, Operator] = windows.OPERATORS | moving.OPERATORS | numbers.OPERATORS
+OPERATORS: dict[str, Operator] = window_cases.OPERATORS | moving_cases.OPERATORS | number_cases.OPERATORS

@@ -112,6 +112,28 @@ transform.named_sequence @__transform_main(%root: !transform.any_op) {
         _ = product.with_(schedule={"k0": script.replace("linalg.matmull", "linalg.conv_2d")}).simulated
 
 
+@pytest.mark.parametrize(
+    "match",
+    ["attributes{npu.idd = 3 : i64}", "interface{LoopLikeInterface}", 'ops{["linalg.matmul"]} attributes{a = ")"}'],
+)
+def test_a_script_that_matches_nothing_by_whatever_it_matches_is_refused(match: str):
+    def script(match: str) -> str:
+        return (
+            "transform.named_sequence @__transform_main(%root: !transform.any_op) {\n"
+            f"  %op = transform.structured.match {match} in %root : (!transform.any_op) -> !transform.any_op\n"
+            "  transform.yield\n}"
+        )
+
+    product = wb.trace(torch.matmul, X, X, machine="edge-8x8")
+    with pytest.raises(
+        errors.ScheduleScriptError, match=r"line 2: no op is matched; there are .*linalg\.matmul"
+    ) as told:
+        _ = product.with_(schedule={"k0": script(match)}).scheduled
+    assert "matches nothing in the kernel, and changes nothing" in str(told.value)
+    for found in ("interface{LinalgOp}", 'ops{["linalg.matmul"]}'):
+        assert product.with_(schedule={"k0": script(found)}).scheduled
+
+
 def test_python_runs_the_command():
     ran = subprocess.run([sys.executable, "-m", "workbench", "machines"], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0 and "edge-8x8" in ran.stdout

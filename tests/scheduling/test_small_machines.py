@@ -7,7 +7,7 @@ import torch
 
 import workbench as wb
 from simulator.errors import DoesNotFit
-from workbench.errors import TooManyInstructions
+from workbench.errors import BadOption, TooManyInstructions
 from workbench.extraction import program_size
 
 TINY = {"vector_lanes": 4, "scratchpad_bytes_per_lane": 128}
@@ -82,6 +82,9 @@ def test_a_program_too_long_to_wait_for_is_not_begun(function, inputs, rounds):
 
 def test_the_limit_is_the_users(monkeypatch):
     journey = wb.trace(lambda x: x + 1, torch.randn(64, 64), machine=wb.machine("edge-8x8", **TINY))
+    monkeypatch.setenv("ATEN_WORKBENCH_MOST_INSTRUCTIONS", "many")
+    with pytest.raises(BadOption, match="ATEN_WORKBENCH_MOST_INSTRUCTIONS='many' is no count"):
+        _ = journey.scheduled
     monkeypatch.setenv("ATEN_WORKBENCH_MOST_INSTRUCTIONS", "100")
     with pytest.raises(TooManyInstructions, match="up to 100 are read off"):
         _ = journey.scheduled

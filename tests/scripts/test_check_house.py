@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 
-from scripts.check_house import ROOT, circle, imports, long_files, many_parameters, modules
+from scripts.check_house import (
+    NAMED,
+    ROOT,
+    SAME_NAMES,
+    circle,
+    imports,
+    long_files,
+    many_parameters,
+    modules,
+    same_names,
+)
 
 
 def test_nothing_imports_in_a_circle() -> None:
@@ -32,14 +41,20 @@ def test_each_rule_of_the_house_can_be_broken(tmp_path: Path) -> None:
     assert set(circle(known)) == {"simulator.one", "simulator.two"}
     assert long_files(known) == {"simulator.two": 401}
     assert many_parameters(known) == {"simulator.one.asked": 9}
+    for folder in ("tests", "workbench"):
+        (tmp_path / folder).mkdir()
+        for name in ("one.py", "judge.py"):
+            (tmp_path / folder / name).touch()
+    assert same_names(tmp_path) == {"one.py": ["simulator", "tests", "workbench"]}
 
 
 def test_no_two_files_have_one_name() -> None:
-    files = defaultdict[str, list[str]](list)
-    for name, path in modules().items():
-        if path.name != "__init__.py":
-            files[path.name].append(name)
-    assert {name: paths for name, paths in files.items() if len(paths) > 1} == {}
+    assert same_names() == {}
+
+
+def test_names_that_several_files_may_have_are_those_of_several() -> None:
+    counts = {name: sum(len([*(ROOT / folder).rglob(name)]) for folder in NAMED) for name in SAME_NAMES}
+    assert min(counts.values()) > 1, counts
 
 
 def test_folders_of_the_simulator_and_the_workbench_have_different_names() -> None:

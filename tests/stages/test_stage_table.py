@@ -11,7 +11,7 @@ from torch import nn
 
 import workbench as wb
 from workbench.ir.archive import AS_JSON, Asked
-from workbench.stages.request import OPTIONS, Request
+from workbench.stages.journey_request import OPTIONS, Request
 from workbench.stages.stage_table import BESIDE, STAGES, Stages
 
 ALL = (*STAGES, *BESIDE)

@@ -119,6 +119,15 @@ def test_a_template_is_known_by_the_figures_that_it_read():
     assert noted == machine and machine == noted and len(read) > 50, "who compares machines has read all of both"
 
 
+def test_what_follows_from_cores_that_differ_reads_no_other_figures():
+    machine = load_machine("tpu-v3", cores=[{}, {"vector_lanes": 64, "clock_ratio": 0.5}])
+    noted, read = noting(machine)
+    assert (noted.scratchpad_bytes, noted.shares) == (machine.scratchpad_bytes, (0, 0, 1))
+    assert noted.peak_macs_per_cycle == machine.peak_macs_per_cycle
+    assert {"cores", "core_figures", "vector_lanes", "systolic_rows"} <= set(read)
+    assert others(read, machine.with_(dram_latency_ns=1.0, vector_alus=1)) == {}
+
+
 CHILD = """
 import json, sys, warnings
 import workbench as wb

@@ -13,9 +13,9 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 
-from tests.ulp.calls import calls
+from tests.ulp.overload_calls import calls
 from tests.ulp.page import PATH, known, line, page, rows
-from tests.ulp.sweep import DTYPES, Found, swept
+from tests.ulp.ulp_sweep import DTYPES, Found, swept
 
 
 def main() -> int:

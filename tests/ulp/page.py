@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.ulp.exceptions import EXCEPTIONS
-from tests.ulp.sweep import DTYPES, Found
+from tests.ulp.ulp_sweep import DTYPES, Found
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "ulp.md"
 _ROW = re.compile(r"^\| `([\w.]+)`(?: \[\d+\])? \| (.*) \|$", re.MULTILINE)

@@ -9,11 +9,11 @@ import re
 import pytest
 import torch
 
-from tests.ulp.calls import OF_WHOLE, calls, overloads
 from tests.ulp.exceptions import EXCEPTIONS
 from tests.ulp.measure import Exact, error, unit
+from tests.ulp.overload_calls import OF_WHOLE, calls, overloads
 from tests.ulp.page import PATH
-from tests.ulp.sweep import DTYPES, sweep
+from tests.ulp.ulp_sweep import DTYPES, sweep
 
 ALWAYS = ("aten.expm1.default", "aten.log1p.default", "aten.elu.default", "aten.var.correction", "aten.lerp.Tensor")
 """Operators that once were beyond the bound."""

@@ -173,6 +173,9 @@ def test_arithmetic_that_changes_nothing_is_told_apart_from_work():
         (True, "a bool: select takes"),
         ("nothing like it", r"what can be typed is a node, .* or span 5$"),
         ("span 123,456,789", "is span 123456789: rows 0 to"),
+        ("span " + "9" * 5000, "what can be typed is a node"),
+        ("k0_linear_gelu#" + "9" * 5000, "what can be typed is a node"),
+        ("k0_linear_gelu#\uff14", "nothing in this journey is 'k0_linear_gelu#\uff14'"),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is(ffn: wb.Journey, what: object, message: str):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workbench.views.scratchpads.launch_replay import Replays
     from workbench.views.scratchpads.scratchpad import Occupancy
     from workbench.views.scratchpads.tiles import Tiling
-    from workbench.views.selections.selecting import SelectionModel
+    from workbench.views.selections.selection_model import SelectionModel
     from workbench.views.timelines.aligned import Aligned
     from workbench.views.timelines.gantt import Gantt
     from workbench.views.timelines.roofline import Roofline

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from workbench.artefacts.plot_types import Axes
     from workbench.views.graphs.spent import Spent
     from workbench.views.scratchpads.launch_replay import Replays
-    from workbench.views.selections.selecting import SelectionModel
     from workbench.views.selections.selection import Selection
+    from workbench.views.selections.selection_model import SelectionModel
     from workbench.views.timelines.gantt import Gantt
 
 

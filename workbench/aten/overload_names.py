@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, cast
 
 import torch
 from torch._library.custom_ops import CustomOpDef
 
+from simulator.did_you_mean import nearest
 from workbench import errors
 from workbench.ir import BREAK, AtenGraph, RecordFormatError
 from workbench.tensors.element_types import DTYPES
@@ -88,5 +88,5 @@ def _ops_of(namespace: str) -> list[str]:
 def _close(op: str, known: list[str], namespace: str) -> str:
     if not known:
         return f"there is no namespace {namespace!r}: define the op first, with torch.library.custom_op"
-    close = difflib.get_close_matches(op, known, n=1)
+    close = nearest(op, known)
     return f"did you mean {namespace}.{close[0]}?" if close else ""

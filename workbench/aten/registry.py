@@ -29,9 +29,6 @@ V = TypeVar("V", bound=Callable[..., object])
 Takes = Callable[[Node, Mapping[str, TensorType]], bool]
 """From a node and the types of the values in its graph to whether a template or builder makes it."""
 
-ROUTES: Final = ("template", "builder", "conversion", "executor")
-"""What can be registered. Conversions and executors are no routes of a node: they say how it is recorded and run."""
-
 KINDS: Final = ("elementwise", "creation", "gather", "reduction", "contraction", "tile", "opaque")
 """What an op is to the fusion rules. A creation op reads no tensor, and is made again for each of its readers. A gather
 is elementwise to what follows it, and needs what it reads in memory, as a whole. An opaque op gets a kernel of its own.

@@ -22,8 +22,9 @@ from workbench.capturing.graph_breaks import in_words, quiet
 from workbench.capturing.record_nodes import Namer, Slot
 from workbench.capturing.user_call import Target
 from workbench.environment.call_sites import Place, place_of
-from workbench.ir import BREAK, Arg, AtenGraph, Input, Mutation, Node, Origin, Ref, TensorType, Tree
+from workbench.ir import BREAK, AtenGraph, Input, Mutation, Node, Origin, Ref, TensorType, Tree
 from workbench.ir import Sequence as SequenceArg
+from workbench.ir.value_names import with_names
 from workbench.tensors.torch_literals import to_type
 
 Runner = Callable[[int, torch.fx.GraphModule, tuple[object, ...]], Sequence[torch.Tensor]]
@@ -195,20 +196,12 @@ class _Merge:
         name = self.namer(node.name)
         for result in node.results:
             names[result] = name + result.removeprefix(node.name)
-        args = tuple(_renamed(arg, names) for arg in node.args)
-        kwargs = {key: _renamed(arg, names) for key, arg in node.kwargs.items()}
+        args = tuple(with_names(arg, names) for arg in node.args)
+        kwargs = {key: with_names(arg, names) for key, arg in node.kwargs.items()}
         results = tuple(names[result] for result in node.results)
         return replace(
             node, name=name, args=args, kwargs=kwargs, results=results, origin=replace(node.origin, node=name)
         )
-
-
-def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
-    if isinstance(arg, Ref):
-        return Ref(names[arg.value])
-    if isinstance(arg, SequenceArg):
-        return SequenceArg(tuple(_renamed(item, names) for item in arg.items))
-    return arg
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from workbench.ir import (
     TensorType,
     Tree,
 )
+from workbench.ir.value_names import counted_name
 from workbench.tensors.tensor_memory import memory_of, span
 from workbench.tensors.torch_literals import options_literal, to_arg, to_type
 
@@ -68,10 +69,7 @@ class Namer:
 
     def __call__(self, wish: str) -> str:
         base = re.sub(r"\W+", "_", wish).strip("_") or "value"
-        name, count = base, 0
-        while name in self.taken:
-            count += 1
-            name = f"{base}_{count}"
+        name = counted_name(base, self.taken)
         self.taken.add(name)
         return name
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import Space
-from workbench.errors import TooManyInstructions
+from workbench.errors import BadOption, TooManyInstructions
 from workbench.extraction.evaluate import Evaluator, State, Step
 from workbench.extraction.memref_boxes import Box
 from workbench.mlir.bindings import (
@@ -38,7 +39,7 @@ USUAL_MOST = 2_000_000
 
 def check_count(module: ir.Module, kernel: str, machine: Machine) -> None:
     """Raises `TooManyInstructions` if the program of a scheduled module would be longer than is sensible."""
-    most = int(os.environ.get(MOST, USUAL_MOST))
+    most = _most()
     counter = _Counter(kernel, most)
     count = counter.run(function_of(module))
     if count > most:
@@ -46,6 +47,14 @@ def check_count(module: ir.Module, kernel: str, machine: Machine) -> None:
         raise TooManyInstructions(
             kernel, count, most, busiest.op, busiest.count, busiest.rounds, machine.scratchpad_bytes, MOST
         )
+
+
+def _most() -> int:
+    """The longest program that is read off, as the environment says it."""
+    given = os.environ.get(MOST, "") or str(USUAL_MOST)
+    if not re.fullmatch("[0-9]{1,18}", given):
+        raise BadOption(f"{MOST}={given!r} is no count of instructions; expected a whole number, such as {USUAL_MOST}")
+    return int(given)
 
 
 def slot_bytes(op: ir.Operation, machine: Machine) -> tuple[int, int]:

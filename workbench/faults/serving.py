@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import BinaryIO, Final, TypeAlias
 
 from workbench.errors import WorkbenchError
-from workbench.faults.channel import Message, receive, send
+from workbench.faults.messages import Message, receive, send
 from workbench.faults.trial import FAILED, OK, OVERRAN, TRIALS, Verdict
 
 _GRACE_SECONDS: Final = 5

@@ -15,9 +15,9 @@ from typing import Final
 
 from workbench import errors
 from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.made_by import made_by
 from workbench.environment.progress import waiting
-from workbench.environment.versions import made_by
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.worker_process import Died, Overdue, WorkerProcess, ending
 
 OK, FAILED, CRASHED, HUNG, OVERRAN = "ok", "failed", "crashed", "hung", "overran"

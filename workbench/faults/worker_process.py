@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 from workbench.environment.turns import own_lock
 from workbench.errors import WorkerUnavailable
-from workbench.faults.channel import Message, begins, receive, send
+from workbench.faults.messages import Message, begins, receive, send
 
 _START_SECONDS: Final = 300.0
 """Importing PyTorch takes two seconds, on a machine that is busy or has a cold disk many more. One that ends is noticed
@@ -29,7 +29,7 @@ _SAID_BYTES: Final = 1 << 16
 """How much of what native code says is kept: its beginning, which names the reason; a stack dump comes after."""
 
 _BOOT: Final = (
-    "import sys; sys.path[:] = sys.argv[1:]; from workbench.faults.channel import taken; ends = taken(); "
+    "import sys; sys.path[:] = sys.argv[1:]; from workbench.faults.messages import taken; ends = taken(); "
     "from workbench.worker import main; main(*ends)"
 )
 """The pipes are taken before PyTorch is imported, which may print something. `-m` would put the working directory first

@@ -58,9 +58,8 @@ class Findings(CardTable):
     def cards(self) -> tuple[Card, ...]:
         """The rows as a person reads them, with what was measured of their remedies by now; none where rows were taken
         away in place."""
-        made = vars(self)
-        found: tuple[Finding, ...] = made.get("_found", ())
-        return tuple(map(made["_trials"].card, found)) if len(found) == len(self) else ()
+        found = self._kept_of_rows("_found")
+        return tuple(map(vars(self)["_trials"].card, found)) if found else ()
 
     @knows_its_options
     def tried(self, *, same_machine: bool = False) -> CardTable:
@@ -147,10 +146,10 @@ class Findings(CardTable):
         return made
 
     def _own(self) -> tuple[Trials, tuple[Finding, ...]]:
-        made = vars(self)
-        if "_found" not in made or len(made["_found"]) != len(self):
+        found = self._kept_of_rows("_found")
+        if "_found" not in vars(self) or len(found) != len(self):
             raise BadOption("these rows are not all findings of a journey any more; j.findings has them again")
-        return made["_trials"], made["_found"]
+        return vars(self)["_trials"], found
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """What is pickled is the plain table: trying a remedy takes the journey."""

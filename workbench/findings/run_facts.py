@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +15,7 @@ from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.program import Access, Opcode, Space
 from workbench.ir import HOST, KernelGraph, Literal, Node, ScheduledProgram, Sequence
 from workbench.planning.common_memory_plan import residents
+from workbench.planning.dram_plan import element_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 
 def bytes_of(kind: TensorType) -> int:
-    """Bytes of a tensor's elements; the type's name holds the bits of one, and a boolean takes a byte."""
-    bits = re.search(r"\d+", kind.dtype)
-    return kind.numel * (int(bits[0]) // 8 if bits else 1)
+    """Bytes of a tensor's elements."""
+    return kind.numel * element_bytes(kind.dtype)
 
 
 def moved_bytes(program: TileProgram, argument: int) -> int:
@@ -101,6 +100,13 @@ class KernelFacts:
 
 
 @dataclass(frozen=True)
+class ComputedFacts(KernelFacts):
+    """Those of a kernel that runs on the machine."""
+
+    scheduled: ScheduledKernel
+
+
+@dataclass(frozen=True)
 class Facts:
     """One run: its records, and facts derived from its trace. Each is computed once."""
 
@@ -145,7 +151,7 @@ class Facts:
             wanted = [number for number, each in enumerate(launch.arguments) if base_of.get(each, each) == value]
             touches = (program.space == Space.DRAM) & np.isin(program.target, wanted) & (program.access & way > 0)
             owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-            base = int(np.searchsorted(self.trace.launch, place))
+            base = self.trace.rows_of(place).start
             total += int(self.memory_use.asked[base + np.unique(owner[touches])].sum())
         return total
 
@@ -183,23 +189,18 @@ class Facts:
                 found[step.span] = found.get(step.span, 0) + step.cycles
         number = {name: place for place, name in enumerate(dict.fromkeys(of_launch))}
         of_span = np.array([number[name] for name in of_launch], np.int64)[self.trace.launch]
-        return tuple(
-            KernelFacts(
-                name,
-                scheduled.get(name),
-                tuple(launch for launch in launches if launch.kernel == name),
-                np.flatnonzero(of_span == place),
-                sum(path[name].values()),
-                path[name],
-                spans[name],
-            )
-            for name, place in number.items()
-        )
+        found = list[KernelFacts]()
+        for name, place in number.items():
+            own = tuple(launch for launch in launches if launch.kernel == name)
+            told = own, np.flatnonzero(of_span == place), sum(path[name].values()), path[name], spans[name]
+            computed = scheduled.get(name)
+            found.append(ComputedFacts(name, computed, *told) if computed else KernelFacts(name, None, *told))
+        return tuple(found)
 
     @property
-    def computed(self) -> tuple[KernelFacts, ...]:
+    def computed(self) -> tuple[ComputedFacts, ...]:
         """The kernels that run on the machine."""
-        return tuple(kernel for kernel in self.kernels if kernel.scheduled is not None)
+        return tuple(kernel for kernel in self.kernels if isinstance(kernel, ComputedFacts))
 
     @property
     def path_origins(self) -> Iterator[tuple[Step, tuple[str, ...]]]:

@@ -16,10 +16,8 @@ _WIDTH = 80
 """Letters a line where pandas has no width of its own."""
 
 
-class CardTable(pd.DataFrame):
-    """Rows that are shown as cards; `.table` is the plain table. A part of it is one as well."""
-
-    _metadata = ["_cards"]  # noqa: RUF012 - as pandas wants it
+class _ReadTable(pd.DataFrame):
+    """Rows that are shown in their own way; `.table` is the plain table, and so is a part of it."""
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
@@ -30,11 +28,21 @@ class CardTable(pd.DataFrame):
         """The rows as pandas shows them, as the `.table` of every other answer."""
         return pd.DataFrame(self)
 
+
+class CardTable(_ReadTable):
+    """Rows that are shown as cards."""
+
+    _metadata = ["_cards"]  # noqa: RUF012 - as pandas wants it
+
     @property
     def cards(self) -> tuple[Card, ...]:
         """The rows as a person reads them; none where rows were taken away in place."""
-        made: tuple[Card, ...] = vars(self).get("_cards", ())
-        return made if len(made) == len(self) else ()
+        return self._kept_of_rows("_cards")
+
+    def _kept_of_rows(self, name: str) -> tuple[Any, ...]:
+        """What is kept for each row under a name; none where rows were taken away in place."""
+        kept: tuple[Any, ...] = vars(self).get(name, ())
+        return kept if len(kept) == len(self) else ()
 
     @property
     def _whole(self) -> bool:
@@ -53,19 +61,10 @@ class CardTable(pd.DataFrame):
         return cards_text(self.cards, width or _WIDTH, most or len(self))
 
 
-class StepTable(pd.DataFrame):
-    """The followed remedies, step by step, and those left. A part of it is a plain table."""
+class StepTable(_ReadTable):
+    """The followed remedies, step by step, and those left."""
 
     _metadata = ["_more"]  # noqa: RUF012 - as pandas wants it
-
-    @property
-    def _constructor(self) -> type[pd.DataFrame]:
-        return pd.DataFrame
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """The rows as pandas shows them."""
-        return pd.DataFrame(self)
 
     def _rows(self) -> list[Any]:
         return list(self.itertuples())

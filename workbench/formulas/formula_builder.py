@@ -11,6 +11,7 @@ import torch
 
 from workbench.aten.run_node import call
 from workbench.ir import Node, Origin, Ref, TensorType
+from workbench.ir.value_names import counted_name
 from workbench.tensors.element_types import to_dtype
 from workbench.tensors.torch_literals import to_arg, to_type
 
@@ -47,11 +48,7 @@ class Builder:
         return tuple(Ref(result) for result in results)
 
     def _name(self, op: str) -> str:
-        base = f"{self._parent.node}.{op.strip('_')}"
-        name, count = base, 0
-        while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
+        name = counted_name(f"{self._parent.node}.{op.strip('_')}", self._taken)
         self._taken.add(name)
         return name
 

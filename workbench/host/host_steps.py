@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import torch
@@ -19,12 +19,10 @@ from workbench.host.run_graph import run_nodes
 from workbench.ir import ASSERTIONS, BREAK, HOST, HostStep, Kernel, KernelGraph, Node, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.tensors.element_types import to_dtype
-
-HostFunction = Callable[[Sequence[torch.Tensor]], None]
-"""Called like a kernel, with inputs and outputs in ABI order; writes the outputs."""
+from workbench.tensors.kernel_function import KernelFunction
 
 
-def functions(lowered: KernelGraph, registrations: Registrations) -> dict[str, HostFunction]:
+def functions(lowered: KernelGraph, registrations: Registrations) -> dict[str, KernelFunction]:
     """What runs each kernel of kind host, by the kernel's name."""
     hosted = [kernel for kernel in lowered.kernels if kernel.kind == HOST]
     return {kernel.name: partial(_run, lowered.node(kernel.nodes[0]).node, kernel, registrations) for kernel in hosted}

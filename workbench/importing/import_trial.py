@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.trial import Trial
-from workbench.ir import Arg, Node, Ref, TensorType, codec
-from workbench.ir import Sequence as Items
+from workbench.ir import Node, TensorType, codec
+from workbench.ir.value_names import with_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,11 @@ def _neutral(node: Node, names: Mapping[str, str]) -> Node:
     return Node(
         name,
         node.op,
-        tuple(_renamed(arg, names) for arg in node.args),
-        {key: _renamed(arg, names) for key, arg in sorted(node.kwargs.items())},
+        tuple(with_names(arg, names) for arg in node.args),
+        {key: with_names(arg, names) for key, arg in sorted(node.kwargs.items())},
         tuple(names[value] for value in node.results),
         replace(node.origin, node=name, file=None, line=None, module=""),
     )
-
-
-def _renamed(arg: Arg, names: Mapping[str, str]) -> Arg:
-    if isinstance(arg, Ref):
-        return Ref(names[arg.value])
-    return Items(tuple(_renamed(item, names) for item in arg.items)) if isinstance(arg, Items) else arg
 
 
 def import_trial(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -48,6 +48,16 @@ class Origin:
         return f"{self.file}:{self.line}" if self.file else "<unknown>"
 
 
+def span(shape: Iterable[int], strides: Iterable[int]) -> int:
+    """Elements of memory from a tensor's first to its last; 0 where it has none."""
+    last = 0
+    for extent, stride in zip(shape, strides, strict=True):
+        if not extent:
+            return 0
+        last += (extent - 1) * stride
+    return last + 1
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """Shape, element type (`f32`, `i64`, `bool`, ...) and strides and offset, both in elements."""
@@ -73,6 +83,11 @@ class TensorType:
         for extent in self.shape:
             count *= extent
         return count
+
+    @property
+    def span(self) -> int:
+        """Elements of memory from the first to the last."""
+        return span(self.shape, self.strides)
 
     def __str__(self) -> str:
         return "x".join([*map(str, self.shape), self.dtype])

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from workbench.environment.verb_options import knows_its_options
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.mlir.context import parse, print_module
 from workbench.mlir.user_text import check_text

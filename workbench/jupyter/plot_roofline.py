@@ -20,7 +20,6 @@ from workbench.views.timelines.roofline import WHOLE, Roofline
 
 _SHAPE = 0.56
 """Height of a new figure, as a part of its width."""
-_WIDEST = 600
 _POINTS = 72
 _FONT = 8
 _UNIT = _FONT / roof_chart.FONT

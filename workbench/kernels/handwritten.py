@@ -29,9 +29,10 @@ from workbench.errors import (
     TemplateSignatureError,
 )
 from workbench.extraction.extract import extract
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.ir import KernelModule, codec
+from workbench.ir.graph import span
 from workbench.ir.kernel_identity import nameless
 from workbench.kernels.rendered_text import Rendering
 from workbench.kernels.template import Template
@@ -146,8 +147,7 @@ def _check_outputs(template: Template, rendering: Rendering, program: TileProgra
 def _written_elements(program: TileProgram, argument: int) -> int:
     """How many different elements of an argument the program writes."""
     info = program.arguments[argument]
-    last = sum((extent - 1) * stride for extent, stride in zip(info.shape, info.strides, strict=True))
-    seen = np.zeros(info.offset + last + 1, np.bool_)
+    seen = np.zeros(info.offset + span(info.shape, info.strides), np.bool_)
     here = (program.space == Space.DRAM) & (program.target == argument) & ((program.access & Access.WRITE) != 0)
     for row in np.flatnonzero(here):
         elements = np.array([program.offset[row]])

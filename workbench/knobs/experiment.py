@@ -35,7 +35,7 @@ from workbench.views.graphs.kernel_groups import Run
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.stages.request import Request
+    from workbench.stages.journey_request import Request
 
 PAUSE_SECONDS = 0.05
 """A dragged slider sends a value every frame or two, of 16 ms each: a pause of three means that it has stopped."""

@@ -29,7 +29,7 @@ from workbench.views.graphs.titles import kernel_titles
 
 if TYPE_CHECKING:
     from workbench.artefacts.staged import Staged
-    from workbench.stages.request import Request
+    from workbench.stages.journey_request import Request
 
 Value: TypeAlias = int | float | str | bool | tuple[str, ...]
 """For a tile, buffers or cores a number; for an order the dims; for a fusion rule whether it is on; or a figure."""

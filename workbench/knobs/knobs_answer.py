@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.knobs.sweep import Point
-    from workbench.stages.request import Request
+    from workbench.stages.journey_request import Request
 
 COLUMNS = ("knob", "kernel", "value", "range", "values", "about")
 

@@ -30,7 +30,7 @@ from workbench.lowering.fusion_rules import RULES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
 
 if TYPE_CHECKING:
-    from workbench.stages.request import Request
+    from workbench.stages.journey_request import Request
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from workbench.aten.automatic_route import class_of
 from workbench.aten.overload_schema import arguments
 from workbench.formulas.formula_builder import meta_tensor
 from workbench.ir import LoweredNode, Node, Ref, Sequence, TensorType
+from workbench.ir.value_names import marked_name
 from workbench.lowering.empty_tensors import NO_ELEMENTS
 from workbench.tensors.torch_literals import from_arg, to_arg, to_type
 
@@ -117,9 +118,7 @@ class Assembly:
 
     def _copied(self, item: LoweredNode, value: str, place: TensorType, base: str) -> str:
         copies = self.copies.setdefault(item.node.name, [])
-        name = f"{item.node.name}.part{len(copies)}"
-        while name in self.types:
-            name += "_"
+        name = marked_name(f"{item.node.name}.part{len(copies)}", self.types)
         self.types[name], self.base[name] = place, base
         node = Node(name, "aten.clone.default", (Ref(value),), {}, (name,), item.node.origin)
         copies.append(LoweredNode(node, "automatic", "", COPY_RULE, item.parent))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, TypedDict, cast
 
+from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import FusionError
 from workbench.lowering.fusion_rules import RULES
 from workbench.lowering.grouping import Choice
@@ -54,9 +54,8 @@ def _rules(given: object) -> list[str]:
     names = [rule.name for rule in RULES]
     found = [name for name in names if name == given] or [name for name in names if f" {given} " in f" {name} "]
     if not found:
-        close = difflib.get_close_matches(str(given), names, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise FusionError(f"there is no fusion rule {given!r}{hint or '.'} The rules are {', '.join(map(repr, names))}")
+        told = f"there is no fusion rule {given!r}{did_you_mean(str(given), names)}"
+        raise FusionError(sentences(told, f"The rules are {', '.join(map(repr, names))}"))
     return found
 
 
@@ -75,7 +74,6 @@ def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]]) -> fr
 
 def _nodes(name: object, children: Mapping[str, Sequence[str]]) -> Sequence[str]:
     if not isinstance(name, str) or name not in children:
-        close = difflib.get_close_matches(str(name), list(children), n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise FusionError(f"there is no node {name!r} to keep apart{hint or '.'} Nodes are in j.lowered.table")
+        told = f"there is no node {name!r} to keep apart{did_you_mean(str(name), children)}"
+        raise FusionError(sentences(told, "Nodes are in j.lowered.table"))
     return children[name]

@@ -37,14 +37,15 @@ from workbench.ir import (
     TensorType,
     View,
 )
+from workbench.ir.value_names import marked_name
 from workbench.lowering.assembly import assembled
-from workbench.lowering.creations import at_their_readers
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.lowering.fusion_options import choice_of
 from workbench.lowering.fusion_rules import kind_of, node_class
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.missing_routes import missing_routes
+from workbench.lowering.moved_creations import at_their_readers
 from workbench.lowering.reshapes import above_reshapes
 from workbench.lowering.view_edges import across_views
 
@@ -294,9 +295,7 @@ class _Work:
         return item
 
     def _copy(self, item: LoweredNode, source: str) -> LoweredNode:
-        name = f"{item.node.name}.clone"
-        while name in self.types:
-            name += "_"
+        name = marked_name(f"{item.node.name}.clone", self.types)
         node = Node(name, "aten.clone.default", (Ref(source),), {}, (name,), item.node.origin)
         contiguous = meta_tensor(self.types[source]).contiguous()
         self.types[name] = TensorType(self.types[source].shape, self.types[source].dtype, tuple(contiguous.stride()))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from workbench.aten.automatic_route import class_of
 from workbench.formulas.decompose import reading
 from workbench.ir import Literal, LoweredNode, Node, Ref, Sequence, TensorType
+from workbench.ir.value_names import marked_name
 
 RULE = "moved above a reshape"
 
@@ -72,7 +73,7 @@ class _Moves:
             if self.types[operand].shape != self.types[value].shape:
                 continue  # broadcasts over the last dim, under either shape
             names[operand] = self.source.get(operand) or self._reshaped(item, operand, shape, before)
-        flat = self._name(f"{value}.flat")
+        flat = marked_name(f"{value}.flat", self.types)
         self.types[flat] = TensorType.dense(shape, self.types[value].dtype)
         computed = replace(item, node=replace(reading(node, names), name=flat, results=(flat,)))
         self.made_by[flat] = computed
@@ -80,7 +81,7 @@ class _Moves:
         return [*before, computed, self._view(item, flat, value)]
 
     def _reshaped(self, item: LoweredNode, operand: str, shape: tuple[int, ...], before: list[LoweredNode]) -> str:
-        name = self._name(f"{item.node.name}.{operand}.flat")
+        name = marked_name(f"{item.node.name}.{operand}.flat", self.types)
         self.types[name] = TensorType.dense(shape, self.types[operand].dtype)
         before.append(self._view(item, operand, name))
         return name
@@ -89,11 +90,6 @@ class _Moves:
         sizes = Sequence(tuple(Literal("int", extent) for extent in self.types[value].shape))
         node = Node(value, "aten.view.default", (Ref(source), sizes), {}, (value,), item.node.origin)
         return LoweredNode(node, "view", "", RULE, item.parent)
-
-    def _name(self, wanted: str) -> str:
-        while wanted in self.types:
-            wanted += "_"
-        return wanted
 
 
 def _follows(operand: TensorType, shape: tuple[int, ...], flat: tuple[int, ...]) -> bool:

@@ -34,7 +34,6 @@ from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators
 
 ACCESSES = ("memref.load", "memref.store", "tensor.extract")
 _PLACES = ("linalg.index", "affine.apply", "arith.constant", "arith.addi")
-_WRAPS = ("arith.select", "arith.cmpi", "arith.addi", "arith.constant")
 
 
 Reader = Callable[[Any], Any]

@@ -9,12 +9,15 @@ product in a convolution, arithmetic on equal shapes in a pool or a depthwise co
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from workbench.mlir.bindings import Value, maker, segments
+
+E = TypeVar("E")
 
 Terms: TypeAlias = "tuple[tuple[int, int], ...]"
 """A sum of loops, each with its factor."""
@@ -42,6 +45,20 @@ def iterators(op: ir.Operation) -> list[str]:
 def axis_loops(indexing: ir.AffineMap) -> list[int | None]:
     """For each axis of an operand, the loop that walks it; None where it is not a plain loop."""
     return [expr.position if isinstance(expr, ir.AffineDimExpr) else None for expr in indexing.results]
+
+
+def loop_extents(op: ir.Operation, shape_of: Callable[[Value], Sequence[E]]) -> dict[int, E]:
+    """Each loop's extent, read off the first axis that it walks by itself; `shape_of` gives the extents of an operand.
+
+    Operands are those of a linalg op: shaped values, and numbers without an axis.
+    """
+    found = dict[int, E]()
+    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
+        if isinstance(value.type, ir.ShapedType):
+            for extent, loop in zip(shape_of(value), axis_loops(indexing), strict=True):
+                if loop is not None:
+                    found.setdefault(loop, extent)
+    return found
 
 
 def axis_terms(indexing: ir.AffineMap) -> list[Terms]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
 import torch
 
+from simulator.did_you_mean import nearest
 from simulator.files.versioned_files import replace_file
 from workbench import errors
 from workbench.aten.registry import DEFAULT
@@ -86,7 +86,7 @@ def _facts(name: str, schema: str | None) -> OpFacts:
         )
     if namespace in _namespaces() and hasattr(getattr(torch.ops, namespace), op):
         raise errors.BadOption(f"{name} exists, so its schema is known: leave --schema out")
-    close = difflib.get_close_matches(namespace, _namespaces(), n=1)
+    close = nearest(namespace, _namespaces())
     if schema is None and close and hasattr(getattr(torch.ops, close[0]), op):
         raise errors.UnknownOverload(
             f"{name!r}: there is no namespace {namespace!r}; did you mean {close[0]}::{op}? An op of your own is "

@@ -128,10 +128,7 @@ def _padded(size: int) -> int:
 
 def storage_bytes(kind: TensorType) -> int:
     """Bytes from the base of a tensor's storage to its last element."""
-    if kind.numel == 0:
-        return 0
-    last = kind.offset + sum((extent - 1) * stride for extent, stride in zip(kind.shape, kind.strides, strict=True))
-    return (last + 1) * element_bytes(kind.dtype)
+    return (kind.offset + kind.span) * element_bytes(kind.dtype) if kind.numel else 0
 
 
 def element_bytes(dtype: str) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from workbench.ir import Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, Ref, codec
-from workbench.ir import Sequence as SequenceArg
-from workbench.ir.graph import Arg
+from workbench.ir import Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, codec
 from workbench.ir.kernel_identity import renamed
+from workbench.ir.value_names import with_names
 
 
 def structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode]) -> str:
@@ -18,22 +17,14 @@ def structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode
     for name in kernel.nodes:
         item = nodes[name]
         numbers |= {value: str(len(numbers) + place) for place, value in enumerate(item.node.results)}
-        args = [codec.encode(_numbered(arg, numbers), tagged=True) for arg in item.node.args]
+        args = [codec.encode(with_names(arg, numbers), tagged=True) for arg in item.node.args]
         kwargs = {
-            key: codec.encode(_numbered(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
+            key: codec.encode(with_names(arg, numbers), tagged=True) for key, arg in sorted(item.node.kwargs.items())
         }
         whole = whole_results(lowered, item)
         calls.append([item.node.op, item.route, item.dialect, whole.index(item.node.results[0]), args, kwargs])
     types = [codec.encode(lowered.types[value]) for value in numbers]
     return json.dumps([calls, types, [numbers[value] for value in (*kernel.inputs, *kernel.outputs)]])
-
-
-def _numbered(arg: Arg, numbers: dict[str, str]) -> Arg:
-    if isinstance(arg, Ref):
-        return Ref(numbers[arg.value])
-    if isinstance(arg, SequenceArg):
-        return SequenceArg(tuple(_numbered(item, numbers) for item in arg.items))
-    return arg
 
 
 def lent(made: KernelModule, kernel: Kernel) -> KernelModule:

@@ -19,12 +19,13 @@ from typing import Final
 import torch
 
 from workbench.environment.processor import processor, processor_named
-from workbench.faults.channel import Block, Message
 from workbench.faults.fences import fence
+from workbench.faults.messages import Block, Message
 from workbench.faults.trial import Trial
 from workbench.ir.kernel_identity import nameless
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.running.machine_code import target
+from workbench.tensors.tensor_memory import span
 
 _PAGE: Final = mmap.PAGESIZE
 _ZONE: Final = 16 * _PAGE
@@ -123,8 +124,7 @@ def _first_other(content: bytes, pattern: int) -> int:
 
 def _content(tensor: torch.Tensor) -> Block:
     """The bytes that a tensor's elements span, those between them included."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    span = 1 + sum((extent - 1) * stride for extent, stride in steps) if tensor.numel() else 0
-    if not span:
+    elements = span(tensor)
+    if not elements:
         return b""
-    return memoryview((ctypes.c_char * (span * tensor.itemsize)).from_address(tensor.data_ptr())).cast("B")
+    return memoryview((ctypes.c_char * (elements * tensor.itemsize)).from_address(tensor.data_ptr())).cast("B")

@@ -25,6 +25,7 @@ from torch_mlir.execution_engine import ExecutionEngine
 
 from workbench.environment.processor import Processor, processor
 from workbench.errors import MissingFunctions, NativeArgumentError, PassError, Problem
+from workbench.ir.graph import span
 from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.scheduled_form import memory_space, verify_scheduled
@@ -87,10 +88,7 @@ class Layout:
     @property
     def span_bytes(self) -> int:
         """From the first element to behind the last one."""
-        if 0 in self.shape:
-            return 0
-        steps = zip(self.shape, self.strides, strict=True)
-        return (1 + sum((extent - 1) * stride for extent, stride in steps)) * self.dtypes[0].itemsize
+        return span(self.shape, self.strides) * self.dtypes[0].itemsize
 
     def matches(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor lies as the kernel expects. Strides of dims that are never stepped do not count."""

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.made_by import made_by
 from workbench.environment.operating_system import can_link
-from workbench.environment.versions import made_by
 from workbench.ir.kernel_identity import nameless
 from workbench.running.jit import NativeKernel, unpack
 from workbench.running.machine_code import target

@@ -25,6 +25,7 @@ from workbench.running.jit import NativeKernel, compile_rendered, compile_schedu
 from workbench.running.machine_code import target
 from workbench.running.native_store import NativeStore
 from workbench.tensors.element_types import to_dtype, uninitialised
+from workbench.tensors.kernel_function import KernelFunction
 from workbench.tensors.tensor_memory import plain
 
 
@@ -69,22 +70,17 @@ class KernelCache:
         return len(self._kernels)
 
 
-Runs: TypeAlias = "NativeKernel | HostFunction"
-HostFunction: TypeAlias = Callable[[Sequence[torch.Tensor]], None]
-"""Takes a kernel's place for a step on the host: reads the inputs, writes the outputs."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Step:
     """One launch: its kernel, compiled when first asked for, and the values it reads and makes."""
 
-    kernel: Callable[[], Runs]
+    kernel: Callable[[], KernelFunction]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     bounds: tuple[Bound, ...]
 
 
-NO_HOSTS: Mapping[str, HostFunction] = MappingProxyType({})
+NO_HOSTS: Mapping[str, KernelFunction] = MappingProxyType({})
 
 Unproven: TypeAlias = "Mapping[str, tuple[str, ...]]"
 """Kernels that a worker has to run before this process does, each with its nodes as people call them."""
@@ -103,7 +99,7 @@ class _Tried:
     nodes: tuple[str, ...]
     passed: bool = False
 
-    def __call__(self) -> Runs:
+    def __call__(self) -> KernelFunction:
         return self.get() if self.passed else self._run
 
     def _run(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -114,18 +110,18 @@ class _Tried:
         self.get()(tensors)
 
 
-def _hosted(hosts: Mapping[str, HostFunction]) -> dict[str, Callable[[], Runs]]:
+def _hosted(hosts: Mapping[str, KernelFunction]) -> dict[str, Callable[[], KernelFunction]]:
     return {name: partial(_itself, function) for name, function in hosts.items()}
 
 
-def _itself(function: HostFunction) -> HostFunction:
+def _itself(function: KernelFunction) -> KernelFunction:
     return function
 
 
 class NativeProgram:
     """A graph's kernels in launch order, run on real tensors."""
 
-    def __init__(self, lowered: KernelGraph, kernels: Mapping[str, Callable[[], Runs]]) -> None:
+    def __init__(self, lowered: KernelGraph, kernels: Mapping[str, Callable[[], KernelFunction]]) -> None:
         """`kernels` gives the callable for each of `lowered.kernels`, by name."""
         self._graph = lowered.captured
         self._types = lowered.types
@@ -142,7 +138,7 @@ class NativeProgram:
         lowered: KernelGraph,
         program: ScheduledProgram,
         cache: KernelCache,
-        hosts: Mapping[str, HostFunction] = NO_HOSTS,
+        hosts: Mapping[str, KernelFunction] = NO_HOSTS,
         unproven: Unproven = ALL_PROVEN,
     ) -> NativeProgram:
         """Runs the scheduled modules: the loops, tiles and copies that the simulator times.
@@ -150,7 +146,7 @@ class NativeProgram:
         `hosts` computes the kernels of kind host, `unproven` are the kernels to try in a worker first.
         """
         texts = {kernel.kernel: kernel.mlir for kernel in program.kernels}
-        native: dict[str, Callable[[], Runs]] = {}
+        native: dict[str, Callable[[], KernelFunction]] = {}
         for launch in program.launches.launches:
             if launch.kernel in texts:
                 text = texts[launch.kernel]
@@ -164,11 +160,11 @@ class NativeProgram:
         lowered: KernelGraph,
         modules: Sequence[KernelModule],
         cache: KernelCache,
-        hosts: Mapping[str, HostFunction] = NO_HOSTS,
+        hosts: Mapping[str, KernelFunction] = NO_HOSTS,
         unproven: Unproven = ALL_PROVEN,
     ) -> NativeProgram:
         """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
-        native: dict[str, Callable[[], Runs]] = {}
+        native: dict[str, Callable[[], KernelFunction]] = {}
         for item in modules:
             form, compiler = ("scheduled", cache.scheduled) if item.handwritten else ("rendered", cache.rendered)
             get = partial(compiler, item.mlir, item.kernel)
@@ -176,7 +172,7 @@ class NativeProgram:
         return cls(lowered, {**native, **_hosted(hosts)})
 
     @classmethod
-    def from_functions(cls, lowered: KernelGraph, functions: Mapping[str, HostFunction]) -> NativeProgram:
+    def from_functions(cls, lowered: KernelGraph, functions: Mapping[str, KernelFunction]) -> NativeProgram:
         """Runs these functions in the kernels' places."""
         return cls(lowered, _hosted(functions))
 
@@ -270,7 +266,7 @@ class NativeProgram:
 
 def _tried_if(
     form: str, get: Callable[[], NativeKernel], text: str, name: str, lowered: KernelGraph, unproven: Unproven
-) -> Callable[[], Runs]:
+) -> Callable[[], KernelFunction]:
     return _Tried(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
 
 
@@ -284,9 +280,7 @@ def _check_indices(bound: Bound, index: torch.Tensor) -> None:
 
 def allocate(kind: TensorType) -> torch.Tensor:
     """A tensor of a recorded type, not yet filled, with a storage that includes the elements before its offset."""
-    steps = zip(kind.shape, kind.strides, strict=True)
-    span = 1 + sum((extent - 1) * stride for extent, stride in steps) if kind.numel else 0
-    flat = uninitialised(kind.offset + span, to_dtype(kind.dtype))
+    flat = uninitialised(kind.offset + kind.span, to_dtype(kind.dtype))
     return flat.as_strided(kind.shape, kind.strides, kind.offset)
 
 

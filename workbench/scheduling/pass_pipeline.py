@@ -24,8 +24,8 @@ from workbench.ir import Snapshot
 from workbench.mlir.context import parse, print_module, problems_of, run_passes
 from workbench.mlir.location_ids import origins_in
 from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake, plain_options
+from workbench.scheduling.passes.our_passes import OUR_PASSES
 from workbench.scheduling.passes.pass_places import OURS
-from workbench.scheduling.passes.pass_table import OUR_PASSES
 
 _ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)
 

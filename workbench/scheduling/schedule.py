@@ -13,7 +13,7 @@ from simulator.tileprogram.buffer_addresses import check_fit
 from workbench.aten.proven import described, unproven
 from workbench.aten.registry import DEFAULT, Registrations
 from workbench.environment.progress import counted
-from workbench.faults.channel import Message
+from workbench.faults.messages import Message
 from workbench.faults.trial import TRIALS, Trial
 from workbench.host import host_steps
 from workbench.ir import (

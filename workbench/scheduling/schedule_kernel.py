@@ -115,7 +115,7 @@ def scripted_kernel(
         tiled = _tile(trace, said_by_script, script)
         after = next(each.mlir for each in trace.snapshots if each.name == DETACHED)
         if after == before:
-            check_matches(rendered.kernel, script, parsed, there, bodies)
+            check_matches(rendered.kernel, script, parsed, before, there, bodies)
         scheduled = _read_off(rendered, tiled, machine)
     except PassError as error:
         raise ScheduleScriptError(rendered.kernel, script, "fails", in_script(error.problems)) from None

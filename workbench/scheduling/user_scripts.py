@@ -4,20 +4,19 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from torch_mlir import ir
 
-from simulator.did_you_mean import did_you_mean
+from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
 from workbench.ir import KernelModule
 from workbench.mlir.bindings import integer
-from workbench.mlir.context import line_of, operations, parse
+from workbench.mlir.context import line_of, operations, parse, run_passes
 from workbench.mlir.named_dims import ID
 from workbench.mlir.user_text import check_text, writable
-from workbench.scheduling.passes.attach_script import script_module
+from workbench.scheduling.passes.attach_script import AttachScript, script_module
 from workbench.scheduling.script_problems import plain_problems
 
 _MAIN = "__transform_main"
@@ -85,16 +84,20 @@ def in_bodies(root: ir.Operation) -> set[str]:
     return found
 
 
-def check_matches(kernel: str, script: str, parsed: ir.Module, there: set[str], bodies: set[str]) -> None:
-    """Raises where a script matches an op by a name that no op has.
+def check_matches(
+    kernel: str, script: str, parsed: ir.Module, unchanged: str, there: set[str], bodies: set[str]
+) -> None:
+    """Raises where a script matches no op of the kernel; `unchanged` is the kernel's text.
 
     Only for scripts that changed nothing: others may match ops that they made themselves.
     """
     for op in operations(parsed.operation):
-        if op.name != _MATCH or "ops" not in op.attributes:
+        if op.name != _MATCH:
             continue
-        wanted = [ir.StringAttr(name).value for name in ir.ArrayAttr(op.attributes["ops"])]
+        names = ir.ArrayAttr(op.attributes["ops"]) if "ops" in op.attributes else ()
+        wanted = [ir.StringAttr(name).value for name in names]
         if not wanted or set(wanted) & there:
+            _check_finds(kernel, script, op, unchanged, there)
             continue
         inner = [name for name in wanted if name in bodies]
         what = "matches an op that is not there, and changes nothing"
@@ -106,6 +109,31 @@ def check_matches(kernel: str, script: str, parsed: ir.Module, there: set[str], 
             told = f"no op is {' or '.join(wanted)}{near}"
         problem = Problem(f"{told} there are {', '.join(sorted(there))}", _line_in_script(op))
         raise ScheduleScriptError(kernel, script, what, (problem,))
+
+
+_FOUND = "npu.found"
+
+
+def _check_finds(kernel: str, script: str, match: ir.Operation, unchanged: str, there: set[str]) -> None:
+    """Raises where a match in all of the kernel finds nothing there: MLIR itself says what it finds."""
+    if not isinstance(match.operands[0].owner, ir.Block):
+        return  # in what another op gives
+    told = str(match.get_asm(print_generic_op_form=True))
+    root, found = str(match.operands[0].type), str(match.results[0].type)
+    asked = f"""\
+transform.named_sequence @{_MAIN}(%root: {root} {{transform.readonly}}) {{
+  %found = "{_MATCH}"(%root){told.partition(f'"{_MATCH}"(')[2].partition(")")[2]}
+  transform.annotate %found "{_FOUND}" : {found}
+  transform.yield
+}}"""
+    module = parse(unchanged, match.context)
+    with module.context:
+        AttachScript(asked).run(module)
+    run_passes(module, "transform-interpreter")
+    if any(_FOUND in op.attributes for op in operations(module.operation)):
+        return
+    problem = Problem(f"no op is matched; there are {', '.join(sorted(there))}", _line_in_script(match))
+    raise ScheduleScriptError(kernel, script, "matches nothing in the kernel, and changes nothing", (problem,))
 
 
 def _line_in_script(op: ir.Operation) -> int | None:
@@ -126,9 +154,10 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
         except MlirSyntaxError as error:
             raise ScheduleScriptError(name, writable(script), "cannot be read", error.problems) from None
         if name not in handwritten:
-            close = difflib.get_close_matches(name, list(handwritten), n=1)
-            hint = f"Did you mean {close[0]!r}? " if close else ""
-            kernels = (Problem(f"{hint}The kernels are {', '.join(handwritten)}"),)
+            told = sentences(
+                f"no kernel has that name{did_you_mean(name, handwritten)}", f"The kernels are {', '.join(handwritten)}"
+            )
+            kernels = (Problem(told),)
             raise ScheduleScriptError(name, script, "is for a kernel that is not there", kernels)
         if handwritten[name]:
             told = Problem("A template writes its loops itself: change the template, or its mapping")

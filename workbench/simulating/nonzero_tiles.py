@@ -29,8 +29,7 @@ def filled(
         kind = lowered.types[slot.value]
         if tensor.is_meta or tensor.layout is not torch.strided or not kind.numel:
             continue
-        steps = ((extent - 1) * stride for extent, stride in zip(kind.shape, kind.strides, strict=True))
-        storage = np.zeros(kind.offset + sum(steps) + 1, np.bool_)
+        storage = np.zeros(kind.offset + kind.span, np.bool_)
         view = np.lib.stride_tricks.as_strided(storage[kind.offset :], kind.shape, kind.strides)
         view[...] = (tensor.detach() != 0).cpu().numpy()
         found[slot.value] = storage

@@ -14,7 +14,7 @@ from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulate
 from workbench.errors import BadOption, MappingError, MappingOrder, MissingExtra, TooManyInstructions
 from workbench.ir import HOST, KernelGraph, ScheduledProgram
 from workbench.ir.kernel_names import by_full_names
-from workbench.stages.request import GraphCall, Request
+from workbench.stages.journey_request import GraphCall, Request
 
 if TYPE_CHECKING:
     from workbench.ir import Kernel

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench import planning, simulating, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.stages import stage_functions as functions
+from workbench.stages.journey_request import Request
 from workbench.stages.once import Once
-from workbench.stages.request import Request
 
 if TYPE_CHECKING:
     from workbench.ir.archive import Archive

@@ -14,11 +14,12 @@ import numpy.typing as npt
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from workbench.ir import graph
+
 
 def span(tensor: torch.Tensor) -> int:
     """Elements of memory from a tensor's first to its last."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return 1 + sum((int(extent) - 1) * int(stride) for extent, stride in steps) if tensor.numel() else 0
+    return graph.span(map(int, tensor.shape), map(int, tensor.stride()))
 
 
 def memory_of(tensor: torch.Tensor) -> int:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from workbench.views.scratchpads import svg_tiles as svg_tiles
     from workbench.views.scratchpads import tiles as tiles
     from workbench.views.selections import origins as origins
-    from workbench.views.selections import selecting as selecting
     from workbench.views.selections import selection as selection
+    from workbench.views.selections import selection_model as selection_model
     from workbench.views.timelines import aligned as aligned
     from workbench.views.timelines import areas as areas
     from workbench.views.timelines import arrays as arrays
@@ -69,7 +69,7 @@ __getattr__ = modules_of(
         "kernel_lists": ("chiplet_table", "common_memory_table", "kernel_tables", "pass_lines", "pass_tables"),
         "pages": ("journey_html", "objects", "overview", "stage_html"),
         "scratchpads": ("launch_replay", "moments", "scratchpad", "svg_scratchpad", "svg_tiles", "tiles"),
-        "selections": ("origins", "selecting", "selection"),
+        "selections": ("origins", "selection", "selection_model"),
         "timelines": (
             "aligned",
             "areas",

@@ -62,6 +62,10 @@ class Shape:
     check: Callable[[MachineRecord], None] | None = None
     """Raises `MachineError` for figures that do not fit together."""
     cores: Cores | None = None
+    macs_per_cycle: Callable[[MachineRecord], list[Fraction]] | None = None
+    """For each core, the products that its arrays add up in a cycle of the machine's clock, at best."""
+    fewest_lanes: Callable[[MachineRecord], int] | None = None
+    """Lanes of each core's vector unit, or of that with the fewest."""
     shares: Callable[[MachineRecord], tuple[int, ...]] | None = None
     """The core of each share of the work that is spread over all cores."""
     listed: Listed | None = None

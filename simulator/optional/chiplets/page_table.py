@@ -25,7 +25,7 @@ import numpy as np
 from simulator.compiled import compiled
 from simulator.errors import LaunchError
 from simulator.machine.machine import Machine
-from simulator.machine.optional.chiplets import chiplet_of_core
+from simulator.machine.optional.chiplets_shape import chiplet_of_core
 from simulator.memory.pages import Pages
 from simulator.optional.chiplets.placed import Placed
 from simulator.optional.feature import Followed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.errors import SimulatorError
 from simulator.optional.chiplets.page_table import PageTable
 from simulator.optional.simulation import Simulation, works
 
@@ -31,8 +30,7 @@ class OnChiplets:
 def placement_of(trace: TraceRecord) -> list[OnChiplets]:
     """One entry per tensor that was told of, and one for what belongs to none if there is such: where its pages
     lay, and how many bytes were asked for from there and from elsewhere. None on a machine in one piece."""
-    if trace.kernels and not trace.launches:
-        raise SimulatorError("this trace was loaded without its programs, from which follows where its bytes lay")
+    trace.check_has_programs("from which follows where its bytes lay")
     if trace.machine.chiplet.count == 1:
         return []
     simulation, placed = Simulation(trace.machine, trace.asked), trace.asked.get("placed", ())

@@ -12,14 +12,14 @@ from simulator.trace_record import TraceRecord
 
 def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
     """One row per launch and argument that it loads: tiles and bytes, and how many of them were skipped; and one for
-    its products, without an argument. For a trace from a file, `known` is set only where something was skipped.
+    its products, without an argument. For a trace of a journey's file, `known` is set only where something was skipped.
     """
+    trace.check_has_programs("which its skipped tiles follow from")
     rows = list[dict[str, str | int | bool]]()
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, launched in enumerate(trace.launches):
+    for index, (launched, span_rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         if isinstance(launched, HostCall):
             continue
-        program, left_out = launched.program, trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+        program, left_out = launched.program, trace.via[span_rows] == Via.SKIPPED
         owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
         loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
         size, gone = program.shape.prod(1) * program.element_bytes, left_out[owner]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from simulator import Cause, HostCall, Launched, Machine, Resident, SimulatorError, Trace, load_machine, simulate
 from simulator.analysis.critical_path import critical_path_of
-from simulator.analysis.slack import slack_of
+from simulator.analysis.energy import energy_of
+from simulator.analysis.machine_roofs import loads
+from simulator.analysis.memory_use import memory_use_of
+from simulator.analysis.skipped_tiles import skipped_of
+from simulator.analysis.slack import dependences, slack_of
 from simulator.tileprogram.program import Opcode, TileProgram
 from tests.simulator.build import Made, elementwise, matmul_chain
 from tests.simulator.random_programs import launches, machines
@@ -161,11 +167,14 @@ def test_the_common_memory_hands_lateness_on() -> None:
     assert "common memory load transfer" in {step.what for step in critical_path_of(trace)}
 
 
-def test_without_its_programs_a_trace_has_no_slack() -> None:
+@pytest.mark.parametrize("analysis", [slack_of, dependences, energy_of, skipped_of, loads, memory_use_of])
+def test_what_follows_from_its_programs_a_trace_without_them_does_not_have(
+    analysis: Callable[[Trace], object],
+) -> None:
     trace = simulate([Launched("k", two_ways(1, 2), (0, 0))], EDGE)
     bare = type(trace)(**{name: getattr(trace, name) for name in trace.__dataclass_fields__ if name != "launches"})
     with pytest.raises(SimulatorError, match="loaded without its programs"):
-        slack_of(bare)
+        analysis(bare)
 
 
 @given(given_launches=launches(), machine=machines())

@@ -168,7 +168,18 @@ def test_a_device_or_a_pipe_is_no_machine_file_and_no_memory_file(tmp_path: Path
             BASED.replace('["dma_queues"]', '["dma_queues", "clock_mhz"]'),
             "`assumed` names 'clock_mhz', which is not set there. A figure from elsewhere keeps the source",
         ),
-        ("a.toml", BASED + 'dma_queus = ""', r"\[sources\] names 'dma_queus', .* did you mean 'dma_queues'\? A figure"),
+        (
+            "a.toml",
+            BASED + 'dma_queus = "x"',
+            r"\[sources\] names 'dma_queus', .* did you mean 'dma_queues'\? A figure",
+        ),
+        (
+            "a.toml",
+            BASED.replace('["dma_queues"]', "[]") + "dma_queues = 3",
+            "sources: dma_queues = 3: expected",
+        ),
+        ("a.toml", BASED.replace('["dma_queues"]', "[]") + 'dma_queues = " "', "sources: dma_queues = ' ': expected"),
+        ("a.toml", BASED.replace('["dma_queues"]', "3"), "assumed = 3: expected a list of names"),
         ("a.toml", "clock_mhz =", "not TOML"),
         ("tpu-v3.toml", BASED, "called like the shipped machine 'tpu-v3'"),
         ("a.toml", None, "cannot be read"),
@@ -196,6 +207,18 @@ def test_few_figures_are_fitted_and_say_by_what() -> None:
         ({"cores": [{}, {"vector_lanes": "4; 0: vector_lanes=1"}]}, "vector_lanes = '4; 0.*expected a number"),
         ({"cores": [{}, {}], "core_figures": "1: clock_ratio=0.5"}, "say the same; expected one of both"),
         ({"cores": 2, "core_figures": "1: vector_lanes=4; 1: vector_lanes=8"}, "vector_lanes is given twice"),
+        (
+            {"cores": 2, "core_figures": "1: vector_lanes=\uff16\uff14"},
+            "vector_lanes = \uff16\uff14: expected a",
+        ),
+        ({"cores": 2, "core_figures": "1: clock_ratio=\uff10.5"}, "clock_ratio = \uff10.5: expected a number"),
+        ({"cores": 2, "core_figures": "\uff11: vector_lanes=4"}, "there is no core '\uff11'"),
+        ({"cores": 2, "core_figures": "\u00b2: vector_lanes=4"}, "there is no core '\u00b2'"),
+        ({"cores": 2, "core_figures": "9" * 5000 + ": vector_lanes=4"}, "there is no core '9"),
+        ({"mesh_queues": "a,b"}, "mesh_queues = 'a,b': 'a,b' is no place"),
+        ({"chiplet_links": "a-b"}, "chiplet_links = 'a-b': 'a-b' is no link; expected two chiplets as '0-1'"),
+        ({"chiplets": 2, "cores": 2, "chiplet_links": "\uff10-\uff11"}, "'\uff10-\uff11' is no link"),
+        ({"page_bytes": 3}, "page_bytes = 3: expected a power of two"),
         ({"interconnect": "mesh", "mesh_queues": "  "}, "it names no router"),
         ({"interconnect": "mesh", "mesh_queues": "9" * 5000 + ",0"}, "is no place"),
     ],
@@ -203,6 +226,16 @@ def test_few_figures_are_fitted_and_say_by_what() -> None:
 def test_figures_of_cores_and_routers_that_cannot_be_are_refused(overrides: dict[str, Any], words: str):
     with pytest.raises(MachineError, match=words):
         load_machine("tpu-v3", **overrides)
+
+
+def test_a_part_given_by_itself_is_told_how_its_figures_are_given():
+    machine = load_machine("tpu-v3")
+    with pytest.raises(MachineError, match=r"no figure 'vector': it is a part\. .* vector_lanes, .*replace\(mach"):
+        machine.with_(vector={"lanes": 64})  # pyright: ignore[reportArgumentType]
+    wider = dataclasses.replace(machine, vector=dataclasses.replace(machine.vector, lanes=64))
+    assert wider.figures() == machine.with_(vector_lanes=64).figures()
+    with pytest.raises(MachineError, match=r"no figure 'vector_lane'; did you mean 'vector_lanes'\?"):
+        machine.with_(vector_lane=64)
 
 
 def test_runs_that_begin_at_one_place_open_one_row():

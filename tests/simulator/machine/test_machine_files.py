@@ -170,6 +170,7 @@ def _on(text: str) -> str:
         ),
         ("version = 3", "version = 3: expected 2, with a table for each part, or no version at all"),
         ("version = true", "version = True: expected 2"),
+        ("version = 2.0", r"version = 2\.0: expected 2"),
         ('base = "tpu-v3"\n[vector]\nlanes = 4', r"\[vector\] is a table, .*; write `version = 2` above all tables"),
         ('version = 2\nbase = "tpu-v9"', r"base = 'tpu-v9' is no shipped machine; did you mean"),
         ("version = 2\nbase = 8", "base = 8 is no name of a machine"),
@@ -220,6 +221,11 @@ def test_a_file_that_says_what_cannot_be_is_refused(old: str, new: str, words: s
 def test_a_core_of_a_file_is_held_to_what_cores_can_be(core: str, words: str) -> None:
     with pytest.raises(MachineError, match=words):
         parse_machine("pocket", f"{POCKET}\n[[cores]]\n\n[[cores]]\n{core}\n")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "pocket.toml").write_text(POCKET.lstrip(), encoding="utf-8-sig")
+    assert load_machine(tmp_path / "pocket.toml").figures() == parse_machine("pocket", POCKET).figures()
 
 
 def test_a_name_that_is_no_path_is_told() -> None:

@@ -250,6 +250,7 @@ def test_every_figure_has_a_source_or_is_assumed(name: str) -> None:
         ("drain_to = 0.2", "drain_to = 0.8", "drain_to is not less than drain_from"),
         ("drain_to = 0.2", "drain_to = 2.0", "expected a part"),
         ('"read_to_write_gap",', "", "read_to_write_gap needs a source"),
+        ("[sources]\n", "[sources]\nbank = 4\n", "sources: bank = 4: expected a table with a text for each"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(old: str, new: str, message: str) -> None:

@@ -13,7 +13,7 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.energy import energy_of
 from simulator.analysis.slack import slack_of
 from simulator.analysis.stalls import links_of, stalls_of
-from simulator.optional.table import FEATURES
+from simulator.optional.feature_table import FEATURES
 from tests.simulator.build import matmul_chain
 
 PROGRAM = matmul_chain(16, 16, 16, 8)

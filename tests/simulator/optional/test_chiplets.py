@@ -16,7 +16,7 @@ from simulator import Cause, HostCall, Launched, Machine, NoSuchPlace, Placed, T
 from simulator.analysis.slack import slack_of
 from simulator.analysis.stalls import channels_of, links_of, stalls_of
 from simulator.errors import InvariantViolation, LaunchError, MachineError
-from simulator.machine.optional.chiplets import between_cycles, chiplet_of_core, route
+from simulator.machine.optional.chiplets_shape import between_cycles, chiplet_of_core, route
 from simulator.records.spans import TOTALS, Wait
 from simulator.tileprogram.program import TileProgram
 from tests.simulator.build import Made, direct_copy, elementwise
@@ -283,8 +283,8 @@ def test_the_invariants_see_bytes_that_went_elsewhere(change: str) -> None:
         ({"dram_channels": 1}, "with chiplets = 2: dram_channels = 1: expected as many on each chiplet"),
         ({"cores": 3}, "cores = 3: expected as many on each chiplet, or one on each of the first"),
         ({"interconnect": "mesh"}, "interconnect = 'mesh': expected 'simple' or 'crossbar'"),
-        ({"page_bytes": 96}, "page_bytes = 96: expected a power of two, and no less than the dram_request_bytes = 64"),
-        ({"page_bytes": 32}, "page_bytes = 32: expected a power of two, and no less"),
+        ({"page_bytes": 96}, "page_bytes = 96: expected a power of two"),
+        ({"page_bytes": 32}, "page_bytes = 32: expected no less than the dram_request_bytes = 64"),
         ({"chiplet_links": "0-2"}, "chiplet_links = '0-2': '0-2': there is no chiplet 2 of chiplets = 2, counted"),
         ({"chiplet_links": "0-1 1;0"}, "'1;0' is no link; expected two chiplets as '0-1'"),
         ({"chiplet_links": "1-1"}, "'1-1' is no link"),

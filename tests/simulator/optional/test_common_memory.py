@@ -26,7 +26,7 @@ from simulator import (
 )
 from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import channels_of, stalls_of
-from simulator.machine.optional.common_memory import bytes_per_cycle, latency_cycles
+from simulator.machine.optional.common_memory_shape import bytes_per_cycle, latency_cycles
 from simulator.optional.common_memory.residents import CommonMemory
 from simulator.records.spans import Via
 from simulator.tileprogram.program import Instruction, Opcode, TileProgram

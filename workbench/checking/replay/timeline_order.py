@@ -6,7 +6,7 @@ read, results differ from those of the loops that the timeline was made from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -16,16 +16,14 @@ import torch
 from simulator.trace.trace import Trace
 from workbench.checking.replay.replay_trace import replay
 from workbench.ir import KernelGraph, ScheduledKernel, ScheduledProgram, TensorType
-
-Run = Callable[[Sequence[torch.Tensor]], None]
-"""Reads the first of the tensors, a kernel's inputs, and writes the others, its outputs."""
+from workbench.tensors.kernel_function import KernelFunction
 
 
-def kernels_in_order(lowered: KernelGraph, scheduled: ScheduledProgram, trace: Trace) -> dict[str, Run]:
+def kernels_in_order(lowered: KernelGraph, scheduled: ScheduledProgram, trace: Trace) -> dict[str, KernelFunction]:
     """The callable for each launch of `lowered` on the NPU, by its name."""
     programs, types = {kernel.kernel: kernel for kernel in scheduled.kernels}, lowered.types
     values = {kernel.name: (*kernel.inputs, *kernel.outputs) for kernel in lowered.kernels}
-    found = dict[str, Run]()
+    found = dict[str, KernelFunction]()
     for place, launch in enumerate(scheduled.launches.launches):
         if launch.kernel in programs and launch.name in values:
             spans = trace.rows_of(place)

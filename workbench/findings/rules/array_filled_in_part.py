@@ -33,7 +33,6 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
     if machine.array.dataflow != "weight_stationary":
         return
     for kernel in facts.computed:
-        assert kernel.scheduled is not None
         program = kernel.scheduled.program
         extent = program.extent[program.opcode == Opcode.MATMUL]
         stream = kernel.part("matmul stream")

@@ -20,13 +20,12 @@ from workbench.findings.run_facts import Facts
 def barrier_waits(facts: Facts) -> Iterator[Finding]:
     trace = facts.trace
     for kernel in facts.computed:
-        assert kernel.scheduled is not None
         met = meetings(kernel.scheduled.program)
         if not met:
             continue
         waits, waited, spans = 0.0, 0, list[int]()
         for place in cast("list[int]", np.unique(trace.launch[kernel.spans]).tolist()):
-            base = int(np.searchsorted(trace.launch, place))
+            base = trace.rows_of(place).start
             for meeting in met:
                 came = trace.issue[base + np.array(meeting)]
                 waits, waited = waits + float(came.max() - came.mean()), waited + int(came.max() - came.min())

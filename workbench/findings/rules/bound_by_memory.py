@@ -14,7 +14,7 @@ from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
 from workbench.findings.rules.arrays_at_their_peak import at_peak
-from workbench.findings.run_facts import Facts, KernelFacts, moved_bytes
+from workbench.findings.run_facts import ComputedFacts, Facts, moved_bytes
 
 AT_PEAK = 0.8
 """The share of the memory's rate over a kernel's time: the rest are the first load and the last store."""
@@ -64,9 +64,8 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _most_of(facts: Facts, kernel: KernelFacts) -> str:
+def _most_of(facts: Facts, kernel: ComputedFacts) -> str:
     """The tensor with most bytes, as the user would write it."""
-    assert kernel.scheduled is not None
     program = kernel.scheduled.program
     sizes = np.array([moved_bytes(program, number) for number in range(len(program.arguments))])
     tensor = facts.named(kernel.launches[0].arguments[int(sizes.argmax())])

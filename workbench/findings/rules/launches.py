@@ -31,7 +31,7 @@ def launches(facts: Facts) -> Iterator[Finding]:
         facts.launching,
         f"{percent(facts.launching, facts.cycles)} of all cycles pass before kernels begin: {times(count, 'launch')} "
         + (many if count > 1 else one),
-        tuple(_first_spans(facts.trace, count)),
+        tuple(_first_spans(facts.trace)),
         remedy=Remedy(
             f"j.with_(machine=j.machine.with_(launch_overhead_cycles={overhead // 2}))",
             machine={"launch_overhead_cycles": overhead // 2},
@@ -39,9 +39,8 @@ def launches(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _first_spans(trace: Trace, count: int) -> Iterator[int]:
+def _first_spans(trace: Trace) -> Iterator[int]:
     """The span of each launch that begins first: the idle time before it on its unit is the launch."""
-    for launch in range(count):
-        rows = trace.rows_of(launch)
+    for rows in trace.rows_by_launch:
         if rows.start < rows.stop:
             yield rows.start + int(trace.start[rows].argmin())

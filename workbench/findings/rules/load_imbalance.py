@@ -53,7 +53,6 @@ def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
         if cores == 1 or not len(kernel.spans):
             continue
-        assert kernel.scheduled is not None
         last = 0.0
         for place, launch in enumerate(facts.scheduled.launches.launches):
             if launch.kernel == kernel.name:

@@ -16,12 +16,11 @@ AS_CHOSEN = Remedy("j.with_(mapping=None)", options={"mapping": None})
 
 @finding("mapping of one's own")
 def mapping_of_ones_own(facts: Facts) -> Iterator[Finding]:
-    given = [each for each in facts.computed if each.scheduled and each.scheduled.mapping.reason == _GIVEN]
+    given = [each for each in facts.computed if each.scheduled.mapping.reason == _GIVEN]
     after = facts.cycles_as_chosen() if given and facts.cycles_as_chosen else None
     if after is None or after >= facts.cycles:
         return
     slowest = max(given, key=lambda each: each.cycles)
-    assert slowest.scheduled is not None
     tile = ", ".join(f"{dim} {size}" for dim, size in slowest.scheduled.mapping.tile.items())
     others = f" and {len(given) - 1} more" if len(given) > 1 else ""
     yield Finding(

@@ -15,7 +15,7 @@ from simulator.tileprogram.program import Opcode, Space, TileProgram
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
-from workbench.findings.run_facts import Facts, KernelFacts
+from workbench.findings.run_facts import ComputedFacts, Facts
 
 _LOADS = ("load transfer",)
 SHOWS = 0.05
@@ -25,7 +25,6 @@ SHOWS = 0.05
 @finding("moved again")
 def moved_again(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
-        assert kernel.scheduled is not None
         loads = kernel.part(*_LOADS)
         if loads < SHOWS * kernel.cycles:
             continue
@@ -73,9 +72,8 @@ def _loaded(program: TileProgram) -> Iterator[_Loaded]:
             yield _Loaded(number, int(size.sum()), whole, len(np.unique(boxes, axis=0)) < len(boxes))
 
 
-def _on_path(facts: Facts, kernel: KernelFacts, loaded: _Loaded) -> tuple[list[int], int]:
+def _on_path(facts: Facts, kernel: ComputedFacts, loaded: _Loaded) -> tuple[list[int], int]:
     """The loads of an argument on the critical path, and the cycles that they are waited for."""
-    assert kernel.scheduled is not None
     program = kernel.scheduled.program
     spans = [
         span

@@ -14,7 +14,7 @@ from simulator.tileprogram.program import Opcode
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
-from workbench.findings.run_facts import Facts, KernelFacts, bytes_of
+from workbench.findings.run_facts import ComputedFacts, Facts, bytes_of
 from workbench.findings.source_changes import CHANNELS_LAST, call_of
 from workbench.ir import ScheduledKernel, TensorType
 
@@ -50,7 +50,6 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
     """All kernels with images together, since one line of Python lays all of them out otherwise."""
     lost, shown, images = 0, list[int](), _images(facts)
     for kernel in facts.computed:
-        assert kernel.scheduled is not None
         of = [images[value] for launch in kernel.launches for value in launch.arguments if value in images]
         if of and "g" in kernel.scheduled.dims:
             lost -= _longer_of_groups(facts, kernel, kernel.scheduled)
@@ -71,7 +70,7 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple[int, ...]]:
+def _lost(facts: Facts, kernel: ComputedFacts, shorter: float) -> tuple[int, tuple[int, ...]]:
     """Cycles of the critical path that full stretches would save, and the copies that take them."""
     use, trace = facts.memory_use, facts.trace
     width, rate = facts.machine.dma.bytes_per_cycle, float(facts.machine.bus_bytes_per_cycle)
@@ -85,11 +84,10 @@ def _lost(facts: Facts, kernel: KernelFacts, shorter: float) -> tuple[int, tuple
     return lost, tuple(spans.tolist()) if lost else ()
 
 
-def _saved_by_rows(facts: Facts, kernel: KernelFacts, images: list[TensorType]) -> int:
+def _saved_by_rows(facts: Facts, kernel: ComputedFacts, images: list[TensorType]) -> int:
     """The cycles that transfers would save or lose if a row were all channels of a place instead of a channel's
     places."""
     use, trace, machine = facts.memory_use, facts.trace, facts.machine
-    assert kernel.scheduled is not None
     width, rate, mapping = machine.dma.bytes_per_cycle, float(machine.bus_bytes_per_cycle), kernel.scheduled.mapping
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
     spans = spans[np.isin(trace.kind[spans], [Opcode.LOAD, Opcode.STORE]) & (use.stretch[spans] > 0)]
@@ -108,7 +106,7 @@ def _saved_by_rows(facts: Facts, kernel: KernelFacts, images: list[TensorType]) 
     return round(float((on_path * (1 - after / cycles)).sum()) - latency)
 
 
-def _halo(facts: Facts, kernel: KernelFacts, image: TensorType) -> tuple[float, int]:
+def _halo(facts: Facts, kernel: ComputedFacts, image: TensorType) -> tuple[float, int]:
     """For windows over each channel by itself, as a pool's: how many times as much is read, and the added latency.
 
     With its channels outermost an image is cut by channels, and no place is read twice. With them innermost a tile of
@@ -116,7 +114,7 @@ def _halo(facts: Facts, kernel: KernelFacts, image: TensorType) -> tuple[float, 
     the open what passes over lanes took before, what may be saved beside it is not counted.
     """
     made = kernel.scheduled
-    if made is None or not _channels_apart(kernel):
+    if not _channels_apart(kernel):
         return 1.0, 0
     dims, tile = made.dims, made.mapping.tile
     stride = max(1, image.shape[2] // dims["oh"])
@@ -130,12 +128,12 @@ def _halo(facts: Facts, kernel: KernelFacts, image: TensorType) -> tuple[float, 
     return read(rows) / read(tile["oh"]), max(0, latency - kernel.part("load latency"))
 
 
-def _channels_apart(kernel: KernelFacts) -> bool:
+def _channels_apart(kernel: ComputedFacts) -> bool:
     """Whether windows move over each channel by itself."""
-    return kernel.scheduled is not None and {"c", "oh", "ow", "kh"} <= set(kernel.scheduled.dims)
+    return {"c", "oh", "ow", "kh"} <= set(kernel.scheduled.dims)
 
 
-def _saved_by_lanes(facts: Facts, kernel: KernelFacts, images: list[TensorType]) -> int:
+def _saved_by_lanes(facts: Facts, kernel: ComputedFacts, images: list[TensorType]) -> int:
     """The same for vector passes, whose lanes would lie along the channels."""
     lanes = facts.machine.vector.lanes
     size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1) if kernel.scheduled else 1
@@ -154,7 +152,7 @@ def _has_modules(facts: Facts) -> bool:
     return any(given.kind == "parameter" for given in facts.lowered.captured.inputs)
 
 
-def _longer_of_groups(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) -> int:
+def _longer_of_groups(facts: Facts, kernel: ComputedFacts, made: ScheduledKernel) -> int:
     """The cycles that transfers would lose with the channels innermost where there are several groups.
 
     A tile holds one group, so that a row is then the channels of a group."""

@@ -21,7 +21,6 @@ BOUND = 0.25
 @finding("vector bound")
 def vector_bound(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
-        assert kernel.scheduled is not None
         waits = kernel.part("vector")
         if waits < BOUND * max(kernel.cycles, 1):
             continue

@@ -31,7 +31,6 @@ _ROOM = (Cause.WRITE_AFTER_READ, Cause.WRITE_AFTER_WRITE, Cause.REUSE)
 @finding("waits for slots")
 def waits_for_slots(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
-        assert kernel.scheduled is not None
         spans = _waiting(facts, kernel)
         if not spans:
             continue

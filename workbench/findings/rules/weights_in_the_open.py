@@ -30,7 +30,6 @@ def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
     if machine.array.dataflow != "weight_stationary":
         return
     for kernel in facts.computed:
-        assert kernel.scheduled is not None
         program = kernel.scheduled.program
         if not np.any(program.opcode == Opcode.MATMUL):
             continue

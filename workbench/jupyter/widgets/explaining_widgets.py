@@ -16,7 +16,7 @@ from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.views.basics.highlight import mlir_line
 from workbench.views.basics.mlir_diff import shown
 from workbench.views.kernel_lists.pass_tables import CONTEXT
-from workbench.views.selections.listings import MlirList
+from workbench.views.selections.lab_lists import MlirList
 from workbench.views.timelines import arrays, pipelines
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class PipelineLook(Look):
         run = self._of_run()
         trace, names = run.record, [each.name for each in run.scheduled.launches.launches]
         tiled = pipelines.of_tiles(trace)
-        edges = np.searchsorted(trace.launch, np.arange(len(names) + 1)).tolist()
-        launches = [{"launch": n, "name": names[n], "first": edges[n], "end": edges[n + 1]} for n in tiled]
+        rows = {n: trace.rows_of(n) for n in tiled}
+        launches = [{"launch": n, "name": names[n], "first": rows[n].start, "end": rows[n].stop} for n in tiled]
         first = self._first if self._first is not None else next(iter(tiled), None)
         return {"launches": launches, "first": first, "loop": self._loop}
 

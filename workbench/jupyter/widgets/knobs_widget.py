@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workbench.artefacts import Simulated
     from workbench.journey import Journey
     from workbench.knobs import Experiment, Knob, Step, Sweep
-    from workbench.views.selections.selecting import SelectionModel
+    from workbench.views.selections.selection_model import SelectionModel
 
 KNOB_SHEETS: Final = ("knobs.css",)
 START: Final = 0

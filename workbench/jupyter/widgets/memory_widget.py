@@ -19,7 +19,7 @@ from workbench.views.scratchpads.replay_columns import replay_columns
 from workbench.views.scratchpads.svg_scratchpad import scratchpad_svg
 from workbench.views.scratchpads.svg_tiles import tiles_svg
 from workbench.views.selections.origins import BufferAt, TileAt
-from workbench.views.selections.selecting import SelectionModel
+from workbench.views.selections.selection_model import SelectionModel
 
 MEMORY_SHEETS: Final = ("memory.css",)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from workbench.stages.request import Request
+from workbench.stages.journey_request import Request
 from workbench.stages.stage_table import Stages
 from workbench.summary import overview
-from workbench.views.selections.listings import (
+from workbench.views.selections.lab_lists import (
     CallList,
     InstructionList,
     KernelList,

@@ -29,9 +29,9 @@ from workbench.jupyter.widgets.plain_values import (
     stage_cards,
 )
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-from workbench.stages.request import Request
+from workbench.stages.journey_request import Request
 from workbench.stages.stage_table import Stages
-from workbench.views.selections.listings import Listing
+from workbench.views.selections.lab_lists import Listing
 from workbench.views.selections.naming import names_of
 from workbench.views.selections.selection import Selection, select
 from workbench.views.timelines.columns import packed

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.es_modules import joined
@@ -29,15 +27,15 @@ from workbench.jupyter.widgets.plain_values import (
 from workbench.jupyter.widgets.recording import recorded
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget, said
-from workbench.stages.request import Request
+from workbench.stages.journey_request import Request
 from workbench.stages.stage_table import Stages
 from workbench.summary import overview
 from workbench.views.basics import markup
 from workbench.views.kernel_lists.pass_lines import PassTrace, traces_of
 from workbench.views.pages import journey_html
-from workbench.views.selections.listings import Listing
-from workbench.views.selections.selecting import SelectionModel
+from workbench.views.selections.lab_lists import Listing
 from workbench.views.selections.selection import Selection
+from workbench.views.selections.selection_model import SelectionModel
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check
@@ -221,9 +219,8 @@ def _passes(stages: Stages) -> list[PassTrace]:
 def _runs(stages: Stages) -> dict[str, list[range]]:
     """The rows of the events that each scheduled kernel runs as."""
     launches, found = stages.scheduled().record.launches.launches, dict[str, list[range]]()
-    edges = np.searchsorted(stages.simulated().record.launch, np.arange(len(launches) + 1)).tolist()
-    for launch, rows in zip(launches, map(range, edges, edges[1:]), strict=False):
-        found.setdefault(launch.kernel, []).append(rows)
+    for launch, rows in zip(launches, stages.simulated().record.rows_by_launch, strict=True):
+        found.setdefault(launch.kernel, []).append(range(rows.start, rows.stop))
     return found
 
 

@@ -38,8 +38,6 @@ class LabWidget(anywidget.AnyWidget):
     sees in `static_html`.
     """
 
-    error = traitlets.Unicode("").tag(sync=True)
-    """The last error, shown in the widget; empty when all is well."""
     module_text = traitlets.Unicode("").tag(sync=True)
     """The ES module, which a page imports once however many widgets it has: see loader.js."""
     live: bool = True
@@ -120,19 +118,6 @@ class LabWidget(anywidget.AnyWidget):
     def tell(self, what: str, given: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
         """Sends an unrequested message: `link.on(what, ...)` receives it."""
         self._send_if_live({"tell": what, "given": dict(given)}, buffers)
-
-    def guarded(self, call: Callable[..., object]) -> Callable[..., None]:
-        """The same call as a handler of events: what it raises is shown in the widget and nowhere else."""
-
-        def handler(*given: object) -> None:
-            try:
-                call(*given)
-            except Exception as error:
-                self.error = said(error)
-            else:
-                self.error = ""
-
-        return handler
 
     # Ending
 

@@ -74,6 +74,7 @@ class KernelPass:
 
 
 _PLAIN: Final = (int, float, bool, str)
+_NUMBERS: Final[Mapping[Any, str]] = {int: "a whole number", float: "a number"}
 _EXPECTED: Final = "int, float, bool, str, tuple of one of these and ..., or Mapping from str to one of these"
 _OURS: Final = ("name", "options", "parse", "run")
 
@@ -143,11 +144,13 @@ def _read(name: str, text: str, wanted: Any) -> Any:
         if text not in ("true", "false"):
             raise OptionMistake(f"{name}={text}: expected true or false")
         return text == "true"
+    mistake = OptionMistake(f"{name}={text}: expected {_NUMBERS.get(wanted, wanted.__name__)}")
+    if wanted in _NUMBERS and not text.isascii():  # Python reads the digits of every script
+        raise mistake
     try:
         return wanted(text)
     except ValueError:
-        expected = {int: "a whole number", float: "a number"}.get(wanted, wanted.__name__)
-        raise OptionMistake(f"{name}={text}: expected {expected}") from None
+        raise mistake from None
 
 
 def plain_options(text: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
 from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
-from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators
+from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, loop_extents
 from workbench.mlir.named_dims import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 
@@ -144,7 +144,8 @@ def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.Affin
     loops |= {integer(each.operation, "dim") for each in needed if each.operation.name == "linalg.index"}
     assert None not in loops, "an index that is read along no single loop"
     kept = sorted(each for each in loops if each is not None)
-    shape = [_extent(op, each) for each in kept]
+    extents = loop_extents(op, shape_of)
+    shape = [extents[each] for each in kept]
     walks = [
         _walk(len(kept), [kept.index(place) for place in axis_loops(maps[number]) if place is not None])
         for number in numbers
@@ -174,14 +175,6 @@ def _clone_into(
         if copy.name == "linalg.index" and loops is not None:
             copy.attributes["dim"] = integer_attribute(loops.index(integer(each, "dim")))
         known |= dict(zip(each.results, copy.results, strict=True))
-
-
-def _extent(op: ir.Operation, wanted: int) -> int:
-    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
-        for axis, place in enumerate(axis_loops(indexing)):
-            if place == wanted and isinstance(value.type, ir.ShapedType):
-                return shape_of(value)[axis]
-    raise AssertionError(f"no operand has an axis along loop {wanted}")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from workbench.mlir.bindings import Value, integers, maker, segments, shape_of
-from workbench.mlir.linalg_loops import axis_terms, indexing_maps, is_opened
+from workbench.mlir.linalg_loops import axis_terms, indexing_maps, is_opened, loop_extents
 from workbench.mlir.named_dims import linalg_ops
 from workbench.scheduling.passes.borders import padded_with, repadded
 
@@ -25,7 +25,7 @@ def tighten_windows(module: ir.Module) -> None:
         for op in linalg_ops(module):
             if is_opened(op) or not op.results:
                 continue
-            extents = _extents(op)
+            extents = loop_extents(op, shape_of)
             for position in range(segments(op)[0]):
                 value = op.operands[position]
                 if not isinstance(value.type, ir.RankedTensorType):
@@ -42,17 +42,6 @@ def _reached(terms: Sequence[tuple[int, int]], extents: dict[int, int], extent: 
     """How far a window reaches along an axis of `extent` elements; all of it where the window moves."""
     stands = len(terms) > 1 and any(extents[loop] == 1 for loop, _ in terms)
     return 1 + sum(factor * (extents[loop] - 1) for loop, factor in terms) if stands else extent
-
-
-def _extents(op: ir.Operation) -> dict[int, int]:
-    """Each loop's extent, read off an axis that it walks by itself."""
-    return {
-        expr.position: extent
-        for value, indexing in zip(op.operands, indexing_maps(op), strict=True)
-        if isinstance(value.type, ir.ShapedType)
-        for extent, expr in zip(shape_of(value), indexing.results, strict=True)
-        if isinstance(expr, ir.AffineDimExpr)
-    }
 
 
 def _cut(value: Value, shape: list[int]) -> Value:

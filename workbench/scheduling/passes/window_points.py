@@ -17,7 +17,15 @@ from torch_mlir.dialects import arith, scf
 
 from workbench.mlir.bindings import Index, Value, segments
 from workbench.mlir.index_arithmetic import weighted
-from workbench.mlir.linalg_loops import Terms, axis_terms, indexing_maps, is_opened, iterators, window_loops
+from workbench.mlir.linalg_loops import (
+    Terms,
+    axis_terms,
+    indexing_maps,
+    is_opened,
+    iterators,
+    loop_extents,
+    window_loops,
+)
 from workbench.mlir.memrefs import mixed_shape, subview
 from workbench.mlir.named_dims import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
@@ -37,7 +45,7 @@ def walk_windows(module: ir.Module) -> None:
 
 
 def _walk(op: ir.Operation) -> None:
-    windows, extents = window_loops(op), _extents(op)
+    windows, extents = window_loops(op), loop_extents(op, mixed_shape)
     place: dict[int, Index] = dict.fromkeys(windows, 0)
     with op.location:
         point = ir.InsertionPoint(op)
@@ -56,17 +64,6 @@ def _walk(op: ir.Operation) -> None:
 
 def _value(index: Index) -> Value:
     return arith.ConstantOp(ir.IndexType.get(), index).result if isinstance(index, int) else index
-
-
-def _extents(op: ir.Operation) -> dict[int, Index]:
-    """Each loop's extent, read off an axis that it walks by itself."""
-    found: dict[int, Index] = {}
-    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
-        if isinstance(value.type, ir.MemRefType):
-            for extent, expr in zip(mixed_shape(value), indexing.results, strict=True):
-                if isinstance(expr, ir.AffineDimExpr):
-                    found.setdefault(expr.position, extent)
-    return found
 
 
 def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int, Index]) -> None:

@@ -73,13 +73,8 @@ def compared(before: str, after: str) -> Diff:
     return Diff(texts[0], texts[1], tuple(_stretches(pairs, len(old), len(new))))
 
 
-def same_but_for_names(before: str, after: str) -> bool:
-    """Whether one renaming makes the two the same; a kernel's own name is one, too."""
-    return canonical(before) == canonical(after)
-
-
 def canonical(text: str) -> Hashable:
-    """Equal for two texts that one renaming makes the same."""
+    """Equal for two texts that one renaming makes the same; a kernel's own name is one, too."""
     return tuple((line.form, line.names) for line in read(_SYMBOL.sub("@", text)))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from simulator.argument_types import checks_what_it_is_given
+from simulator.did_you_mean import did_you_mean, sentences
 from workbench.environment.registered import Named
 from workbench.errors import BadOption, BadRegistration
 
@@ -44,7 +44,8 @@ def named(stage: str, name: str) -> View:
     """A view of a stage by its name."""
     known = _REGISTERED[stage]
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"registered: {', '.join(names(stage)) or 'none yet'}"
-        raise BadOption(f"{stage} has no view {name!r}; {hint}. @wb.view({stage!r}) before a function makes one")
+        hint = did_you_mean(name, known) or f"; registered: {', '.join(names(stage)) or 'none yet'}"
+        raise BadOption(
+            sentences(f"{stage} has no view {name!r}{hint}", f"@wb.view({stage!r}) before a function makes one")
+        )
     return known[name]

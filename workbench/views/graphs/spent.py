@@ -44,13 +44,13 @@ class Spent:
 
 def spent(trace: Trace, launches: Launches) -> Spent:
     """Divides the makespan of a run among nodes and among kernels."""
-    edges = np.searchsorted(trace.launch, np.arange(len(launches.launches) + 1)).tolist()
     moved = trace.totals[:, [TOTALS.index("dram_read_bytes"), TOTALS.index("dram_write_bytes")]].sum(1).tolist()
     nodes, kernels = dict[str, Cost](), dict[str, Cost]()
-    for index, (launch, (_, begin, end)) in enumerate(zip(launches.launches, trace.kernel_spans, strict=True)):
-        taken = Cost(end - begin, moved[index])
+    runs = zip(launches.launches, trace.kernel_spans, trace.rows_by_launch, moved, strict=True)
+    for launch, (_, begin, end), rows, bytes_moved in runs:
+        taken = Cost(end - begin, bytes_moved)
         kernels[launch.name] = Cost.sum([kernels.get(launch.name, Cost()), taken])
-        for name, part in _shares(trace, launch, slice(edges[index], edges[index + 1]), taken):
+        for name, part in _shares(trace, launch, rows, taken):
             nodes[name] = Cost.sum([nodes.get(name, Cost()), part])
     inside = sum(cost.cycles for cost in kernels.values())
     return Spent(nodes, kernels, trace.makespan - inside, trace.makespan)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable
 from typing import Final
 
+from simulator.did_you_mean import nearest
 from workbench.errors import AmbiguousSelection, UnknownSelection
 from workbench.ir.kernel_names import with_full_kernel
 from workbench.views.selections.origins import OriginIndex
@@ -102,7 +102,7 @@ def names_of(index: OriginIndex) -> list[str]:
 
 def close_to(name: str, known: list[str], forms: str = FORMS) -> str:
     """A guess at the meant name, else the `forms` that a name may have."""
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    close = nearest(name, known, most=3, alike=0.5)
     if not close and re.fullmatch(r"k\d+\w*", name):
         kernels = [each for each in known if re.match(r"k\d+_", each)]
         return f"the kernels are {', '.join(kernels[:MOST_NAMED])}{' and more' if len(kernels) > MOST_NAMED else ''}"

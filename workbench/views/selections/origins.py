@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -112,8 +111,7 @@ class OriginIndex:
     @cached_property
     def launch_rows(self) -> tuple[range, ...]:
         """Of each launch, the rows of its spans: instruction `i` is the row `i` places after the first."""
-        edges = np.searchsorted(self.trace.launch, np.arange(len(self.launches) + 1)).tolist()
-        return tuple(range(first, last) for first, last in pairwise(edges))
+        return tuple(range(rows.start, rows.stop) for rows in self.trace.rows_by_launch)
 
     def named(self, launch: int) -> str:
         """Name of the graph's kernel that a launch runs."""

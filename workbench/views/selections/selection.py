@@ -47,9 +47,9 @@ from workbench.views.selections.selection_lines import (
     span_lines,
 )
 
-_PLACED = re.compile(r"(.+):(\d+)")
-_NUMBERED = re.compile(r"(.+)#(\d+)")
-_SPAN = re.compile(r"(?:span )?([0-9,]*[0-9])")
+_PLACED = re.compile(r"(.+):([0-9]{1,18})")
+_NUMBERED = re.compile(r"(.+)#([0-9]{1,18})")
+_SPAN = re.compile(r"(?:span )?([0-9,]{0,23}[0-9])")
 """`span 5`, `5`, and as lists write it, `1,204`."""
 
 

@@ -123,7 +123,7 @@ def named(trace: Trace, row: int) -> str:
 
 def blockers(trace: Trace) -> I64:
     """The row of the span that each waited for last, -1 for none."""
-    first = np.searchsorted(trace.launch, np.arange(len(trace.kernels) + 1))
+    first = np.array([rows.start for rows in trace.rows_by_launch], np.int64)
     return np.where(trace.blocker >= 0, trace.blocker + first[trace.launch], -1).astype(np.int64)
 
 
@@ -163,7 +163,7 @@ def _outside(trace: Trace, view: Gantt, unit: str, lane: int, cycle: int) -> Gap
         if done <= cycle < begin:
             return Gap(unit, max(done, before), min(begin, after), LAUNCH, REASONS[LAUNCH], -1, -1)
         if begin <= cycle < end:
-            hosted = Opcode.HOST in trace.kind[trace.launch == launch][:1]
+            hosted = Opcode.HOST in trace.kind[trace.rows_of(launch)][:1]
             cause = HOSTED if hosted else FINISHED
             reason = REASONS[cause].format(kernel=kernel)
             return Gap(unit, max(begin, before), min(end, after), cause, reason, -1, -1)

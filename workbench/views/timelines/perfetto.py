@@ -122,13 +122,13 @@ def _time(trace: Trace, cycle: int) -> float:
 
 def _flows(trace: Trace) -> Iterator[dict[str, Any]]:
     """An arrow for each dependence: out of the slice that is waited for, into the beginning of the one that waits."""
-    number, first = 0, np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
-    for launched, base in zip(trace.launches, first, strict=True):
+    number = 0
+    for launched, rows in zip(trace.launches, trace.rows_by_launch, strict=True):
         program = launched.program
         kinds: list[int] = program.dependence_kind.tolist()
         owners: list[int] = np.repeat(np.arange(len(program)), np.diff(program.dependence_start)).tolist()
         for target, source, kind in zip(owners, program.dependence.tolist(), kinds, strict=True):
-            known, waits = base + int(source), base + target
+            known, waits = rows.start + int(source), rows.start + target
             name = DependenceKind(kind).name.lower().replace("_", " ")
             shared = {"cat": "dependence", "name": name, "id": number, "pid": _UNITS}
             begin, end = (_time(trace, int(column[known])) for column in (trace.start, trace.end))

@@ -178,7 +178,7 @@ def pipeline_of(trace: Trace, launches: Launches, kernel: str | int, loop: str |
     launched = trace.launches[number]
     if isinstance(launched, HostCall):
         raise BadOption(f"pipeline({kernel!r}): it runs on the host, where there are no tiles")
-    program, first = launched.program, int(np.searchsorted(trace.launch, number))
+    program, first = launched.program, trace.rows_of(number).start
     known = _known_loops(program)
     if loop is not None and loop not in known:
         raise BadOption(

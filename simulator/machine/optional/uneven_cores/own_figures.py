@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -15,6 +16,9 @@ from simulator.machine.machine_record import MachineRecord
 CLOCK_RATIO = "clock_ratio"
 OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK_RATIO)
 """The figures that cores may have of their own."""
+
+_CORE = re.compile(r"[0-9]{1,6}")
+"""The number of a core."""
 
 _FASTEST = 1_000_000
 """How many times as fast as the machine's a core's clock may be, and as slow: sums of its cycles stay exact."""
@@ -59,7 +63,7 @@ def own_figures(machine: MachineRecord) -> list[dict[str, Figure]]:
     for line in filter(None, map(str.strip, machine.core.own_figures.split(";"))):
         number, _, told = line.partition(":")
         where = f"machine {machine.name!r}: core {number} of `cores`"
-        if not number.isdigit() or int(number) >= machine.core.count:
+        if not _CORE.fullmatch(number) or int(number) >= machine.core.count:
             given = f"machine {machine.name!r}: core_figures = {machine.core.own_figures!r}"
             raise MachineError(f"{given}: there is no core {number!r}; the machine has {machine.core.count}, from 0 on")
         for each in told.split():
@@ -78,6 +82,8 @@ def own_figure(told: str, name: str, value: str) -> Figure:
     try:
         number = float(value) if name == CLOCK_RATIO else int(value)
     except ValueError:
+        number = math.nan
+    if not value.isascii():  # Python reads the digits of every script
         number = math.nan
     least, most = (1 / _FASTEST, _FASTEST) if name == CLOCK_RATIO else (1, most_of(name))
     if not least <= number <= most:

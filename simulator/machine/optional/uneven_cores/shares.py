@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import cast
 
-from simulator.machine.figure_places import Figure, with_figures
+from simulator.machine.figure_places import Figure, figure, with_figures
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.optional.shape import Listed, M, Shape
 from simulator.machine.optional.uneven_cores.core_tables import read_cores
@@ -65,11 +66,27 @@ def _shares(machine: MachineRecord) -> tuple[int, ...]:
 
 def speeds(machine: MachineRecord) -> list[Fraction]:
     """For each core, the products it adds up in a cycle of the machine's clock, relative to the machine's figure."""
-    found = [Fraction(1)] * machine.core.count
-    for alike, ratio, cores in _kinds(machine):
-        for core in cores:
-            found[core] = ratio * alike.macs_per_cycle / machine.macs_per_cycle
-    return found
+    return [each / machine.macs_per_cycle for each in _macs_per_cycle(machine)]
+
+
+def _macs_per_cycle(machine: MachineRecord) -> list[Fraction]:
+    """This and `_fewest_lanes` read only the figures they need: a template is known by the figures that it reads."""
+    return [
+        Fraction(str(own.get(CLOCK_RATIO, 1)))
+        * machine.array.count
+        * _whole(machine, own, "systolic_rows")
+        * _whole(machine, own, "systolic_columns")
+        for own in own_figures(machine)
+    ]
+
+
+def _fewest_lanes(machine: MachineRecord) -> int:
+    return min(_whole(machine, own, "vector_lanes") for own in own_figures(machine))
+
+
+def _whole(machine: MachineRecord, own: Mapping[str, Figure], name: str) -> int:
+    """A core's own figure, else the machine's."""
+    return cast("int", own[name] if name in own else figure(machine, name))
 
 
 def _check(machine: MachineRecord) -> None:
@@ -79,6 +96,8 @@ def _check(machine: MachineRecord) -> None:
 SHAPE = Shape(
     check=_check,
     cores=_kinds,
+    macs_per_cycle=_macs_per_cycle,
+    fewest_lanes=_fewest_lanes,
     shares=_shares,
     listed=Listed(key="cores", figures=HELD_IN, read=figures_of, read_file=read_cores),
 )

@@ -86,7 +86,7 @@ function connect(model, notice, signal) {
     if (!waiting) return;
     open.delete(message.id);
     clearTimeout(waiting.timer);
-    say(notice, message.error ?? model.get("error") ?? "");
+    say(notice, message.error ?? "");
     waiting.resolve(message.error ? null : { answer: message.answer, buffers });
   };
   const die = () => {
@@ -103,17 +103,14 @@ function connect(model, notice, signal) {
     }
     open.clear();
   };
-  const tellError = () => say(notice, model.get("error"));
   model.on("msg:custom", receive);
-  model.on("change:error", tellError);
   model.on("comm_live_update", die);
-  tellError();
+  say(notice, "");
   const status = model.widget_manager?.kernel?.statusChanged;
   const watch = (_, now) => ["dead", "restarting", "autorestarting", "terminating"].includes(now) && die();
   status?.connect(watch);
   atEnd(signal, () => {
     model.off("msg:custom", receive);
-    model.off("change:error", tellError);
     model.off("comm_live_update", die);
     status?.disconnect(watch);
     settle();

@@ -10,8 +10,8 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Final, TypeAlias
+from itertools import accumulate
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,6 @@ from workbench.views.selections.selection import Selection
 
 Marked: TypeAlias = npt.NDArray[np.uint32]
 """Numbers of rows, in order."""
-
-HEAD: Final = "head"
-"""A row that is the title of those below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +299,8 @@ class SpanList(Listing):
         return _sorted(selection.spans)
 
     def outline(self) -> tuple[tuple[int, str], ...]:
-        edges = np.searchsorted(self._trace.launch, np.arange(len(self._launches) + 1)).tolist()
-        parts = zip(self._launches, pairwise(edges), strict=True)
-        return tuple((first, escape(launch.name)) for launch, (first, last) in parts if last > first)
+        parts = zip(self._launches, self._trace.rows_by_launch, strict=True)
+        return tuple((rows.start, escape(launch.name)) for launch, rows in parts if rows.stop > rows.start)
 
 
 def _sorted(rows: Iterable[int]) -> Marked:

@@ -1,6 +1,6 @@
 """How long the overview of a simulated model takes, and how large it is: what stands at the end of a cell.
 
-    python benchmarks/overview.py
+    python benchmarks/overview_speed.py
 
 Seconds are those of the first `j.html()` after `j.simulated`, everything it needs included: on the wall, and of a
 processor where others work on the machine as well.

@@ -13,6 +13,7 @@ from dataclasses import replace
 from workbench.aten.automatic_route import class_of
 from workbench.formulas.decompose import reading
 from workbench.ir import LoweredNode, TensorType
+from workbench.ir.value_names import marked_name
 
 RULE = "computed where it is read"
 
@@ -59,9 +60,7 @@ _ALONG_A_DIM = ("aten.arange.default", "aten.arange.start", "aten.arange.start_s
 
 def _made(source: Creation, reader: LoweredNode, types: dict[str, TensorType], found: list[LoweredNode]) -> str:
     item, shape = source
-    name = f"{reader.node.name}.{item.node.name}"
-    while name in types:
-        name += "_"
+    name = marked_name(f"{reader.node.name}.{item.node.name}", types)
     types[name] = TensorType.dense(shape, types[item.node.results[0]].dtype)
     found.append(replace(item, node=replace(item.node, name=name, results=(name,)), rule=item.rule or RULE))
     return name

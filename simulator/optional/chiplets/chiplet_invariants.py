@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from simulator.machine.machine import Machine
-from simulator.machine.optional.chiplets import chiplet_of_core, is_between, route
+from simulator.machine.optional.chiplets_shape import chiplet_of_core, is_between, route
 from simulator.machine.topology import READ, WRITE
 from simulator.memory.pages import Pages
 from simulator.optional.feature import Audited

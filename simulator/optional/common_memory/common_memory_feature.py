@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.machine.machine import Machine
-from simulator.machine.optional.common_memory import SHAPE, bytes_per_cycle, latency_cycles
-from simulator.optional.common_memory.invariants import violations
+from simulator.machine.optional.common_memory_shape import SHAPE, bytes_per_cycle, latency_cycles
+from simulator.optional.common_memory.common_memory_invariants import violations
 from simulator.optional.common_memory.residents import CommonMemory, Resident, check_plan
 from simulator.optional.feature import Feature, Followed, SecondMemory, Spends
 

@@ -14,6 +14,7 @@ import re
 from functools import lru_cache
 
 from simulator.errors import MachineError
+from simulator.machine.figure_places import PLACES
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.optional.shape import Links, Shape
 
@@ -62,7 +63,15 @@ def is_between(begin: str, end: str) -> bool:
 
 
 def _check(machine: MachineRecord) -> None:
-    """Raises `MachineError` if a machine of several chiplets cannot be made of its figures."""
+    """Raises `MachineError` if a machine of several chiplets cannot be made of its figures.
+
+    Figures that are none for any machine are refused where there is one chiplet, too.
+    """
+    _check_links(machine)
+    if machine.chiplet.page_bytes & (machine.chiplet.page_bytes - 1):
+        raise MachineError(
+            f"machine {machine.name!r}: page_bytes = {machine.chiplet.page_bytes}: expected {PLACES['page_bytes'].form}"
+        )
     if machine.chiplet.count == 1:
         return
     count, where = machine.chiplet.count, f"machine {machine.name!r} with chiplets = {machine.chiplet.count}"
@@ -74,10 +83,9 @@ def _check(machine: MachineRecord) -> None:
         raise MachineError(
             f"{where}: cores = {machine.core.count}: expected as many on each chiplet, or one on each of the first"
         )
-    page = machine.chiplet.page_bytes
-    if page & (page - 1) or page < machine.dram.request_bytes:
+    if machine.chiplet.page_bytes < machine.dram.request_bytes:
         raise MachineError(
-            f"{where}: page_bytes = {page}: expected a power of two, and no less than the "
+            f"{where}: page_bytes = {machine.chiplet.page_bytes}: expected no less than the "
             f"dram_request_bytes = {machine.dram.request_bytes}"
         )
     if machine.network.kind == "crossbar":
@@ -101,18 +109,33 @@ def _neighbours(machine: MachineRecord) -> tuple[tuple[int, ...], ...]:
     return _listed(machine.name, machine.chiplet.count, machine.chiplet.links)
 
 
+_LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
+
+
+def _check_links(machine: MachineRecord) -> None:
+    """Raises for a text that names no links, between however many chiplets."""
+    text = machine.chiplet.links
+    for each in text.split():
+        match = _LINK.fullmatch(each)
+        if not match or int(match[1]) == int(match[2]):
+            raise MachineError(
+                f"machine {machine.name!r}: chiplet_links = {text!r:.60}: {each!r:.60} is no link; expected "
+                f"{PLACES['chiplet_links'].form}"
+            )
+
+
 @lru_cache(maxsize=64)
 def _listed(name: str, count: int, text: str) -> tuple[tuple[int, ...], ...]:
     near = [list[int]() for _ in range(count)]
     if not text.strip():
         return tuple(tuple(other for other in range(count) if other != one) for one in range(count))
     for each in text.split():
-        match, where = re.fullmatch(r"(\d+)-(\d+)", each), f"machine {name!r}: chiplet_links = {text!r}: {each!r}"
-        if not match or match[1] == match[2]:
-            raise MachineError(f"{where} is no link; expected two chiplets as '0-1', with spaces between links")
-        one, other = int(match[1]), int(match[2])
+        one, other = map(int, each.split("-"))
         if max(one, other) >= count:
-            raise MachineError(f"{where}: there is no chiplet {max(one, other)} of chiplets = {count}, counted from 0")
+            raise MachineError(
+                f"machine {name!r}: chiplet_links = {text!r}: {each!r}: there is no chiplet {max(one, other)} of "
+                f"chiplets = {count}, counted from 0"
+            )
         near[one].append(other)
         near[other].append(one)
     return tuple(map(tuple, near))

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.flow import flow, moved
-from tests.moving import assert_same, tensor
+from tests.moving_programs import assert_same, tensor
 
 MADE: dict[str, Callable[[torch.Tensor], object]] = {
     "one number": lambda x: (

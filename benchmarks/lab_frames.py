@@ -1,6 +1,6 @@
 """How the lab's timeline carries a million spans, in Chromium without a window on a page of its own.
 
-    python benchmarks/lab.py [--spans N] [--json]
+    python benchmarks/lab_frames.py [--spans N] [--json]
 
 The run is a simulated program (`million.py`). What is measured:
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from simulator.errors import NotYetSupported
 from simulator.machine.machine import Machine
-from simulator.optional.chiplets.feature import FEATURE as CHIPLETS
-from simulator.optional.common_memory.feature import FEATURE as COMMON_MEMORY
+from simulator.optional.chiplets.chiplets_feature import FEATURE as CHIPLETS
+from simulator.optional.common_memory.common_memory_feature import FEATURE as COMMON_MEMORY
 from simulator.optional.feature import Feature, SecondMemory
-from simulator.optional.uneven_cores.feature import FEATURE as UNEVEN_CORES
-from simulator.optional.zero_tiles.feature import FEATURE as ZERO_TILES
+from simulator.optional.uneven_cores.uneven_cores_feature import FEATURE as UNEVEN_CORES
+from simulator.optional.zero_tiles.zero_tiles_feature import FEATURE as ZERO_TILES
 
 FEATURES: Final[tuple[Feature, ...]] = (
     ZERO_TILES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simulator.machine.machine import Machine
-from simulator.machine.optional.chiplets import SHAPE
+from simulator.machine.optional.chiplets_shape import SHAPE
 from simulator.optional.chiplets.placed import Placed, check_placed
 from simulator.optional.feature import Audited, Feature, Followed
 
@@ -20,7 +20,7 @@ def _follow(machine: Machine, placed: Sequence[Placed]) -> Followed:
 
 def _violations(audited: Audited) -> Iterator[str]:
     if audited.trace.machine.chiplet.count > 1:
-        from simulator.optional.chiplets.invariants import violations  # likewise
+        from simulator.optional.chiplets.chiplet_invariants import violations  # likewise
 
         yield from violations(audited)
 

@@ -1,6 +1,6 @@
 """How near the banked memory comes to a cycle-level DRAM simulator, over streams of requests.
 
-    python benchmarks/dram.py [--table FILE] [--json]
+    python benchmarks/dram_accuracy.py [--table FILE] [--json]
 
 Each row of the table is a stream (see patterns.py for the names, which may have any sizes) into one channel of a
 shipped memory, named in the column `timing`. FILE has the columns `timing` and `pattern`; it may have

@@ -9,42 +9,36 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
 R, SPAN = 32, 3 << 20
 
 
-@pytest.fixture(autouse=True)
-def on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-
-
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    import dram
+    import dram_accuracy
 
-    monkeypatch.setattr(sys, "argv", ["dram.py", *arguments])
-    return dram.main()
+    monkeypatch.setattr(sys, "argv", ["dram_accuracy.py", *arguments])
+    return dram_accuracy.main()
 
 
 def test_every_row_of_the_reference_is_met() -> None:
     """Cycles within 10% of each row, row hits within 400 of 40,000."""
-    import dram
+    import dram_accuracy
 
-    rows = dram.read_table(dram.TABLE)
+    rows = dram_accuracy.read_table(dram_accuracy.TABLE)
     assert len(rows) == 18
     for row in rows:
-        found = dram.simulate(row)
+        found = dram_accuracy.simulate(row)
         assert row.measured is not None and row.measured_hits is not None
         assert abs(found.cycles / row.measured - 1) < 0.10, row
         assert abs(found.counters["row_hits"] - row.measured_hits) <= 400, row
 
 
 def test_latencies_and_conflicts_are_the_references_too() -> None:
-    import dram
+    import dram_accuracy
 
-    with dram.TABLE.open(newline="") as file:
+    with dram_accuracy.TABLE.open(newline="") as file:
         told = list(csv.DictReader(file))
-    for row, line in zip(dram.read_table(dram.TABLE), told, strict=True):
-        found = dram.simulate(row)
+    for row, line in zip(dram_accuracy.read_table(dram_accuracy.TABLE), told, strict=True):
+        found = dram_accuracy.simulate(row)
         assert found.average_read_latency == pytest.approx(float(line["avg_read_latency_cycles"]), rel=0.02)
         assert found.counters["row_conflicts"] == pytest.approx(int(line["row_conflicts"]), abs=100)
 

@@ -1,4 +1,4 @@
-"""The shapes of optional hardware: a row each. They are those of simulator/optional/table.py, in its order."""
+"""The shapes of optional hardware: a row each. They are those of simulator/optional/feature_table.py, in its order."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Final
 
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.optional.chiplets import SHAPE as CHIPLETS
-from simulator.machine.optional.common_memory import SHAPE as COMMON_MEMORY
+from simulator.machine.optional.chiplets_shape import SHAPE as CHIPLETS
+from simulator.machine.optional.common_memory_shape import SHAPE as COMMON_MEMORY
 from simulator.machine.optional.shape import Links, Listed, M, Shape
 from simulator.machine.optional.uneven_cores.shares import SHAPE as UNEVEN_CORES
 
@@ -33,6 +33,22 @@ def kinds_of_cores(machine: M) -> list[tuple[M, Fraction, list[int]]]:
         if shape.cores is not None:
             return shape.cores(machine)
     return [(machine, Fraction(1), list(range(machine.core.count)))]
+
+
+def macs_per_cycle(machine: MachineRecord) -> list[Fraction]:
+    """For each core, the products that its arrays add up in a cycle of the machine's clock, at best."""
+    for shape in SHAPES:
+        if shape.macs_per_cycle is not None:
+            return shape.macs_per_cycle(machine)
+    return [Fraction(machine.macs_per_cycle)] * machine.core.count
+
+
+def fewest_lanes(machine: MachineRecord) -> int:
+    """Lanes of each core's vector unit, or of that with the fewest."""
+    for shape in SHAPES:
+        if shape.fewest_lanes is not None:
+            return shape.fewest_lanes(machine)
+    return machine.vector.lanes
 
 
 def shares(machine: MachineRecord) -> tuple[int, ...]:

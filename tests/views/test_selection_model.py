@@ -7,7 +7,7 @@ import torch
 
 import workbench as wb
 from workbench.errors import UnknownSelection
-from workbench.views.selections.selecting import KEPT
+from workbench.views.selections.selection_model import KEPT
 
 
 @pytest.fixture(scope="module")

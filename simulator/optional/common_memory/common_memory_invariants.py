@@ -23,15 +23,14 @@ def violations(audited: Audited) -> Iterator[str]:
     for launch in np.flatnonzero(held > capacity).tolist():
         yield f"{held[launch]} bytes are resident in launch {launch}, the common memory holds {capacity}"
     there = {each.name: np.full(each.bytes, _NOT_THERE) for each in residents}
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches))).tolist()
-    for launch, launched in enumerate(trace.launches):
+    for launch, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         if isinstance(launched, HostCall):
             continue
         here = {each.address: each for each in residents if each.kept(launch)}
         copies = np.isin(launched.program.opcode, [Opcode.LOAD, Opcode.STORE])
         brought = list[tuple[Resident, I64, int]]()
         for row in np.flatnonzero(copies).tolist():
-            span, instruction = starts[launch] + row, launched.program.instruction(row)
+            span, instruction = rows.start + row, launched.program.instruction(row)
             operand = next(each for each in instruction.operands if each.space == Space.DRAM)
             resident, common = here.get(launched.addresses[operand.target]), trace.via[span] == Via.SECOND
             name = f"instruction {row} of launch {launch}"

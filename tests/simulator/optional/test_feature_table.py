@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from simulator.machine.optional.table import SHAPES
-from simulator.optional.table import FEATURES
+from simulator.machine.optional.shape_table import SHAPES
+from simulator.optional.feature_table import FEATURES
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDERS = ("simulator/optional", "simulator/machine/optional")
+TABLES = {"simulator/optional": "feature_table.py", "simulator/machine/optional": "shape_table.py"}
+"""The folders of optional hardware, and the table in each."""
 NAMES = {
     "chiplets": r"[Cc]hiplet|\bplaced:|\Wplaced['\"]|\Wplaced=|NoSuchPlace|page_bytes|dram_placement|POLICIES",
     "common_memory": r"[Cc]ommon.?[Mm]emory|\bcommon_(read|write)|\bresidents\b|\bResident\b",
@@ -35,7 +36,7 @@ MENTIONS = {
     ("simulator/errors.py", "common_memory"): (5, "likewise"),
     ("simulator/machine/machine_record.py", "chiplets"): (2, "a machine is one record of typed parts"),
     ("simulator/machine/machine_record.py", "common_memory"): (2, "likewise"),
-    ("simulator/machine/parts.py", "chiplets"): (15, "the parts: their order is that of figures in files and keys"),
+    ("simulator/machine/parts.py", "chiplets"): (17, "the parts: their order is that of figures in files and keys"),
     ("simulator/machine/parts.py", "common_memory"): (5, "likewise"),
     ("simulator/machine/parts.py", "uneven_cores"): (2, "likewise: a figure of every core"),
     ("simulator/machine/parts.py", "zero_tiles"): (1, "likewise"),
@@ -48,7 +49,7 @@ def mentions(root: Path = ROOT) -> Iterator[tuple[str, str]]:
     """(file, folder of the hardware) for each line outside the folders that speaks of it."""
     for path in sorted((root / "simulator").rglob("*.py")):
         where = path.relative_to(root).as_posix()
-        if where.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
+        if where.startswith(tuple(f"{folder}/" for folder in TABLES)):
             continue
         for line in path.read_text().splitlines():
             yield from ((where, name) for name, words in NAMES.items() if re.search(words, line))
@@ -97,10 +98,10 @@ def whole() -> dict[str, object]:
 def test_without_one_the_others_and_all_else_stay(name: str, whole: dict[str, object], tmp_path: Path):
     """Its folders are gone, and its rows in the two tables: all else that a simulator does is what it was."""
     shutil.copytree(ROOT / "simulator", tmp_path / "simulator", ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in FOLDERS:
+    for folder, rows in TABLES.items():
         shutil.rmtree(tmp_path / folder / name, ignore_errors=True)
-        (tmp_path / folder / f"{name}.py").unlink(missing_ok=True)
-        table = tmp_path / folder / "table.py"
+        (tmp_path / folder / f"{name}_shape.py").unlink(missing_ok=True)
+        table = tmp_path / folder / rows
         kept = [line for line in table.read_text().splitlines() if name not in line.lower()]
         table.write_text("\n".join(kept) + "\n")
     found = seen(tmp_path)

@@ -18,9 +18,8 @@ def violations(audited: Audited) -> Iterator[str]:
     A launch from a file, without its data, cannot be checked.
     """
     trace = audited.trace
-    starts = np.searchsorted(trace.launch, np.arange(len(trace.launches) + 1)).tolist()
-    for index, launched in enumerate(trace.launches):
-        left_out = trace.via[starts[index] : starts[index + 1]] == Via.SKIPPED
+    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
+        left_out = trace.via[rows] == Via.SKIPPED
         if isinstance(launched, HostCall) or not left_out.any() or not launched.filled:
             continue
         empty, data = dict[tuple[int, int], Mask](), known(launched)

@@ -98,7 +98,7 @@ class Program:
         given = ",\n    ".join(each.text() for each in self.inputs)
         return (
             "import torch\nimport torch.nn.functional as F\nimport workbench as wb\n"
-            f"from tests.fuzz.program import made\n\n\n{self.definition()}\n\n"
+            f"from tests.fuzz.fuzz_program import made\n\n\n{self.definition()}\n\n"
             f"inputs = (\n    {given},\n)\n"
             f"journey = wb.trace(program, *inputs, machine={self.machine})\nprint(journey.check().text())\n"
         )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from simulator.machine.machine import Machine
 from simulator.optional.feature import Feature, Followed
-from simulator.optional.zero_tiles.invariants import violations
 from simulator.optional.zero_tiles.skipping import skipped
+from simulator.optional.zero_tiles.zero_tile_invariants import violations
 from simulator.records.spans import Launched, Via
 from simulator.tileprogram.program import U8
 from simulator.units.spared import Spared, none_spared

@@ -1,0 +1,32 @@
+"""Names of values: new ones that no other value has, and arguments under other names."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from workbench.ir.graph import Arg, Ref, Sequence
+
+
+def counted_name(wish: str, taken: Container[str]) -> str:
+    """`add`, or the first of `add_1`, `add_2`, ... that is not taken."""
+    name, count = wish, 0
+    while name in taken:
+        count += 1
+        name = f"{wish}_{count}"
+    return name
+
+
+def marked_name(wish: str, taken: Container[str]) -> str:
+    """`add.clone`, with underscores behind it until it is not taken."""
+    while wish in taken:
+        wish += "_"
+    return wish
+
+
+def with_names(arg: Arg, names: Mapping[str, str]) -> Arg:
+    """The same argument with each value by its name in `names`."""
+    if isinstance(arg, Ref):
+        return Ref(names[arg.value])
+    if isinstance(arg, Sequence):
+        return Sequence(tuple(with_names(item, names) for item in arg.items))
+    return arg
