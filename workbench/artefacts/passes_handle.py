@@ -114,8 +114,8 @@ class Passes(tuple[Pass, ...]):
         pass, which is the place `i - 1` of this tuple."""
         if not 0 <= before < after <= len(self):
             raise BadOption(
-                f"between({before}, {after}): expected two texts in order, from 0, the rendered kernel, "
-                f"to {len(self)}, the scheduled one"
+                f"between({before}, {after}): expected the numbers of two texts in order, from 0 (the rendered "
+                f"kernel) to {len(self)}, the scheduled one"
             )
         return Pass(views.pass_lines.together(self.trace.steps, before, after))
 

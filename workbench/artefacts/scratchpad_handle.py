@@ -69,7 +69,7 @@ class Scratchpad(Shown):
         """The scratchpad and the tiles cycle by cycle, in a notebook: scrub, play, step. `.cycle` of the widget is the
         cycle that it shows, and `j.simulated.at(cycle)` the same as tables. See docs/scratchpad-and-tiles.md."""
         if self._open is None:
-            raise BadOption("widget(): nobody ran this mapping, so there are no cycles to go through; .plot() shows it")
+            raise BadOption("widget(): this mapping did not run, so it has no cycles to step through; .plot() shows it")
         return self._open(self.record.begin)
 
     def __repr__(self) -> str:

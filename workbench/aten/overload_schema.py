@@ -59,4 +59,4 @@ def plain_arguments(node: Node) -> dict[str, object]:
 
 
 def _no_tensor(value: str) -> torch.Tensor:
-    raise AssertionError(f"{value} is a tensor where the schema says that there is none")
+    raise AssertionError(f"{value} is a tensor, but the schema has no tensor in this place")

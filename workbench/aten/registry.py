@@ -186,7 +186,7 @@ class Registry:
     ) -> Callable[[V], V]:
         if not overloads or (len(overloads) == 1 and isinstance(overloads[0], types.FunctionType | type)):
             raise errors.BadRegistration(
-                f"@wb.ops.{route} was given no overload; write the exact name of what it takes part in, as in "
+                f"@wb.ops.{route} was given no overload; write the exact name of its overload, as in "
                 f'@wb.ops.{route}("aten.hypot.default"{", dialect=..." if route == "builder" else ""})'
             )
 
@@ -216,8 +216,8 @@ class Registry:
             )
         if new.dialect and new.dialect not in DIALECTS:
             raise errors.BadRegistration(
-                f"dialect={new.dialect!r} of the {new.route} of {new.overload} at {new.owner.place} is none of MLIR's"
-                f"{did_you_mean(new.dialect, DIALECTS)}; expected the one that most of it is made with, of "
+                f"dialect={new.dialect!r} of the {new.route} of {new.overload} at {new.owner.place} is none of "
+                f"MLIR's{did_you_mean(new.dialect, DIALECTS)}; expected its main dialect, one of "
                 f"{', '.join(DIALECTS)}"
             )
         with self._lock:
@@ -228,9 +228,9 @@ class Registry:
         if old is not None and not new.owner.replaces(old.owner):
             raise errors.RegistrationClash(
                 f"{new.overload} has a {new.route}{f' in {new.dialect}' if new.dialect else ''} already: "
-                f"{old.owner.name} of {old.owner.module}, {old.owner.place}. {new.owner.name} of {new.owner.module}, "
-                f"{new.owner.place}, claims it too. Keep one of them, or take the old one away first: "
-                f"wb.ops.drop({new.overload!r}), inside `with wb.ops.scope():` if only for a while"
+                f"{old.owner.name} of {old.owner.module}, {old.owner.place}. {new.owner.name} of "
+                f"{new.owner.module}, {new.owner.place}, registers it too. Keep one of them, or remove the old "
+                f"one first: wb.ops.drop({new.overload!r}), inside `with wb.ops.scope():` if only for a while"
             )
         self._by_key[new.key] = new
 
@@ -240,7 +240,7 @@ class Registry:
         with self._lock:
             gone = [key for key in self._filled() if key[0] in wanted and route in (None, key[1])]
             if not gone:
-                raise errors.BadRegistration(f"nothing is registered for {' or '.join(sorted(wanted))} to be dropped")
+                raise errors.BadRegistration(f"no registration exists for {' or '.join(sorted(wanted))} to drop")
             for key in gone:
                 del self._by_key[key]
 
@@ -267,8 +267,8 @@ def registered_template(registrations: Registrations, node: Node) -> Callable[..
     found = registrations.find(node.op, "template")
     if found is None:
         raise errors.RegistrationGone(
-            f"{node.name} was lowered for a template of {node.op}, and none is registered now. "
-            f"Register it again, or lower again"
+            f"{node.name} was lowered for a template of {node.op}, but no such template is registered now. "
+            "Register it again, or lower again"
         )
     return found.value
 

@@ -240,8 +240,8 @@ def _refuse_changed_twice(name: str, exported: ExportedProgram) -> None:
                     where = place_text(node.meta.get("stack_trace"))
                     raise errors.SharedElements(
                         f"{name} calls {node.target}{f' at {where}' if where else ''} with {argument.name} and "
-                        f"{other.name} in the same memory, and it changes one of them. In a graph each is a value of "
-                        f"its own: give it one of them as a copy, `.clone()`"
+                        f"{other.name} in the same memory, and it changes one of them. In a graph each is a "
+                        "value of its own: give a copy of one of them, `.clone()`"
                     )
 
 

@@ -85,9 +85,9 @@ def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> 
         folded += 1
     if not folded:
         raise BadOption(
-            f"{FOLDED_BATCH_NORMS!r}: there is no batch norm in evaluation mode that alone reads what a plain "
-            "convolution or linear layer makes, both of them modules without hooks that run once, of which nothing "
-            "else reads the weights"
+            f"{FOLDED_BATCH_NORMS!r}: no batch norm can be folded. It must be in evaluation mode and the only "
+            "reader of the result of a plain convolution or linear layer; both must be modules without hooks "
+            "that run once, and nothing else may read their weights"
         )
     return made
 

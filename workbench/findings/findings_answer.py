@@ -115,7 +115,7 @@ class Findings(CardTable):
         of row 1 is `j1`.
         """
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BadOption(f"steps={steps!r}: expected how many remedies to follow, a whole number of 1 or more")
+            raise BadOption(f"steps={steps!r}: expected the number of remedies to follow, a whole number of 1 or more")
         trials, found = self._own()
         rows: list[tuple[Any, ...]] = [(0, "", "", "", None, trials.cycles, None, True, "")]
         done, name = set[tuple[str, str]](), "j"
@@ -149,7 +149,7 @@ class Findings(CardTable):
     def _own(self) -> tuple[Trials, tuple[Finding, ...]]:
         made = vars(self)
         if "_found" not in made or len(made["_found"]) != len(self):
-            raise BadOption("these rows are not all findings of a journey any more; j.findings has them again")
+            raise BadOption("these rows are only some of a journey's findings; j.findings has all of them")
         return made["_trials"], made["_found"]
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -182,7 +182,7 @@ def _what_is_left(*, step_count: int, left: int, others: int, same_machine: bool
         return f"{told}: .followed({step_count + left}{', same_machine=True' if same_machine else ''}) goes on"
     if others:
         told = "1 remedy is" if others == 1 else f"{others} remedies are"
-        return f"{told} left that need another machine: without same_machine=True they are followed"
+        return f"{told} left that need another machine: call it without same_machine=True to follow them"
     return ""
 
 

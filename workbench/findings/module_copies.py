@@ -18,7 +18,7 @@ def copied_module(change: str, target: Callable[..., object]) -> nn.Module:
     from torch import nn
 
     if not isinstance(target, nn.Module):
-        raise BadOption(f"{change!r} is for modules; what was traced is a function")
+        raise BadOption(f"{change!r} is for modules, but the trace is of a function")
     return copy.deepcopy(target)
 
 

@@ -27,11 +27,11 @@ def refuse_other_numbers(
         after = _results(copy.deepcopy(made), inputs, kwargs)
     except Exception as error:  # it is the person's code that runs, on a part it does not expect
         told = f"{type(error).__name__}: {error}"
-        raise BadOption(f"{change!r}: the changed copy raised where the model itself does not: {told}") from None
+        raise BadOption(f"{change!r}: the changed copy raises an error that the model does not: {told}") from None
     if len(before) != len(after) or any(_apart(*pair) for pair in zip(before, after, strict=True)):
         raise BadOption(
-            f"{change!r}: the changed copy computes other numbers than the model itself, so the model does more with "
-            "these parts than call them: nothing was changed"
+            f"{change!r}: the changed copy computes other numbers than the model, so the model uses these parts "
+            "in other ways than calling them; nothing was changed"
         )
 
 

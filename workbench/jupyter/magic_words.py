@@ -50,12 +50,12 @@ def words_of(magic: str, line: str, wanted: tuple[str, ...], *options: str, more
         if name not in options:
             known = ", ".join(f"--{each}" for each in options)
             what = f"%%{magic} has no option --{name}{did_you_mean(f'--{name}', [f'--{each}' for each in options])}"
-            raise UsageError(sentences(what, f"Its options are {known}; %%{magic}? says more"))
+            raise UsageError(sentences(what, f"Its options are {known}; %%{magic}? explains them"))
         if not equals and not parts:
             raise UsageError(f"%%{magic}: --{name} needs a value; expected {form}")
         found[name] = value if equals else parts.pop(0)
     if len(words) < len(wanted) or (len(words) > len(wanted) and not more):
-        raise UsageError(f"%%{magic} was given {' '.join(words) or 'nothing'}; expected {form}")
+        raise UsageError(f"%%{magic} was given {' '.join(words) or 'no words'}; expected {form}")
     name = found.get("as")
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
         raise UsageError(f"--as {name}: expected the name of a variable")

@@ -128,7 +128,7 @@ class CellMagics:
         registered = templates.Cell(words[0], cell, like, words.option("kind") or "opaque", self._cell, _FIRST_LINE)
         if not given:
             registered.register()
-            print(f"{', '.join(registered.overloads)}: made by this cell, in journeys that are traced from now on")
+            print(f"{', '.join(registered.overloads)}: this cell makes it in all later traces")
             return None
         journey, right = registered.tried(given)
         answer = "as PyTorch" if right.ok else "NOT as PyTorch"

@@ -80,7 +80,7 @@ def _parsed(record: KernelModule, machine: Machine, unproven: Sequence[str]) -> 
 
 
 def _extracted(record: KernelModule, module: ir.Module, machine: Machine) -> TileProgram:
-    assert record.written is not None, f"{record.kernel} is not written yet"
+    assert record.written is not None, f"{record.kernel} has no text yet"
     program = extract(module, record.mlir, record.kernel, record.origins, machine, record.written.origin)
     verify(program)
     return program

@@ -58,14 +58,18 @@ class NodeBuilder:
         """An argument that is a tensor."""
         given = self[name]
         if not isinstance(given, ir.Value):
-            raise errors.BuilderArgument(f"{self.overload}: its argument {name!r} is {given!r}, and no tensor")
+            raise errors.BuilderArgument(
+                f"{self.overload}: its argument {name!r} is {given!r}, but a tensor was expected"
+            )
         return given
 
     def integer(self, name: str) -> int:
         """An argument that is a whole number."""
         given = self[name]
         if not isinstance(given, int):
-            raise errors.BuilderArgument(f"{self.overload}: its argument {name!r} is {given!r}, and no whole number")
+            raise errors.BuilderArgument(
+                f"{self.overload}: its argument {name!r} is {given!r}, but a whole number was expected"
+            )
         return given
 
     @property
@@ -101,7 +105,7 @@ class NodeBuilder:
         type, whole numbers included.
         """
         if compute not in ("own", "float", "result"):
-            raise errors.BuilderArgument(f"compute={compute!r} is unknown; it is 'own', 'float' or 'result'")
+            raise errors.BuilderArgument(f"compute={compute!r} is unknown; expected 'own', 'float' or 'result'")
         wanted = type or self.type
         shape = list(wanted.shape)
         maps = [_broadcast(list(ir.RankedTensorType(each.type).shape), shape) for each in operands]
@@ -148,8 +152,8 @@ def one_number(made: object) -> Value:
         return made.results[0]
     if not isinstance(made, ir.Value):
         raise errors.BuilderArgument(
-            f"the function given to op.elementwise returned {type(made).__name__}; expected a number it computed: the "
-            f"value of an arith or math op, or op.number(...)"
+            f"the function given to op.elementwise returned {type(made).__name__}; expected a computed number: "
+            "the value of an arith or math op, or op.number(...)"
         )
     return made
 
@@ -246,7 +250,7 @@ class Build:
             except errors.BuilderArgument as error:
                 raise errors.BuilderFailed(f"{self._who()}: {error}") from error
             except NotImplementedError as error:
-                raise errors.BuilderFailed(f"{self._who()} is not written yet: {_open_line(error)}") from error
+                raise errors.BuilderFailed(f"{self._who()} is not complete yet: {_open_line(error)}") from error
             except ir.MLIRError as error:
                 raise errors.BuilderInvalidMlir(f"{self._who()} made an op that MLIR refuses: {_told(error)}") from None
             except Exception as error:  # any exception of the builder's own code becomes an error that names the node
@@ -257,14 +261,14 @@ class Build:
         return {self.wanted: found[self.wanted]}
 
     def _who(self) -> str:
-        return f"the builder at {self.owner} for {self.node} ({self.overload}, asked for at {self.place})"
+        return f"the builder at {self.owner} for {self.node} ({self.overload}, for the call at {self.place})"
 
     def _opened(self, values: Mapping[str, Value]) -> NodeBuilder:
         operands: list[Value] = []
         dtypes: list[str] = []
 
         def opened(name: str, arg: Arg) -> Argument:
-            assert not isinstance(arg, AtenGraph), "an op that is given graphs to run has no builder"
+            assert not isinstance(arg, AtenGraph), "an op with graphs as arguments has no builder"
             if isinstance(arg, Items):
                 return tuple(opened(name, item) for item in arg.items)
             if isinstance(arg, Ref):
@@ -319,8 +323,9 @@ def _open_line(error: NotImplementedError) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1]
     said = f": {error}" if str(error) else ""
     return (
-        f"{cell_name(last.filename)}:{last.lineno} raises NotImplementedError{said}. Write there what makes the result:"
-        f" in a skeleton, what the line above it, `fill in:`, asks for. docs/adding-an-op.md fills one in"
+        f"{cell_name(last.filename)}:{last.lineno} raises NotImplementedError{said}. Write the computation of "
+        "the result there: in a skeleton, follow the line above it, `fill in:`. docs/adding-an-op.md completes "
+        "one"
     )
 
 

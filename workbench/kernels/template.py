@@ -334,7 +334,7 @@ def instantiate(
     if not isinstance(made, Template):
         name = getattr(registered, "__qualname__", repr(registered))
         raise TemplateOutputError(
-            name, node.origin.place, f"it is registered as a template of {node.op} but makes {made!r}"
+            name, node.origin.place, f"it is registered as a template of {node.op}, but it computes {made!r}"
         )
     made.kernel = kernel
     for hook in hooks:

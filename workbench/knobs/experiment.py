@@ -206,7 +206,7 @@ class Experiment(Shown, Generic[J]):
         besides refusals, in a callback for one, is raised here."""
         if threading.current_thread() is self._thread:
             raise BadOption(
-                "wait() in a callback would wait for itself: the session goes on when the callback has ended"
+                "wait() in a callback would wait for itself: the experiment continues when the callback has ended"
             )
         with self._news:
             self._news.wait_for(lambda: not self.busy or self._closed, seconds)

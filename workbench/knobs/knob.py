@@ -122,7 +122,7 @@ def kernel_of(journey: Staged, given: str) -> str:
     if (name := with_full_kernel(given, names)) in names:
         return name
     if given in hosts:
-        raise BadOption(f"{given!r} is computed by PyTorch on the host, so nothing of it can be turned")
+        raise BadOption(f"{given!r} is computed by PyTorch on the host, so it has no knobs")
     titles = kernel_titles(journey.lowered.record)
     words = {name: _words_of(titles[name]) for name in names if name in titles}
     titled = [name for name in words if given in words[name]]

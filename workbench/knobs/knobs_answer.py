@@ -137,7 +137,9 @@ class Knobs(Shown, Generic[J]):
         given = values or {}
         for name in given:
             if name not in knobs:
-                raise BadOption(f"sweep: values of {name!r} are given, which is not swept; swept are {list(knobs)}")
+                raise BadOption(
+                    f"sweep: values= has {name!r}, which is not a swept knob; the swept ones are {list(knobs)}"
+                )
         for knob in chosen:
             _ = self._start.with_value(knob, knob.value)  # raises where a script sets it
         axes = tuple(_axis(knob, given.get(knob.name, knob.values)) for knob in chosen)
@@ -200,7 +202,7 @@ def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:
     hashable: list[Value] = [tuple(cast("list[str]", each)) if isinstance(each, list) else each for each in plain]
     made = tuple(dict.fromkeys(hashable))
     if not made:
-        raise BadOption(f"sweep: {knob.name} is given no values")
+        raise BadOption(f"sweep: {knob.name} has no values")
     return made
 
 

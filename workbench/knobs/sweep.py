@@ -74,7 +74,7 @@ class Sweep(Shown, Generic[J]):
         """A sweep that is done, or, in the background, under way."""
         if not 1 <= len(knobs) <= 2 or len(set(knobs)) < len(knobs):
             named = ", ".join(repr(knob.name) for knob in knobs) or "none"
-            raise BadOption(f"sweep takes one knob or two different ones, and was given {named}")
+            raise BadOption(f"sweep takes one knob or two different ones, but was given {named}")
         count = math.prod(map(len, axes))
         if count > _MOST_POINTS:
             raise BadOption(f"sweep of {count:,} points: expected {_MOST_POINTS:,} at most; values={{...}} gives fewer")
@@ -118,7 +118,7 @@ class Sweep(Shown, Generic[J]):
         """Waits until it is done, or for so many seconds; whether it is. What a point raised that is no refusal, or
         `on_point` did, is raised here."""
         if threading.current_thread() is self._thread:
-            raise BadOption("wait() in on_point would wait for itself: the sweep goes on when on_point has ended")
+            raise BadOption("wait() in on_point would wait for itself: the sweep continues when on_point has ended")
         over = self._over.wait(seconds)
         if over and self._failed:
             raise self._failed[0]
@@ -159,13 +159,13 @@ class Sweep(Shown, Generic[J]):
         if values:
             return self._at(tuple(tuple(each) if isinstance(each, list) else each for each in values)).journey()
         if self.best is None:
-            raise BadOption("take(): no setting of this map could be had; .table says why")
+            raise BadOption("take(): every setting of this map was refused; .table says why")
         return self._at(self.best.values).journey()
 
     def _at(self, values: tuple[Value, ...]) -> Turned[J]:
         if len(values) != len(self.knobs):
             named = ", ".join(knob.name for knob in self.knobs)
-            raise BadOption(f"take{values!r}: expected a value each of {named}")
+            raise BadOption(f"take{values!r}: expected one value for each of {named}")
         made = self.start
         for knob, value in zip(self.knobs, values, strict=True):
             made = made.with_value(knob, value)

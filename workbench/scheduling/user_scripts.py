@@ -97,10 +97,10 @@ def check_matches(kernel: str, script: str, parsed: ir.Module, there: set[str], 
         if not wanted or set(wanted) & there:
             continue
         inner = [name for name in wanted if name in bodies]
-        what = "matches an op that is not there, and changes nothing"
+        what = "matches no op of the kernel, and changes nothing"
         if inner:
-            what = "matches what is in the bodies of other ops, and changes nothing"
-            told = f"{' and '.join(inner)} is in the body of a structured op, and goes with it; match the whole op:"
+            what = "matches only ops in the bodies of other ops, and changes nothing"
+            told = f"{' and '.join(inner)} is in the body of a structured op, and moves with it; match the whole op:"
         else:
             near = did_you_mean(wanted[0], sorted(there)) or ";"
             told = f"no op is {' or '.join(wanted)}{near}"
@@ -129,7 +129,7 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
             close = difflib.get_close_matches(name, list(handwritten), n=1)
             hint = f"Did you mean {close[0]!r}? " if close else ""
             kernels = (Problem(f"{hint}The kernels are {', '.join(handwritten)}"),)
-            raise ScheduleScriptError(name, script, "is for a kernel that is not there", kernels)
+            raise ScheduleScriptError(name, script, "names no kernel", kernels)
         if handwritten[name]:
             told = Problem("A template writes its loops itself: change the template, or its mapping")
             raise ScheduleScriptError(name, script, "is for a template's kernel, which takes no script", (told,))
