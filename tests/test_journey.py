@@ -160,7 +160,7 @@ def test_another_machine_or_mapping_shares_what_it_does_not_touch():
 
 def test_a_simulation_that_is_stopped_leaves_nothing_and_can_be_given_more_time():
     journey = softmax_journey(simulate_seconds=1e-9)
-    with pytest.raises(SimulationStopped, match="after the 1e-09 seconds it was given: 0 of"):
+    with pytest.raises(SimulationStopped, match="after its limit of 1e-09 seconds: 0 of"):
         _ = journey.simulated
     assert "simulate" not in journey.seconds
     longer = journey.with_(simulate_seconds=None)

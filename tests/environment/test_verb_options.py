@@ -63,12 +63,12 @@ def test_an_unknown_option_says_what_was_meant(journey: wb.Journey, asked, words
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (lambda j: [j, j], "type 'list'; it takes journeys one by one: wb.compare(*those)"),
+        (lambda j: [j, j], "type 'list'; give the journeys one by one: wb.compare(*those)"),
         (
             lambda j: {"a": j},
-            "type 'dict'; it takes journeys one by one: wb.compare(*those.values(), names=list(those))",
+            "type 'dict'; give the journeys one by one: wb.compare(*those.values(), names=list(those))",
         ),
-        (lambda j: j.simulated, "type 'Simulated'; it takes journeys, as wb.trace and wb.load make them"),
+        (lambda j: j.simulated, "type 'Simulated'; give journeys, the results of wb.trace and wb.load"),
     ],
 )
 def test_a_comparison_of_what_is_no_journey_says_how_it_is_asked(journey: wb.Journey, given, words: str):
@@ -111,7 +111,7 @@ def test_a_builder_builds_with_a_dialect_that_there_is():
 @pytest.mark.parametrize(
     ("mapping", "words"),
     [
-        ({"tile": {"m": 49}}, "tile of m = 49, and there are 48: 48 is all at once"),
+        ({"tile": {"m": 49}}, "tile of m = 49, but the dim has 48: 48 is the whole dim"),
         ({"buffers": 1000}, "buffers = 1,000, and its loops have "),
         ({"order": ["m", "n"]}, "must name each of its dims once: m (48), n (32), k (64)"),
         ({"cores": {"m": 2}}, "takes 2 cores, the machine has 1"),
@@ -148,20 +148,20 @@ def never(x: torch.Tensor) -> torch.Tensor:
         ({"mapping": {"*": {"buffers": "two"}}}, "buffers = 'two': expected a whole number of slots"),
         ({"mapping": {"*": {"cores": 4}}}, "cores = 4: expected {dim: how many}"),
         ({"mapping": {"*": {"cores": {"m": 0}}}}, "cores of m = 0: expected a whole number, 1 or more"),
-        ({"mapping": {"*": {"order": "mnk"}}}, "order = 'mnk': expected a list of its dims, outermost first"),
+        ({"mapping": {"*": {"order": "mnk"}}}, "order = 'mnk': expected a list of the kernel's dims, outermost first"),
         ({"mapping": {"*": {"order": 3}}}, "order = 3: expected a list"),
         ({"mapping": {"*": {"order": []}}}, "order = []: expected a list"),
         ({"mapping": {"*": {"order": ["m", 1]}}}, "order = ['m', 1]: expected a list"),
         ({"mapping": {"*": {"order": ["m", "n", "m"]}}}, "each of them once"),
         (
             {"mapping": {"tile": {"m": 64}}},
-            "'tile' is said of no kernel; for all of them it stands under '*'. Expected {",
+            "'tile' is under no kernel; for all of them write it under '*'. Expected {",
         ),
         ({"mapping": {"buffers": 2}}, "'buffers' is said of no kernel"),
         ({"mapping": {"*": 3}}, "mapping of '*' is 3; expected {kernel_name or '*': "),
         ({"mapping": {0: {}}}, "mapping of 0 is {}; expected {kernel_name"),
         ({"mapping": [1]}, "mapping=[1] is no mapping; expected {kernel_name"),
-        ({"resident": "fc.weight"}, "is no list of names; of one tensor it is ['fc.weight']. Expected names"),
+        ({"resident": "fc.weight"}, "is no list of names; for one tensor write ['fc.weight']. Expected names"),
         ({"resident": "atuo"}, "resident='atuo' is no list of names; did you mean 'auto'? Expected names"),
         ({"resident": ["fc.weight", 3]}, "resident=['fc.weight', 3] is no list of names. Expected names"),
     ],
@@ -230,11 +230,11 @@ def test_more_slots_than_rounds_change_no_tile():
 def test_a_pattern_that_others_leave_no_kernel_is_an_error(journey: wb.Journey):
     mapping = {"k?_*": {"buffers": 2}, "k0_*": {"buffers": 1}}
     with pytest.raises(
-        MappingError, match=r"'k0_\*': it is for no kernel: k0_matmul goes by 'k\?_\*'.*put 'k0_\*' before"
+        MappingError, match=r"'k0_\*': it applies to no kernel: k0_matmul goes by 'k\?_\*'.*put 'k0_\*' before"
     ):
         _ = journey.with_(mapping=mapping).scheduled
     with pytest.raises(
-        MappingError, match=r"'k0_\*': it is for no kernel: k0_matmul goes by 'k0_matmul'.*leave 'k0_\*' out"
+        MappingError, match=r"'k0_\*': it applies to no kernel: k0_matmul goes by 'k0_matmul'.*leave 'k0_\*' out"
     ):
         _ = journey.with_(mapping={"k0_*": {}, "k0_matmul": {"buffers": 1}}).scheduled
     both = journey.with_(mapping={"*": {"buffers": 1}, "k0_matmul": {"buffers": 2}})  # a star is for what is left

@@ -147,7 +147,7 @@ def test_an_error_in_a_template_stands_at_the_cells_line_and_registers_nothing(
 
 def test_without_tensors_a_template_is_registered_if_its_text_is_jinja(shell: Any):
     made = Ran(shell, f"%%kernel aten.frac.default\n{FRAC}")
-    assert made.error is None and "made by this cell, in journeys that are traced from now on" in made.printed
+    assert made.error is None and "this cell makes it in all later traces" in made.printed
     broken = Ran(shell, "%%kernel aten.frac.default\nfunc.func\n{% for %}\n")
     assert f"In[{broken.number}]:3 cannot be rendered" in str(broken.error)
 

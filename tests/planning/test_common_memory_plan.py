@@ -97,7 +97,7 @@ def test_a_small_common_memory_takes_what_saves_most(plain: Journey) -> None:
     # both save twice their bytes: the rows in two launches each, the weight in three
     assert set(plan[plan.resident].tensor) == {"relu", "relu_1", "relu_2"}
     refused = plan[plan.path == "fc.weight"].why.item()
-    assert refused == "tensors that save more a byte leave 0 bytes in launch 1"
+    assert refused == "tensors with a larger saving a byte leave 0 bytes in launch 1"
     assert dram_bytes(plain)[0] - dram_bytes(kept)[0] == planned_bytes(kept)[0] == 3 * ROWS
     tiny = plain.with_(machine=machine.with_(common_memory_bytes=100), resident="auto").scheduled.residence
     assert not tiny.resident.any()
@@ -117,7 +117,7 @@ def test_a_plan_is_refused_where_it_cannot_be_kept(plain: Journey) -> None:
     assert "the machine has no common memory" in set(none.scheduled.residence.why)
     with pytest.raises(BadOption, match=r"no tensor 'fc.wieght' in DRAM; did you mean 'fc.weight'\?"):
         _ = plain.with_(resident=["fc.wieght"]).scheduled
-    with pytest.raises(BadOption, match=r"of one tensor it is \['fc.weight'\]. Expected names"):
+    with pytest.raises(BadOption, match=r"for one tensor write \['fc.weight'\]. Expected names"):
         plain.with_(resident="fc.weight")
 
 

@@ -169,7 +169,7 @@ def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered
     assert note.startswith(
         f"kernel {template} is a template's, FoobarTiled of templates.foobar, and no template of {OP}"
     )
-    assert "on edge-8x8 its text stays as it was written for tpu-v3" in note and "vector_lanes is 8 and was 128" in note
+    assert "on edge-8x8 it keeps the text written for tpu-v3" in note and "vector_lanes is 8 and was 128" in note
     assert reason == "the template's own; its text was written for tpu-v3"
     assert cycles != journey.with_(machine="edge-8x8").simulated.cycles, "here it is written anew, with smaller tiles"
 
@@ -178,7 +178,7 @@ def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered
     )
     assert 'For the mapping {"tile": {"d0": 8}} it has to be written anew' in told["refused"]
     assert f"wb.ops.template('{OP}')" in told["refused"]
-    assert told["refused"].endswith(f"or leave the text as it is: mapping={{'{template}': {{}}, ...}}")
+    assert told["refused"].endswith(f"or keep the text: mapping={{'{template}': {{}}, ...}}")
     left = journey.with_(mapping={template: {}, "*": {"buffers": 1}}).simulated.cycles
     assert told["left"] == [left, [], "the template's own"]
     assert told["again"] == [cycles, journey.simulated.cycles], "the file says for which machine the text was written"

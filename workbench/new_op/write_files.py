@@ -36,8 +36,8 @@ def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None
 
     If the op's other kernel exists in the folder, the new one is named `<op>_builder` or `<op>_template`.
 
-    The skeleton defines an unknown op by `schema`; without `schema` its namespace must be new. An op that already has a registered
-    template or builder is refused unless `force`.
+    The skeleton defines an unknown op by `schema`; without `schema` its namespace must be new. An op that already has a
+    registered template or builder is refused unless `force`.
     """
     if way not in WAYS:
         raise errors.BadOption(f"a {way!r} cannot be written; expected one of {', '.join(WAYS)}")

@@ -124,7 +124,7 @@ def test_a_deadlock_is_told_with_its_circle(
 ) -> None:
     monkeypatch.setattr(engine, "_check_program", lambda *_: None)  # which would refuse it
     program = waiting(elementwise(tiles, slots), waits)
-    with pytest.raises(Deadlock, match=r"'k' stands still at cycle \d+ with \d of \d instructions to go") as caught:
+    with pytest.raises(Deadlock, match=r"'k' is stuck at cycle \d+ with \d of \d instructions to go") as caught:
         simulate([Launched("k", program, (0, 0))], load_machine("edge-8x8", memory=memory, **figures))
     assert circle in caught.value.circle
     first, _, last = caught.value.circle.partition(" waits for ")

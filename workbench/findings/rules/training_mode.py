@@ -66,7 +66,7 @@ def _found(facts: Facts, trained: _Trained, *, remedied: bool) -> Finding | None
     ours |= {node.name for node in facts.lowered.captured.nodes if node.origin.module in modules}  # it counts batches
     touched = [kernel for kernel in facts.kernels if not ours.isdisjoint(kernel.nodes)]
     along = ours | _with_products(facts, trained.norms)
-    along -= {node.name for node in trained.nodes if node.op.startswith(_ATTENTION)}  # it stays
+    along -= {node.name for node in trained.nodes if node.op.startswith(_ATTENTION)}  # it stays, without dropout
     gone = [kernel for kernel in touched if set(kernel.nodes) <= along]
     left = (
         _LEFT * len(trained.norms) * (2 * facts.machine.dram_latency_cycles + facts.machine.core.launch_overhead_cycles)
