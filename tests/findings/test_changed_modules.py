@@ -93,9 +93,7 @@ KEPT: dict[str, tuple[nn.Module, torch.Tensor]] = {
 def test_norms_that_cannot_be_folded_are_not_advised(model: nn.Module, x: torch.Tensor):
     j = wb.trace(_learnt(model), x, machine="tpu-v3")
     assert not _advised(j)
-    with pytest.raises(
-        BadOption, match="no batch norm can be folded"
-    ):
+    with pytest.raises(BadOption, match="no batch norm can be folded"):
         j.changed("folded batch norms")
 
 

@@ -298,9 +298,7 @@ def test_only_batch_norms_that_can_be_folded_are():
     ):
         j = wb.trace(model, x)
         assert "batch norms to fold" not in set(j.findings.rule)
-        with pytest.raises(
-            wb.WorkbenchError, match="'folded batch norms': no batch norm can be folded"
-        ):
+        with pytest.raises(wb.WorkbenchError, match="'folded batch norms': no batch norm can be folded"):
             j.changed("folded batch norms")
     with pytest.raises(wb.WorkbenchError, match="'folded batch norms' is for modules, but the trace is of a function"):
         RELU.changed("folded batch norms")
