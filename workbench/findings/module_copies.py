@@ -1,4 +1,4 @@
-"""Copies of the person's module in which a part is another one."""
+"""Copies of the user's module with a replaced part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def copied_module(change: str, target: Callable[..., object]) -> nn.Module:
 
 
 def submodule_at(model: object, path: str) -> nn.Module | None:
-    """The part of a module at a path; None where there is none, and where it is no module."""
+    """The part of a module at a path; None if there is none, or it is not a module."""
     from torch import nn
 
     if not isinstance(model, nn.Module):

@@ -1,4 +1,4 @@
-"""Checks that a rule's findings fit their run: they are added up, sorted and shown with those of other rules."""
+"""Checks that a rule's findings fit their run, since they are summed, sorted and shown with those of other rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.findings.run_facts import Facts
 
 
 def refuse_unsound(given: object, facts: Facts) -> None:
-    """Anybody may write a rule: a finding that does not fit the run is an error that says what was expected."""
+    """Raises for a finding that does not fit the run, with the expected form: users write rules too."""
     if not isinstance(given, Finding):
         raise TypeError(f"it yielded {given!r}, of type {type(given).__name__}; expected wb.Finding(...)")
     _cycles("cycles", given.cycles, facts)
@@ -70,7 +70,7 @@ def _remedy(remedy: object, facts: Facts) -> None:
         given: object = getattr(remedy, name)
         if not isinstance(given, Mapping):
             raise TypeError(f"remedy.{name}={given!r}, of type {type(given).__name__}; expected a mapping")
-    facts.machine.with_(**remedy.machine)  # which says what is wrong with a figure
+    facts.machine.with_(**remedy.machine)  # raises for a wrong figure
 
 
 def _whole(value: object) -> bool:

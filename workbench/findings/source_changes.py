@@ -1,4 +1,4 @@
-"""Changes of the person's own lines that can be tried on a copy of the traced function."""
+"""Changes of the user's own lines that can be tried on a copy of the traced function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CHANNELS_LAST = "channels last"
 """Images, weights and activations with the channels innermost."""
 EVALUATION = "evaluation mode"
-"""All modules as `eval()` has them."""
+"""All modules in evaluation mode, as after `eval()`."""
 FOLDED_WINDOW = "folded window"
 """`folded window:path`: the convolution at that path as one over the rows or columns of its window, laid beside each
 other."""
@@ -33,8 +33,7 @@ def changed(
     kwargs: Mapping[str, object],
     graph: AtenGraph,
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """The call with a change made to copies of its arguments; the originals stay as they are. `graph` is its
-    capture."""
+    """The call with a change made to copies of its arguments; the originals stay unchanged. `graph` is its capture."""
     kind, _, path = name.partition(":")
     if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
         folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)
@@ -53,7 +52,7 @@ def changed(
 
 
 def call_of(name: str, written: str) -> str:
-    """The call that tries a change on a copy, and beside it what one would write in the model itself."""
+    """The call that tries a change on a copy, and the same change as a line in the model itself."""
     yours = "in your code, where model is the traced one" if "model" in written else "in your code"
     return f"j.changed({name!r})  # {yours}: {written}"
 

@@ -1,4 +1,4 @@
-"""Tables of tried remedies that are read as they stand: the calls whole, as they can be run."""
+"""Tables of tried remedies, with whole calls that can be run."""
 
 from __future__ import annotations
 
