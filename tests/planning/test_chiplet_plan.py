@@ -71,7 +71,7 @@ def test_the_table_says_where_each_tensor_lay(turns: Journey) -> None:
 
 def test_a_machine_in_one_piece_tells_nothing_of_chiplets(turns: Journey) -> None:
     whole = turns.with_(machine="edge-8x8").simulated
-    with pytest.warns(EmptyTable, match=r"is in one piece; one that has chiplets: j\.with_\(machine=j\.machine"):
+    with pytest.warns(EmptyTable, match=r"has no chiplets; a machine with chiplets: j\.with_\(machine=j\.machine"):
         assert whole.placement.empty
     assert "chiplet" not in whole.text() + whole.html() and "bytes_remote" not in whole.by_kernel
     assert whole.stats["dram_remote_bytes"] == 0

@@ -71,7 +71,7 @@ def test_a_user_names_what_stays(plain: Journey) -> None:
     # what is possible stands apart: three results between kernels, each written and read once
     assert (other.would_save_read_bytes.sum(), other.would_save_write_bytes.sum()) == (3 * ROWS, 3 * ROWS)
     assert weight["would_save_read_bytes"] == weight["saved_read_bytes"] == 2 * WEIGHT
-    with pytest.warns(EmptyTable, match=r"no plan of the common memory was asked for; j.with_\(resident='auto'\)"):
+    with pytest.warns(EmptyTable, match=r"there is no plan of the common memory; j.with_\(resident='auto'\)"):
         assert plain.scheduled.residence.empty
 
 
