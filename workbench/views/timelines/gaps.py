@@ -36,7 +36,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "queue_full": "{next} could not be issued: its queue was full until {blocker} left it",
         "unit_busy": "{next} found its unit still taken by {blocker}",
         "memory_peak": "{next} waited for the memory, which was at its peak with other transfers",
-        "inefficient_transfers": "{next} waited for the memory, which moved unneeded bytes: others' short runs take whole requests",
+        "inefficient_transfers": "{next} waited for the memory, which moved unneeded bytes of others' short runs",
         "write_after_read": "{next} overwrites what {blocker} still had to read",
         "write_after_write": "{next} overwrites what {blocker} still had to write",
         "reuse": "{next} needs the address of a buffer that {blocker} still used",
