@@ -13,11 +13,11 @@ from workbench.ir import BREAK, AtenGraph, RecordFormatError
 from workbench.tensors.element_types import DTYPES
 
 _OURS = ("workbench", "higher_order")
-"""Namespaces of ops that are no overloads of PyTorch's."""
+"""Namespaces of ops that are not overloads of PyTorch's."""
 
 
 def overloads(given: object) -> tuple[str, ...]:
-    """The exact overloads a name stands for: one, or all over tensors when the name leaves the overload out."""
+    """The exact overloads of a name: one, or all over tensors when the name leaves the overload out."""
     namespace, op, overload = _parts(given)
     packet = getattr(getattr(torch.ops, namespace), op, None)
     if packet is None or not hasattr(packet, "overloads"):
@@ -32,7 +32,7 @@ def overloads(given: object) -> tuple[str, ...]:
 
 
 def check_known(graph: AtenGraph) -> None:
-    """Raises where a graph, which may come from a file, names an op or an element type that PyTorch does not have."""
+    """Raises if a graph, perhaps from a file, names an op or an element type that PyTorch does not have."""
     for node in graph.nodes:
         namespace, *rest = _parts(node.op)
         if node.op != BREAK and namespace not in _OURS:
