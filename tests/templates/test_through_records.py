@@ -287,8 +287,8 @@ def no_writer(manifest: dict[str, Any], rendered: list[Any]) -> None:
     ("change", "words"),
     [
         (other_text, "is scheduled with another text than its template has written"),
-        (two_texts, "has two texts, with and without origins"),
-        (no_writer, "says what its text was written for, or does not"),
+        (two_texts, "has different texts with and without origins"),
+        (no_writer, "must say for which machine and mapping its text was written"),
     ],
 )
 def test_a_file_whose_template_has_another_text_than_is_scheduled_is_refused(
