@@ -107,7 +107,7 @@ def in_atens_words(gm: fx.GraphModule) -> fx.GraphModule:
 
 
 def substitute(target: Any) -> Any:
-    """What is to be called in place of `target`, most often itself.
+    """The op to call in place of `target`, mostly itself.
 
     Views among the prims are ops of ATen's under another name, and only of ATen's does PyTorch know what shares memory.
     """

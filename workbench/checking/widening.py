@@ -51,7 +51,7 @@ def wider(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
 
 
 def all_wide(values: Any, wide: torch.dtype) -> Any:
-    """Arguments of an op with every float, and every type that is asked for, wide."""
+    """Arguments of an op with every float, and every requested type, wide."""
 
     def one(value: object) -> object:
         if isinstance(value, torch.Tensor):

@@ -56,8 +56,7 @@ class Findings(CardTable):
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        """The rows as a person reads them, with what was measured of their remedies by now; none where rows were taken
-        away in place."""
+        """The rows as cards, with the measured gains of their remedies; none if rows were removed in place."""
         made = vars(self)
         found: tuple[Finding, ...] = made.get("_found", ())
         return tuple(map(made["_trials"].card, found)) if len(found) == len(self) else ()

@@ -32,7 +32,7 @@ class CardTable(pd.DataFrame):
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        """The rows as a person reads them; none where rows were taken away in place."""
+        """The rows as cards; none if rows were removed in place."""
         made: tuple[Card, ...] = vars(self).get("_cards", ())
         return made if len(made) == len(self) else ()
 

@@ -1,4 +1,4 @@
-"""Do kernels, launches and the trace of a journey belong to one another? They may come from anybody's file.
+"""Checks that kernels, launches and the trace of a journey belong together: they may come from any file.
 
 What each record says by itself is checked in `graph_checks`, and by the simulator in programs and traces. Here it is
 what they say of one another: every index and every name leads somewhere.
@@ -59,7 +59,8 @@ def _rendered_mistakes(lowered: KernelGraph, rendered: tuple[KernelModule, ...])
 
 
 def _template_mistakes(rendered: tuple[KernelModule, ...], scheduled: ScheduledProgram) -> Iterator[str]:
-    """What a template has written is what is scheduled, and one text: with origins it is read off, without them run."""
+    """The scheduled text must be the template's, and equal with and without origins: one is read into a program, the
+    other runs."""
     runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
     kernels = {kernel.kernel: kernel for kernel in scheduled.kernels}
     for module in rendered:
@@ -87,7 +88,7 @@ def _template_mistakes(rendered: tuple[KernelModule, ...], scheduled: ScheduledP
 
 
 def _origins_of(where: str, located: str, count: int) -> Iterator[str]:
-    """Locations that name origins which are not there."""
+    """Locations with unknown origins."""
     for number in _ORIGIN.findall(located):
         if len(number) > len(str(count)) or int(number) >= count:
             yield f"{where} has a location of origin {number[:20]}, but only {count} origins"
