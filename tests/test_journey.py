@@ -376,7 +376,7 @@ def test_other_inputs_than_the_traced_ones_are_refused(
 def test_unknown_options_are_refused_with_what_is_known():
     with pytest.raises(BadOption, match="'host' or 'error'"):
         softmax_journey(on_missing="ignore")
-    with pytest.raises(BadOption, match="'dynamo' and 'export'"):
+    with pytest.raises(BadOption, match="expected 'dynamo' or 'export'"):
         softmax_journey(capture="fx")
     with pytest.raises(BadOption, match="'captured', 'rendered', 'scheduled', 'simulated'"):
         softmax_journey().check(stage="lowered")

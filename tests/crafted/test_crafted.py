@@ -178,7 +178,7 @@ def test_a_critical_path_that_goes_in_a_circle_is_told(whole: bytes, tmp_path: P
 
 GRAPHS = {
     "an operand that nothing makes": ('"value": "add"', '"value": "ade"', "'ade', which nothing before it makes"),
-    "an op without a namespace": ("aten.relu.default", "relu", "the name of no overload"),
+    "an op without a namespace": ("aten.relu.default", "relu", "names no overload"),
     "an extent below zero": ('"shape": [\n     4,', '"shape": [\n     -4,', "which no tensor is"),
     "an element type of no name": ('"dtype": "f32"', '"dtype": "f 32"', "which no tensor is"),
     "an input of no kind": ('"kind": "user"', '"kind": "users"', "of kind 'users'"),

@@ -39,7 +39,10 @@ def journey() -> wb.Journey:
             lambda j: wb.trace(twice, torch.randn(3), memory="banked"),
             "it is a figure of a machine: machine=wb.machine('tpu-v3', memory=...). Its options are kwargs, machine",
         ),
-        (lambda j: wb.trace(twice, torch.randn(3), slope=1.0), "by name are kwargs={'slope': ...}"),
+        (
+            lambda j: wb.trace(twice, torch.randn(3), slope=1.0),
+            "give keyword arguments of the function as kwargs={'slope': ...}",
+        ),
         (lambda j: j.with_(dma_queues=2), "j.with_ has no option 'dma_queues'; it is a figure of a machine"),
         (lambda j: j.check(tolerance=1), "j.check has no option 'tolerance'"),
         (lambda j: wb.simulate(j.lowered, j.scheduled, second=3), "wb.simulate has no option 'second'; did you mean"),
@@ -157,7 +160,7 @@ def never(x: torch.Tensor) -> torch.Tensor:
             {"mapping": {"tile": {"m": 64}}},
             "'tile' is under no kernel; for all of them write it under '*'. Expected {",
         ),
-        ({"mapping": {"buffers": 2}}, "'buffers' is said of no kernel"),
+        ({"mapping": {"buffers": 2}}, "'buffers' is under no kernel"),
         ({"mapping": {"*": 3}}, "mapping of '*' is 3; expected {kernel_name or '*': "),
         ({"mapping": {0: {}}}, "mapping of 0 is {}; expected {kernel_name"),
         ({"mapping": [1]}, "mapping=[1] is no mapping; expected {kernel_name"),
@@ -204,10 +207,10 @@ def test_a_mapping_that_does_not_fit_says_where_it_was_given(journey: wb.Journey
 def test_under_a_pattern_a_tile_is_cut_and_the_reason_says_so(journey: wb.Journey):
     kernel = journey.with_(mapping={"k*_matmul": {"tile": {"m": 4096, "n": 16}}}).scheduled.record.kernels[0]
     assert (kernel.mapping.tile["m"], kernel.mapping.tile["n"]) == (48, 16)
-    assert kernel.mapping.reason == "user; the tile of m was cut from 4,096 to 48, all there is"
+    assert kernel.mapping.reason == "user; the tile of m was cut from 4,096 to 48, the whole dim"
     many = journey.with_(mapping={"*": {"tile": {"m": 48, "n": 16}, "buffers": 20}}).scheduled.record.kernels[0]
     rounds = -(-64 // many.mapping.tile["k"]) * 2
-    assert many.mapping.reason == f"user; its loops have {rounds} rounds, and 20 slots are asked for"
+    assert many.mapping.reason == f"user; its loops have {rounds} rounds, and 20 slots were given"
     two = journey.with_(machine=wb.machine("tpu-v3", cores=2), mapping={"*": {"tile": {"m": 48}, "cores": {"m": 2}}})
     assert (
         two.scheduled.record.kernels[0].mapping.reason
@@ -224,7 +227,7 @@ def test_more_slots_than_rounds_change_no_tile():
     rounds = -(-1024 // plain.tile["n"])
     assert rounds > 2
     assert (many.tile, many.buffers) == (plain.tile, rounds)
-    assert many.reason == f"user; its loops have {rounds} rounds, and 100 slots are asked for"
+    assert many.reason == f"user; its loops have {rounds} rounds, and 100 slots were given"
 
 
 def test_a_pattern_that_others_leave_no_kernel_is_an_error(journey: wb.Journey):

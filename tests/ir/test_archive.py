@@ -264,7 +264,7 @@ def test_a_file_that_is_cut_off_is_refused_as_such(saved: Path, tmp_path: Path, 
     data = saved.read_bytes()
     path = tmp_path / "short.journey"
     path.write_bytes(data[: part if isinstance(part, int) else int(len(data) * part)])
-    with pytest.raises(errors.JourneyFileTruncated, match="its end is missing"):
+    with pytest.raises(errors.JourneyFileTruncated, match="the rest is missing"):
         wb.load(path)
 
 
@@ -294,7 +294,7 @@ def test_flipped_bits_are_found_wherever_they_matter(saved: Path, tmp_path: Path
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes):
     path = tmp_path / "other"
     path.write_bytes(content)
-    with pytest.raises(errors.JourneyFileForeign, match=r"wb\.load opens what j\.save"):
+    with pytest.raises(errors.JourneyFileForeign, match=r"wb\.load opens files that j\.save"):
         wb.load(path)
     with pytest.raises(FileNotFoundError, match=r"wb\.load opens .* no file '.*/others'; did you mean 'other'\?"):
         wb.load(tmp_path / "others")

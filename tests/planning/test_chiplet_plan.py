@@ -156,5 +156,5 @@ def test_what_takes_an_address_after_another_is_placed_anew(memory: str) -> None
     assert pages.sum(axis=1).drop("i").tolist() == [each.bytes // 4096 for each in storages if each.value != "i"]
     assert pages.loc["embedding"].tolist() == [4] * 4  # who writes a page first has it
     assert pages.filter(like="softmax", axis=0).to_numpy().tolist() == [[1] * 4] * 6
-    with pytest.raises(BadOption, match="'table_weight' is there twice"):
+    with pytest.raises(BadOption, match="'table_weight' is placed twice"):
         _ = journey.with_(placement={"table.weight": 1, "table_weight": 0}).scheduled

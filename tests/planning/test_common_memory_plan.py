@@ -154,7 +154,7 @@ def test_the_plan_is_told_in_text_and_html(plain: Journey) -> None:
     kept = plain.with_(resident="auto")
     assert kept.scheduled.text().startswith(
         f"// common memory: 4 of 6 tensors stay, at most {WEIGHT + 2 * ROWS:,} bytes at once; "
-        f"DRAM is spared {2 * WEIGHT + 6 * ROWS:,} bytes\n//   fc.weight: 16,384 bytes, launches 0 to 2"
+        f"this saves {2 * WEIGHT + 6 * ROWS:,} bytes of DRAM\n//   fc.weight: 16,384 bytes, launches 0 to 2"
     )
     assert "4 of 6 tensors stay" in kept.scheduled.html()
     assert f"common memory {2 * WEIGHT + 6 * ROWS:,} bytes" in kept.simulated.text()

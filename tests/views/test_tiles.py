@@ -248,7 +248,7 @@ def test_tiles_too_small_to_draw_become_pieces_in_the_colour_of_the_first():
     pieces = coarse(grid, 50, 4)
     assert len(grid.tiles) == 2000 and len(pieces) == 50
     assert all(a.bottom == b.top and a.first < b.first for a, b in pairwise(pieces))
-    assert "tiles are smaller than what can be drawn" in journey.scheduled.tiles("k0_relu").html()
+    assert "the tiles are too small to draw" in journey.scheduled.tiles("k0_relu").html()
 
 
 def test_matplotlib_draws_the_same_tiles(product: wb.Journey):

@@ -57,7 +57,7 @@ def residence_text(program: ScheduledProgram) -> str:
     kept = [each for each in program.residence if each.resident]
     head = (
         f"// common memory: {len(kept)} of {len(program.residence)} tensors stay, at most "
-        f"{_most(program, kept):,} bytes at once; this saves DRAM {sum(each.saved for each in kept):,} bytes"
+        f"{_most(program, kept):,} bytes at once; this saves {sum(each.saved for each in kept):,} bytes of DRAM"
     )
     lines = [
         f"//   {each.path or each.value}: {each.bytes:,} bytes, launches {each.first} to {each.last}, "
