@@ -425,11 +425,11 @@ def test_remedies_that_were_followed_run_one_after_the_other():
         (
             "faster",
             wb.WorkbenchError,
-            "there is no change 'faster'. Known are 'channels last', 'evaluation mode', 'folded",
+            "there is no change 'faster'. The changes are 'channels last', 'evaluation mode', 'folded",
         ),
         ("channel last", wb.WorkbenchError, "there is no change 'channel last'; did you mean 'channels last'?"),
         ("folded window:7", wb.WorkbenchError, "'folded window:7': the traced model has no module at '7'"),
-        ("folded window:1", wb.WorkbenchError, "of the class ReLU; expected a plain Conv2d"),
+        ("folded window:1", wb.WorkbenchError, "the module there is a ReLU; expected a plain Conv2d"),
     ],
 )
 def test_a_change_has_a_name(change: Any, error: type[Exception], said: str):
@@ -462,7 +462,7 @@ def test_a_rule_that_gives_something_else_is_named():
 
     said = wb.trace(torch.relu, torch.ones(3)).findings.reason
     for wrong in (
-        "the rule 'of words' failed: TypeError: it gave 'x', of type str; expected wb.Finding",
+        "the rule 'of words' failed: TypeError: it yielded 'x', of type str; expected wb.Finding",
         "the rule 'of figures' failed: TypeError: cycles='12', of type str; expected a whole number of cycles",
     ):
         assert said.str.startswith(wrong).any()

@@ -31,7 +31,7 @@ def batch_norms_to_fold(facts: Facts) -> Iterator[Finding]:
         "",
         min(saved + passes, facts.cycles),
         f"{times(launched, 'launch')} of {len(facts.scheduled.launches.launches)} compute "
-        f"only{times(len(norms), 'batch norm')}, whose scale and shift are the same in each run: folded into the "
+        f"only {times(len(norms), 'batch norm')}, whose scale and shift are the same in each run: folded into the "
         "weights before them they take no cycles",
         tuple(sorted(span for kernel in kernels for span in kernel.spans.tolist())),
         nodes=norms,

@@ -30,7 +30,7 @@ def computed_twice(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             kernels[costly],
             sum(spent.values()),
-            f"{times(len(again), 'node')} that repeat the computation of others:{costly} computes the same "
+            f"{times(len(again), 'node')} that repeat the computation of others: {costly} computes the same "
             f"numbers as {first[costly]}, in an equal kernel; keep the first result and use it again",
             tuple(sorted(span for of in spans.values() for span in of)),
             nodes=(costly, first[costly]),
