@@ -57,6 +57,6 @@ class RooflineView(Shown):
 
     def __repr__(self) -> str:
         if self.record.whole is None:
-            return f"RooflineView(no kernel runs on {self.record.machine})"
+            return f"RooflineView(nothing runs on {self.record.machine})"
         whole = self.record.whole
         return f"RooflineView({len(self.record.points)} kernels, {whole.share:.0%} of {whole.ceiling or 'no roof'})"

@@ -33,7 +33,9 @@ def one_transfer(megabytes: int) -> Launched:
 def test_a_simulation_whose_time_is_over_says_how_far_it_came(machine: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(machine, type(EDGE))
     monkeypatch.setattr(event_loop, "EVENTS", 10)
-    with pytest.raises(SimulationStopped, match=r"the 0 seconds .* of 360 instructions .* launch 1 of 2 \('wide'"):
+    with pytest.raises(
+        SimulationStopped, match=r"its limit of 0 seconds.* of 360 instructions .* launch 1 of 2 \('wide'"
+    ):
         simulate([wide(60), wide(60)], machine, seconds=0)
     told: list[tuple[int, int]] = []
 
