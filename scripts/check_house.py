@@ -1,7 +1,7 @@
-"""Holds the house rules that no linter has, and counts: circles of imports, long files, functions of many parameters,
+"""Checks the house rules that no linter has, and counts: circles of imports, long files, functions of many parameters,
 and files of one name.
 
-Prints what breaks a rule, each with its place, then the counts; the exit status is 1 if there is any.
+Prints each violation with its place, then the counts; the exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SAME_NAMES = {
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Every file of the library by the name that it is imported by."""
+    """Every file of the library by its import name."""
     found = dict[str, Path]()
     for package in PACKAGES:
         for path in (root / package).rglob("*.py"):
@@ -57,7 +57,7 @@ def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 def _called(call: ast.Call) -> str:
-    """The last part of what is called."""
+    """The last part of the called name."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -76,7 +76,7 @@ def circle(known: dict[str, Path]) -> list[str]:
 
 
 def long_files(known: dict[str, Path]) -> dict[str, int]:
-    """Files that are longer than a reader's patience, and their lines."""
+    """Files that are too long, and their lines."""
     lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in known.items()}
     return {name: count for name, count in lines.items() if count > MOST_LINES}
 
@@ -90,7 +90,7 @@ def parameters(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def many_parameters(known: dict[str, Path]) -> dict[str, int]:
-    """Functions with more parameters than a reader keeps apart, but for those that mirror something."""
+    """Functions with too many parameters, except those in `MIRRORS`."""
     counted = {f"{name}.{function}": count for name, path in known.items() for function, count in parameters(path)}
     mirrors = tuple(MIRRORS)
     return {

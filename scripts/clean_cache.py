@@ -1,6 +1,6 @@
-"""Removes what the workbench keeps from one process to the next: compiled kernels and the compiled simulator.
+"""Removes the caches of the workbench on disk: compiled kernels and the compiled simulator.
 
-Only the folders that it makes itself: `ATEN_WORKBENCH_CACHE` may name one that holds other things too.
+It removes only the folders that the workbench makes itself: `ATEN_WORKBENCH_CACHE` may be a folder with other files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes `docs/operators.md`: every overload that has a kernel or is a view, by the route that its nodes take.
 
-What the page says is what `wb.ops.who` says, of every overload that any table or registration here names.
+The page has the answer of `wb.ops.who` for every overload that any table or registration here names.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PATH = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 _HEAD = """\
 # Operators
 
-The overloads that have kernels, by route; written by `scripts/make_operators.py` from what is registered.
-`wb.ops.who("aten.add.Tensor")` and `workbench ops aten.add` say the same of one. An overload that is not here is not
-refused: PyTorch computes it on the host, at the price of the host link and with a warning, or it is an error with
-`on_missing="error"`. [Adding an operator](adding-an-op.md) says how to change that.
+The overloads that have kernels, by route. `scripts/make_operators.py` writes this page from the registrations.
+`wb.ops.who("aten.add.Tensor")` and `workbench ops aten.add` give the same answer for one operator. PyTorch computes an
+overload that is missing here on the host, at the cost of the host link and with a warning; with `on_missing="error"` it
+is an error. [Adding an operator](adding-an-op.md) shows how to give it a kernel.
 """
 
 

@@ -1,9 +1,8 @@
 """Writes type stubs for the parts of torch-mlir that the library imports, into `typings/torch_mlir`.
 
-The wheel ships compiled bindings without types, but each binding carries its signature, and nanobind's own stub
-writer reads them. What a plain Python module leaves open is filled in as `Any`, so that pyright's strict mode
-complains about our code and not about the wheel. Works only when the wheel, this script or the set of imported modules
-has changed.
+The wheel ships compiled bindings without types, but each binding carries its signature, and nanobind's own stub writer
+reads them. Missing types of plain Python modules become `Any`, so that pyright's strict mode complains about our code
+and not about the wheel. Works only when the wheel, this script or the set of imported modules has changed.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ def native_stub(module: ModuleType) -> str:
 
 
 def python_stub(path: Path) -> str:
-    """Names, classes, and functions that take anything and return what they say they do."""
+    """Names, classes, and functions that take anything and return their annotated types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     body = [line for statement in tree.body for line in outline(statement)]
     module = ast.Module(body or [ast.Expr(ast.Constant(...))], [])
@@ -112,7 +111,7 @@ def python_stub(path: Path) -> str:
 
 
 def outline(statement: ast.stmt) -> list[ast.stmt]:
-    """What of a module's or a class's statement belongs into a stub."""
+    """The parts of a module's or a class's statement that belong in a stub."""
     if isinstance(statement, ast.Import):
         return [statement]
     if isinstance(statement, ast.FunctionDef):

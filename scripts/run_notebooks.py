@@ -1,8 +1,8 @@
-"""Runs every notebook of the course from top to bottom and keeps its outputs in the file, as a reader will see them.
+"""Runs every notebook of the course from top to bottom and keeps its outputs in the file, for readers.
 
-What differs from run to run without meaning is left out: execution times, what libraries say on stderr, and the exact
-Python version; and so is the state of widgets, which a notebook that is opened would take for theirs instead of what
-they are by then.
+It leaves out everything that differs from run to run without meaning: execution times, output of libraries on stderr,
+and the exact Python version. It also leaves out the state of widgets, which an opened notebook would show instead of
+their current state.
 """
 
 from __future__ import annotations

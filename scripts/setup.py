@@ -1,7 +1,7 @@
 """The two commands without make, on any system: `python scripts/setup.py lab` and `python scripts/setup.py test`.
 
-Both make an environment and install into it what pyproject.toml and constraints.txt say, once for each state of these
-two files. The Makefile calls this as well. Nothing beyond the standard library is needed.
+Both make an environment and install the packages of pyproject.toml and constraints.txt in it, once for each state of
+these two files. The Makefile calls this as well. It needs only the standard library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FRONT = "binder/front.txt"
 OLDEST = (3, 11)
 SYSTEM = os.name
 SAY_SECONDS = 20
-"""Between two lines that say that something still works."""
+"""Seconds between two lines of progress."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     *first, last = commands(given, venv)
     for command in first:
         run(command)
-    if SYSTEM == "posix":  # so that whoever ends this program ends what it does
+    if SYSTEM == "posix":  # so that ending this program also ends its command
         os.chdir(ROOT)
         os.execv(last[0], last)
     return subprocess.call(last, cwd=ROOT)
@@ -67,7 +67,7 @@ def install(venv: Path) -> None:
 
 
 def made(venv: Path, keyed_on: Sequence[str], packages: Sequence[str]) -> None:
-    """Makes an environment with these packages unless it was made when the files were as they are."""
+    """Makes an environment with these packages unless it exists for the same state of the files."""
     stamp, wanted = venv / ".installed", key(keyed_on)
     if not (stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted and program(venv, "python").exists()):
         if not program(venv, "python").exists():
@@ -80,34 +80,34 @@ def made(venv: Path, keyed_on: Sequence[str], packages: Sequence[str]) -> None:
 
 
 def key(files: Sequence[str]) -> str:
-    """What the files say, in a word."""
+    """A digest of the files."""
     return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in files)).hexdigest()
 
 
 def program(venv: Path, name: str) -> Path:
-    """Where an environment has its programs: Windows has a folder and an ending of its own for them."""
+    """The path of an environment's program: Windows has a folder and an ending of its own for them."""
     return venv / "Scripts" / f"{name}.exe" if SYSTEM == "nt" else venv / "bin" / name
 
 
 def commands(given: argparse.Namespace, venv: Path) -> list[list[str]]:
-    """What is run in the environment, one after the other."""
+    """The commands to run in the environment, one after the other."""
     compiled = [str(program(venv, "workbench")), "compile"]  # the simulator, here and not in the middle of a cell
     if given.what == "lab":
         return [compiled, [str(program(venv, "workbench")), "lab", "--port", given.port, "--ip", given.ip]]
     pytest = [str(program(venv, "python")), "-m", "pytest", "-n", "logical", "--maxprocesses", given.workers]
-    pytest += ["--disable-warnings"]  # what failed stands last
+    pytest += ["--disable-warnings"]  # so that failures come last
     notebooks = ["-p", "no:cacheprovider", "-x", "--nbval-lax", "--nbval-cell-timeout=500", "notebooks"]
     return [compiled, [*pytest, "--dist", "worksteal", "tests"], [*pytest, "--dist", "loadfile", *notebooks]]
 
 
 def run(command: Sequence[str]) -> None:
-    """Ends this program, too, where the command fails: it has said why."""
+    """Runs a command, and ends this program too if it fails: the command has printed the reason."""
     if status := subprocess.call(command, cwd=ROOT):
         sys.exit(status)
 
 
 def run_quiet(command: Sequence[str], what: str) -> None:
-    """The same for a command that says nothing while it works: now and then we say that it does."""
+    """The same for a command without output: it prints a line of progress now and then."""
     done, began = threading.Event(), time.monotonic()
 
     def say() -> None:

@@ -1,4 +1,4 @@
-"""Finds out which overloads are safe between which element types, and writes workbench/aten/proven.json.
+"""Tests which overloads are safe between which element types, and writes workbench/aten/proven.json.
 
     python scripts/sweep_proven.py [--jobs N] [--samples N] [--only TEXT] [--listed] [--dry]
 
@@ -62,7 +62,7 @@ MOST_ELEMENTS = 1 << 16
 
 @dataclass
 class Found:
-    """What came of the trials, by overload and signature."""
+    """The results of the trials, by overload and signature."""
 
     safe: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     harmful: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))

@@ -130,8 +130,8 @@ class CommonMemoryFull(SimulatorError):
         has = f"the machine has {capacity:,}" if capacity else "the machine has none: common_memory_bytes = 0"
         sizes = listed([f"{name}: {size:,} bytes" for name, size in self.tensors])
         super().__init__(
-            f"in launch {launch} {demand:,} bytes are to be resident in the common memory, {has}.\n{sizes}\n"
-            "Keep fewer tensors resident, or take a machine with a larger common memory."
+            f"in launch {launch} {demand:,} bytes must be resident in the common memory, but {has}.\n{sizes}\n"
+            "Keep fewer tensors resident, or use a machine with a larger common memory."
         )
 
 
@@ -157,13 +157,13 @@ class Deadlock(SimulatorError):
         self.circle = circle
         """Who waits for whom, from an instruction back to itself; empty if no circle was found."""
         super().__init__(
-            f"{kernel!r} stands still at cycle {cycle:,} with {waiting:,} of {instructions:,} instructions to go: "
+            f"{kernel!r} is stuck at cycle {cycle:,} with {waiting:,} of {instructions:,} instructions to go: "
             + (
-                f"a circle in which all wait for ever: {circle}"
+                f"instructions that wait for each other in a circle: {circle}"
                 if circle
-                else absent or "what they wait for never comes"
+                else absent or "the instructions that they wait for never complete"
             )
-            + ". Look at what makes the program: simulator.verify says what is wrong with it."
+            + ". The fault is in the code that makes the program: simulator.verify finds it."
         )
 
 
@@ -175,9 +175,10 @@ class SimulationStopped(SimulatorError):
         self.cycle = cycle
         self.instructions, self.of = done
         super().__init__(
-            f"the simulation was stopped after the {seconds:g} seconds it was given: {done[0]:,} of {done[1]:,} "
-            f"instructions had started, in launch {launch[0] + 1:,} of {launch[1]:,} ({kernel!r}) at cycle {cycle:,}. "
-            "Give it more seconds, or fewer instructions: larger tiles in the mapping, or smaller inputs."
+            f"the simulation was stopped after its limit of {seconds:g} seconds: {done[0]:,} of {done[1]:,} "
+            f"instructions had started, in launch {launch[0] + 1:,} of {launch[1]:,} ({kernel!r}) at cycle "
+            f"{cycle:,}. Give it more seconds, or fewer instructions: larger tiles in the mapping, or smaller "
+            "inputs."
         )
 
 

@@ -1,4 +1,4 @@
-"""The operators that are shipped beside the automatic route, one family a file."""
+"""The shipped operators beside the automatic route, one family a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
-"""Builders of reductions that torch-mlir has in no form we can use: argmax, argmin, prod, any, all."""
+"""Builders of reductions that torch-mlir lacks in a usable form: argmax, argmin, prod, any, all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`aten._foobar`, an op that copies its input: the smallest kernel that has everything a kernel can have.
+"""`aten._foobar`, an op that copies its input: the smallest kernel with every part of a kernel.
 
 The same op three times, from the simplest text to a good one. None of them is registered by default: registering
 one is the first thing to do with them.
@@ -19,14 +19,14 @@ from workbench.ir import Mapping
 from workbench.kernels.template import Template, Tile
 
 STEPS = 8
-"""Tiles aimed at, so that moving and copying can overlap."""
+"""The number of tiles to aim at, so that moving and copying can overlap."""
 
 ELEMENT_BYTES = 4
-"""What a tile is sized for."""
+"""The element size for which a tile is sized."""
 
 
 class FoobarDirect(Template):
-    """Element by element, straight from DRAM to DRAM: nothing to get wrong, and nothing that could hide the latency."""
+    """Element by element, directly from DRAM to DRAM: simple, but nothing hides the latency."""
 
     source = "foobar_direct.mlir.j2"
 

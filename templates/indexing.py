@@ -1,10 +1,9 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
-"""Builders of ops that read at places which other tensors say: embedding, index_select, gather, indexing by tensors.
+"""Builders of ops that read at the places in index tensors: embedding, index_select, gather, indexing by tensors.
 
-Each says which dim of the result walks each axis of what is read, and which axes an index chooses: see
-`workbench.scheduling.passes.split_gathers`. Whether indices lie in their range is checked before a kernel is launched,
-so none aborts.
+Each gives the dim of the result that walks each axis of the operand, and the axes that an index chooses: see
+`workbench.scheduling.passes.split_gathers`. The ranges of indices are checked before the launch, so no kernel aborts.
 """
 
 from __future__ import annotations
@@ -75,7 +74,8 @@ def _aligned(index: Value, first: int, together: int, op: NodeBuilder) -> list[i
 
 
 def chosen_by_numbers(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """Masks choose as many elements as the data says: the result has no shape that a kernel could have.
+    """Whether the indices are numbers. The data decides how many elements a mask chooses, so its result has no fixed
+    shape for a kernel.
 
     Single numbers have no dim to choose along: they are first made a row of one.
     """

@@ -1,7 +1,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 # pyright: reportUnknownLambdaType=false
-"""Builders of what works on bits, and of division with a remainder, for whole numbers and floats.
+"""Builders of bit operations, and of division with a remainder, for whole numbers and floats.
 
 No kernel may trap. A whole number divided by zero, which PyTorch refuses, gives some number here; the smallest number
 divided by -1 gives itself, as everywhere where integers wrap.
@@ -135,7 +135,8 @@ def floor_division(op: NodeBuilder) -> Value:
 
 
 def _floor_of_floats(op: NodeBuilder, x: Value, y: Value) -> Value:
-    """By way of the remainder, which is exact: the quotient itself may have been rounded up to a whole number."""
+    """The floor of a quotient by the remainder, which is exact: the quotient itself may have been rounded up to a whole
+    number."""
     left = arith.remf(x, y)
     exact = arith.divf(arith.subf(x, left), y)
     lower = arith.andi(not_zero(op, left), different_signs(op, left, y))

@@ -1,9 +1,9 @@
 """Scans: cumsum, cumprod, cummax, cummin, logcumsumexp.
 
 A tile of rows is scanned in place in the scratchpad, in two sweeps over ever longer, then ever shorter strides: every
-second element takes in its neighbour, every fourth that result, and so on; on the way back what lies between takes in
-what stands before it. That is two operations an element, each pass over many elements at once. A row that does not fit
-is scanned part by part, and each part takes in the last element of the one before.
+second element is combined with its neighbour, every fourth with that result, and so on; on the way back the elements
+between are combined with those before them. That is two operations an element, each pass over many elements at once. A
+row that does not fit is scanned part by part, and each part is combined with the last element of the part before.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 Numbers = list[str]
 
 STEPS = 8
-"""Tiles aimed at, so that moving and scanning can overlap."""
+"""The number of tiles to aim at, so that moving and scanning can overlap."""
 
 
 def wide(dtype: str) -> str:
-    """What 16-bit floats are accumulated in."""
+    """The type in which 16-bit floats are accumulated."""
     return "f32" if dtype in ("f16", "bf16") else dtype
 
 
 class Scan(Template):
-    """One scan. A subclass says what is accumulated, and how two of it become one."""
+    """One scan. A subclass defines the accumulated values, and how two of them are combined."""
 
     def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
         super().__init__(node, inputs, outputs)
@@ -46,7 +46,7 @@ class Scan(Template):
         self.dim = int(given.value or 0) % max(len(self.shape), 1)
 
     def begun(self, body: Body, number: str, start: Index) -> Numbers:
-        """What a single element is, as parts; `start` is where the tile begins."""
+        """The parts of a single element; `start` is the start of the tile."""
         return [body.converted(number, self.inputs[0].type.dtype, self.parts[0])]
 
     @property
@@ -56,12 +56,12 @@ class Scan(Template):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Element types of what is accumulated, the first of which is the result's."""
+        """Element types of the accumulated values; the first is the result's."""
         return (wide(self.outputs[0].type.dtype),)
 
     @property
     def neutral(self) -> tuple[str, ...]:
-        """What changes nothing where it comes before, for each part."""
+        """The neutral element of each part."""
         raise NotImplementedError
 
     def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:
@@ -94,7 +94,7 @@ class _Text:
         self.axis, self.length = scan.dim, tile[scan.dim]
         self.strides = row_major(tile)
         self.end = [1 if axis == self.axis else extent for axis, extent in enumerate(tile)]
-        """Extents of what a tile hands on to the next."""
+        """Extents of the values that a tile carries to the next."""
 
     def written(self) -> str:
         scan, out = self.scan, self.out
@@ -111,7 +111,7 @@ class _Text:
         return "\n".join(out.lines) + "\n"
 
     def _made(self, dtype: str, part: View) -> View:
-        """Where a result is put: what was accumulated, unless that is of another type."""
+        """The buffer of a result: the accumulated values, unless these have another type."""
         return part if element_type(dtype) == part.element else self.out.alloc(self.tile, dtype, "made")
 
     def _rows(self, given: View, parts: list[View], made: list[View], carried: list[View]) -> None:

@@ -1,7 +1,7 @@
-"""Ops that write at places which other tensors say: scatter, scatter_reduce, index_put, and what is made of them.
+"""Ops that write at the places in index tensors: scatter, scatter_reduce, index_put, and ops that decompose into them.
 
 The result is a copy of the first tensor, into which updates are then stored, or added, one after the other. Both halves
-are in one kernel; that updates come after the copy, and in order, follows from the memory that they share.
+are in one kernel. The updates come after the copy, and in order, since they share its memory.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Scatter(Template):
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """How many updates there are along each dim."""
+        """The number of updates along each dim."""
         return next(iter(self.chosen.values())).shape
 
     @property
@@ -98,7 +98,7 @@ class Scatter(Template):
 
     @property
     def combiner(self) -> str:
-        """How an update and what is there become one: a key of `_COMBINERS`, empty for the update alone."""
+        """How an update is combined with the old value: a key of `_COMBINERS`, empty for the update alone."""
         reduce = self.given.get("reduce")
         return str(reduce.value) if isinstance(reduce, Literal) else ""
 
@@ -171,7 +171,7 @@ class Scatter(Template):
         return Index(f"index{number}", tensor, axes, dims, Tile(shape, tensor.type.dtype, mapping.buffers))
 
     def _places(self) -> tuple[list[str], list[str]]:
-        """The lines of the body that work out where an update goes, and the names of the place along each axis."""
+        """The lines of the body that compute the place of an update, and the names of the place along each axis."""
         lines: list[str] = []
         names: list[str] = []
         for axis, extent in enumerate(self.target.shape):
@@ -247,7 +247,7 @@ class IndexPut(Scatter):
 
     @property
     def _first(self) -> int:
-        """Where the dims of the indices stand among those of the updates."""
+        """The position of the indices' dims among those of the updates."""
         axes = list(self.chosen)
         return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
 
@@ -288,7 +288,7 @@ _BITS = {
     "f16": {"inf": "0x7C00", "-inf": "0xFC00", "nan": "0x7E00"},
     "bf16": {"inf": "0x7F80", "-inf": "0xFF80", "nan": "0x7FC0"},
 }
-"""MLIR writes what is no finite number by its bits."""
+"""MLIR writes infinities and NaN by their bits."""
 
 
 def _sizes(dims: Iterable[str]) -> list[str]:
@@ -307,7 +307,7 @@ def _map(space: Iterable[str], dims: Iterable[str]) -> str:
 
 
 def _adds_up(node: Node, types: Types[str, TensorType]) -> bool:
-    """Whether it is one pass of updates: a mean and what leaves out the old values are made of several."""
+    """Whether it is one pass of updates: a mean, and ops that ignore the old values, need several."""
     given = arguments(node)
     if not _has_dims(node, types):
         return False
@@ -322,7 +322,7 @@ def _adds_up(node: Node, types: Types[str, TensorType]) -> bool:
 
 
 def _plainly(node: Node, types: Types[str, TensorType]) -> bool:
-    """Whether an index_add or the like adds what it is given as it is."""
+    """Whether an index_add or the like adds its values unchanged."""
     alpha = arguments(node).get("alpha")
     return (
         _has_dims(node, types)

@@ -1,6 +1,6 @@
-"""Sorting: sort, topk, and what is made of them (argsort, median, kthvalue) by formulas.
+"""Sorting: sort, topk, and ops that formulas decompose into them (argsort, median, kthvalue).
 
-A tile of rows lies in the scratchpad, padded to a power of two, beside the place that each number came from. Batcher's
+A tile of rows is in the scratchpad, padded to a power of two, with the original place of each number. Batcher's
 merging network puts it in order: stages of compare-exchange, each over many pairs at once, with loops over strides
 around them. Equal numbers are told apart by their places, so the order is stable; a NaN is larger than any number.
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from workbench.aten.registry import Registry
 
 PLACE = "i32"
-"""What places are kept in while sorting: no row has more elements, and vectors hold twice as many as of i64."""
+"""The type of places while sorting: no row has more elements, and vectors hold twice as many as of i64."""
 
 NOWHERE = str(2**31 - 1)
 """The place of padding: after every other."""
 
 STEPS = 8
-"""Tiles aimed at, so that moving and sorting can overlap."""
+"""The number of tiles to aim at, so that moving and sorting can overlap."""
 
 
 def power_of_two(at_least: int) -> int:
@@ -88,7 +88,7 @@ class _Text:
         rows = [extent for axis, extent in enumerate(tile) if axis != self.axis]
         self.rows, places = math.prod(rows), iter(row_major(rows))
         self.row_of = [0 if axis == self.axis else next(places) for axis in range(len(tile))]
-        """How many rows one step along each axis is."""
+        """The number of rows in one step along each axis."""
 
     def written(self) -> str:
         sort, out = self.sort, self.out
@@ -122,7 +122,7 @@ class _Text:
             self._blocks(starts, sizes)
 
     def _best(self, starts: list[Index], sizes: list[Index]) -> None:
-        """The best so far stand first; the rest of the width is filled with more of the row, and all is sorted."""
+        """The best so far come first; more of the row fills the rest of the width, and all is sorted."""
         sort, out = self.sort, self.out
         step = self.width - sort.kept
         self._pad(0)
@@ -199,7 +199,7 @@ class _Text:
         out.each(2, [], [target], place)
 
     def _load_back(self, starts: list[Index], sizes: list[Index], start: str, count: Index, at: int) -> None:
-        """Part of what is sorted already, from the results."""
+        """Loads a part that is already sorted from the results."""
         out, (values, places) = self.out, self.sort.outputs
         target = self._columns(self.values, self.width, sizes, at, count)
         out.copy(self._outside(values, starts, sizes, start, count), target)

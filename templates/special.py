@@ -2,7 +2,7 @@
 # pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """Builders of elementwise ops that torch-mlir does not import: hypot, erfc, copysign, signbit, angle.
 
-Each says what one number of the result is, in arith and math ops; corner values follow PyTorch.
+Each computes one number of the result, in arith and math ops; corner values follow PyTorch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def hypot(op: NodeBuilder) -> Value:
 
 
 def erfc(op: NodeBuilder) -> Value:
-    """1 - erf(x), without the cancellation that writing it so would bring."""
+    """1 - erf(x), without the cancellation of this form."""
     return op.elementwise(math.erfc, *op.operands, compute="float")
 
 

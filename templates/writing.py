@@ -133,7 +133,7 @@ class Writer:
     ) -> None:
         """A `linalg.generic` whose loops are all parallel; `body` makes the new elements of `outs` from all elements.
 
-        `maps` says where each operand is read, in terms of d0, d1, ...; at every point by itself without it.
+        `maps` gives the place of each operand's element in terms of d0, d1, ...; the default is the point itself.
         """
         dims = ", ".join(f"d{axis}" for axis in range(rank))
         results = maps or [dims] * (len(ins) + len(outs))

@@ -119,9 +119,9 @@ def table(right: Counter[tuple[str, str]], wrong: Counter[tuple[str, str]], dtyp
 
 HEAD = """# The same numbers on every processor
 
-What a processor has no instruction for is done in another way, and that has to give the same numbers. So machine code
-is made for each level of the x86-64 ABI, run on one processor that has them all, and compared with PyTorch: every
-operator of the tests' table in every type that PyTorch takes it in, the corners of each type through every pointwise op
+A processor without an instruction needs other instructions, which have to give the same numbers. So this test compiles
+machine code for each level of the x86-64 ABI, runs it on one processor that has all levels, and compares with PyTorch:
+every operator of the tests' table in every type that PyTorch takes, the corners of each type through every pointwise op
 and reduction, and every cast. `ATEN_WORKBENCH_PROCESSOR` names the level (`native` if it is not set).
 
     {command}

@@ -106,7 +106,7 @@ def test_what_the_program_raises_is_told_in_a_line(
         (["--vers", "doctor"], "there is no option '--vers'"),
         (["lab", "--port", "\uff14\uff14\uff14"], "is no port; expected a whole number, 0 to 65,535"),
         (["lab", "--port", "65536"], "'65536' is no port"),
-        (["ops", "aten.add", "aten.mul"], "workbench ops: error: more arguments than it takes: aten.mul"),
+        (["ops", "aten.add", "aten.mul"], "workbench ops: error: too many arguments: aten.mul"),
     ],
 )
 def test_options_are_written_out_and_an_unknown_one_says_what_was_meant(
@@ -189,9 +189,9 @@ def test_a_pair_of_tuple_and_dict_gives_both_and_a_plain_pair_two_inputs(tmp_pat
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"import (", "no Python that can be read: line 1: "),
-        (b"x = '\xff'", "no Python that can be read: "),
-        ("x = 1".encode("utf-16"), "no Python that can be read: source code string cannot contain null bytes"),
+        (b"import (", "is not valid Python: line 1: "),
+        (b"x = '\xff'", "is not valid Python: "),
+        ("x = 1".encode("utf-16"), "is not valid Python: source code string cannot contain null bytes"),
     ],
 )
 def test_what_is_no_python_is_told_with_its_line_alone(content: bytes, words: str, tmp_path: Path):
@@ -279,12 +279,12 @@ def test_open_says_what_is_wrong_with_a_file_and_writes_nothing(
     cut.write_bytes(RECORDED.read_bytes()[:9000])
     foreign.write_text("hello")
     for given, said in (
-        ([str(cut)], "is a journey that is cut off after 9,000 bytes"),
+        ([str(cut)], "is a journey that ends after 9,000 bytes"),
         ([str(foreign)], "is not a journey: it is no zip file"),
         ([str(tmp_path / "none.journey")], "there is no file"),
         ([str(RECORDED), "--to", str(tmp_path / "no" / "page.html")], "there is no folder"),
-        ([str(RECORDED), "--to", str(tmp_path / "out.txt")], "whose name ends in .html or .htm"),
-        ([str(RECORDED), "--to", str(tmp_path / "out")], "whose name ends in .html or .htm"),
+        ([str(RECORDED), "--to", str(tmp_path / "out.txt")], "whose name must end in .html or .htm"),
+        ([str(RECORDED), "--to", str(tmp_path / "out")], "whose name must end in .html or .htm"),
     ):
         assert cli.main(["open", "--to", str(page), *given]) == cli.USER_ERROR
         told = capsys.readouterr()

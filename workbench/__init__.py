@@ -4,8 +4,8 @@
     j = wb.trace(torch.softmax, torch.randn(512, 512), 1, machine="tpu-v3")
     j.simulated.cycles, j.check().ok
 
-Importing this package costs next to nothing: every name below is fetched from its module when it is first used,
-so that PyTorch, MLIR, Numba and pandas are loaded by those who need them.
+Importing this package is cheap: every name below is fetched from its module at its first use, so that PyTorch, MLIR,
+Numba and pandas load only when they are needed.
 """
 
 from __future__ import annotations

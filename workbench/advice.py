@@ -37,14 +37,14 @@ class Advice:
         self._journey, self._request = journey, request
         self._made = list[Facts]()
         self._found: tuple[Mapping[str, Rule], tuple[Finding, ...]] | None = None
-        """What the rules found that there were then."""
+        """The rules at the last search, and their findings."""
         self._predicted = dict[_Figures, int | None]()
         self._measured = dict[str, int]()
-        """By the whole remedy: two may be written alike and do different things."""
+        """By the whole remedy: two remedies may have the same text and different effects."""
 
     @property
     def _facts(self) -> Facts:
-        """Of the run, once. Without a lock, since whoever makes a stage may have to wait for another's turn."""
+        """The facts of the run, made once. There is no lock, since a stage may have to wait for another thread."""
         if not self._made:
             journey = self._journey
             records = journey.lowered.record, journey.scheduled.record, journey.simulated.record
@@ -54,7 +54,7 @@ class Advice:
 
     @property
     def _target(self) -> Callable[..., object] | None:
-        """What was traced; None of a loaded journey, and of one that comes from `torch.compile`."""
+        """The traced function; None for a loaded journey, and for one that comes from `torch.compile`."""
         target = self._request.target
         return None if isinstance(target, GraphCall) else target
 
@@ -62,7 +62,7 @@ class Advice:
         return submodule_at(self._target, path)
 
     def _cycles_as_chosen(self) -> int | None:
-        """With every kernel scheduled as if no mapping were given; None where none can be chosen."""
+        """Cycles with every kernel scheduled as if no mapping were given; None where no mapping can be chosen."""
         try:
             return self.measured(AS_CHOSEN)
         except WorkbenchError:
@@ -79,7 +79,7 @@ class Advice:
         return Trials(self._facts.cycles, self.predicted, self.measured, self.followed, self.place, self.card)
 
     def cards(self, *, predicted: bool = False) -> tuple[Card, ...]:
-        """All findings, with what is known of their remedies by now, or with what can be predicted of them."""
+        """All findings, with the known gains of their remedies, or also with those that can be predicted."""
         every = self.found()
         for each in every if predicted else ():
             if each.remedy and each.predicted is None:
@@ -87,7 +87,7 @@ class Advice:
         return tuple(map(self.card, every))
 
     def card(self, finding: Finding) -> Card:
-        """The finding as a person reads it; nothing is simulated for it."""
+        """The finding's card; makes no simulation."""
         remedy, whole = finding.remedy, self._facts.cycles
         call, predicted, measured, ask = remedy.call if remedy else "", finding.predicted, None, ""
         if remedy:
@@ -113,14 +113,14 @@ class Advice:
         )
 
     def predicted(self, remedy: Remedy) -> int | None:
-        """Cycles of the same program on the changed machine; None if the program itself is to change."""
+        """Cycles of the same program on the changed machine; None if the remedy changes the program itself."""
         if not _on_another_machine(remedy):
             return None
         key = _figures(remedy)
         if key not in self._predicted:
             try:
                 self._predicted[key] = self._facts.cycles_on(self._machine(remedy.machine))
-            except WorkbenchError:  # the program is not one of that machine: what it takes is not known before
+            except WorkbenchError:  # the program cannot run on that machine: its cycles cannot be predicted
                 self._predicted[key] = None
         return self._predicted[key]
 
@@ -143,11 +143,11 @@ class Advice:
         return self._journey.with_(**cast("dict[str, Any]", options))
 
     def retraced(self, change: str) -> Followed:
-        """The journey of the changed function, with all options as they are."""
+        """The journey of the changed function, with the same options."""
         request = self._request
         if self._target is None:
             raise BadOption(
-                f"{change!r} is a change of the function, which is then traced anew, and this journey has none: it was "
+                f"{change!r} changes the function and traces it anew, but this journey has no function: it was "
                 "loaded from a file, or comes from torch.compile. Trace the function with wb.trace, and try the "
                 "findings of that journey"
             )
@@ -159,15 +159,15 @@ class Advice:
             )
         except WorkbenchError:
             raise
-        except Exception as error:  # copies are made of the person's own objects
+        except Exception as error:  # copying runs code of the user's own objects
             told = f"{type(error).__name__}: {error}"
-            raise BadOption(f"{change!r} cannot be tried on a copy of what was traced: {told}") from error
+            raise BadOption(f"{change!r} cannot be tried on a copy of the traced function: {told}") from error
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
         return cast("Any", type(self._journey))(anew, Stages.of(anew))
 
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:
-        """The nodes a finding is about, and the user's line: of the first of them that the kernel computes, if it is
-        about one, else of the first that has a line."""
+        """The nodes of a finding, and the user's line: that of the first node in the finding's kernel, if it has one,
+        else that of the first node with a line."""
         own = next((each.nodes for each in self._facts.kernels if each.name == found.kernel), ())
         nodes, origins = found.nodes or own, self._facts.origins
         known = (origins[name] for name in sorted(nodes, key=lambda name: name not in own) if name in origins)
@@ -183,5 +183,5 @@ def _figures(remedy: Remedy) -> _Figures:
 
 
 def _on_another_machine(remedy: Remedy) -> bool:
-    """Whether the same program is to run on a changed machine, and nothing else is to change."""
+    """Whether the remedy runs the same program on a changed machine, and changes nothing else."""
     return bool(remedy.machine) and not remedy.change and not remedy.options

@@ -1,11 +1,11 @@
 """`torch.compile(model, backend="npu", options={"machine": "tpu-v3"})`: found by its entry point.
 
-Each graph that Dynamo makes becomes a journey and runs natively through the journey's own scheduled kernels. Where
-Dynamo breaks a function up there are several, with plain Python between them. `wb.last_journeys()` gives them. A graph
-that cannot be captured is computed by PyTorch on the host, which a warning says.
+Each graph of Dynamo's becomes a journey and runs natively through the journey's own scheduled kernels. If Dynamo breaks
+a function up, there are several graphs, with plain Python between them. `wb.last_journeys()` returns their journeys.
+PyTorch computes a graph that cannot be captured on the host, with a warning.
 
-Dynamo hands over parameters with every call, so they are read as they are at that moment. Shapes and numbers that it
-keeps symbolic are fixed to what they are in a call; a call with others has a journey of its own.
+Dynamo passes parameters with every call, so each call uses their current values. Symbolic shapes and numbers are fixed
+to their values in a call; a call with other values has a journey of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Tensors = tuple[torch.Tensor, ...]
 
 
 class _Recent:
-    """The journeys of what was compiled last. It is state by its nature: PyTorch calls us, and the user asks later."""
+    """The journeys of the last compilation. This must be state: PyTorch calls us, and the user reads it later."""
 
     def __init__(self) -> None:
         self._journeys: list[Journey] = []
@@ -59,7 +59,7 @@ _RECENT: Final = _Recent()
 
 
 def last_journeys() -> tuple[Journey, ...]:
-    """The journeys of what `torch.compile(backend="npu")` compiled last, one for each graph, in order."""
+    """The journeys of the last compilation by `torch.compile(backend="npu")`, one for each graph, in order."""
     return _RECENT.all()
 
 
@@ -70,9 +70,9 @@ def npu(
     options: CompileOptions | None = None,
     mode: str | None = None,
 ) -> Callable[..., object]:
-    """Called by torch.compile for every graph; gives back what runs in its place.
+    """torch.compile calls this for every graph; returns the callable that replaces it.
 
-    What is wrong with an option is told at the first call: PyTorch would wrap what is raised here.
+    An error in an option is raised at the first call: PyTorch would wrap an exception that is raised here.
     """
     reason = getattr(module, "compile_subgraph_reason", None)
     return _Compiled(module, options, mode, broken_off=bool(getattr(reason, "graph_break", False)))
@@ -85,15 +85,15 @@ class _Made(Protocol):
 
 
 _KINDS_OF_CALL: Final = 64
-"""For how many kinds of call a graph's journeys are kept. Beyond that the one not called for longest is made anew."""
+"""The number of kinds of call for which a graph keeps journeys; beyond it the least recently called one is dropped."""
 
 
 class _Backends(dict[str, object]):
-    """PyTorch's table of backends, which lets threads that name `npu` at one moment, each for the first time, find it.
+    """PyTorch's table of backends, safe for threads that first use `npu` at the same time.
 
-    PyTorch looks for an entry point, loads it (this module) and registers what it names, without a lock, and takes it
-    for a mistake when the name has come into the table meanwhile. So of this backend it is not told that it is there,
-    and registers it again, which changes nothing. One of the same name that somebody else registers goes first.
+    PyTorch looks for an entry point, loads it (this module) and registers its function, without a lock, and raises an
+    error if another thread has registered the name meanwhile. So the table hides this backend, and PyTorch registers it
+    again, which changes nothing. Another backend registered under the same name takes precedence.
     """
 
     def __contains__(self, name: object) -> bool:
@@ -105,7 +105,7 @@ _REGISTRY._COMPILER_FNS = _Backends(_REGISTRY._COMPILER_FNS)
 
 
 class _Compiled:
-    """A graph that runs natively. Journeys are made with a call's tensors: before, Dynamo has only shapes."""
+    """A graph that runs natively. A call makes the journey with its tensors: before it, Dynamo has only shapes."""
 
     def __init__(self, module: torch.fx.GraphModule, options: object, mode: str | None, *, broken_off: bool) -> None:
         self._module, self._options, self._mode, self._broken_off = module, options, mode, broken_off
@@ -115,7 +115,7 @@ class _Compiled:
         return self._for(given)(given)
 
     def _for(self, given: tuple[object, ...]) -> _Made:
-        """The graph for this kind of call: made once, whoever calls first."""
+        """The graph for this kind of call: made once, by the first caller."""
         key = self._kind(given)
         if (made := self._made.get(key)) is None:
             with turn():
@@ -124,12 +124,12 @@ class _Compiled:
                     made = self._made[key] = self._make(given)
                     if len(self._made) > _KINDS_OF_CALL:
                         self._made.popitem(last=False)
-        with suppress(KeyError):  # another thread has just let go of it
+        with suppress(KeyError):  # another thread has just dropped it
             self._made.move_to_end(key)
         return made
 
     def _kind(self, given: Sequence[object]) -> object:
-        """What a journey is for: numbers as they are, and of tensors what is not their content."""
+        """The key of a journey: the values of numbers, and of tensors all but their contents."""
         read = tuple(map(_word, floats(self._module, given).values()))
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         return (modes, read, *(_like(each) if isinstance(each, torch.Tensor) else _word(each) for each in given))
@@ -138,8 +138,8 @@ class _Compiled:
         options = checked_compile_options(self._options or {})
         if self._mode is not None:
             raise BadOption(
-                f"torch.compile(backend='npu', mode={self._mode!r}): modes are Inductor's, and the NPU has none. What "
-                f"can be chosen is in options={{...}}: {', '.join(CompileOptions.__annotations__)}"
+                f"torch.compile(backend='npu', mode={self._mode!r}): modes are Inductor's, and the NPU has none. "
+                f"Choose with options={{...}}, which takes {', '.join(CompileOptions.__annotations__)}"
             )
         tensors = tuple(each for each in given if isinstance(each, torch.Tensor))
         names = [node.name for node in self._module.graph.find_nodes(op="placeholder")]
@@ -163,11 +163,11 @@ class _Compiled:
 
 
 _UNCAPTURED: Final = (WorkbenchError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)
-"""What is raised for a graph that PyTorch runs, and that cannot be walked through or exported."""
+"""The exceptions of a graph that PyTorch can run, but that cannot be walked through or exported."""
 
 
 def _about_the_graph(error: Exception) -> bool:
-    """Whether it says that a graph cannot be captured, and not that an option is wrong or a mistake is ours."""
+    """Whether a graph cannot be captured; not an error in an option, nor a fault of ours."""
     if isinstance(error, WorkbenchError):
         return not isinstance(error, BadOption | MappingError)
     frames = traceback.extract_tb(error.__traceback__)
@@ -175,7 +175,7 @@ def _about_the_graph(error: Exception) -> bool:
 
 
 def _word(number: object) -> str:
-    """As it is written: 0.0 and -0.0 are equal and so are 1 and True, and NaN is not even equal to itself."""
+    """Its text: 0.0 equals -0.0, 1 equals True, and NaN does not equal itself, but their texts tell them apart."""
     return repr(number)
 
 
@@ -201,7 +201,7 @@ class _Native:
         try:
             values = self.program.values(tensors)
             refuse_unwritable(self.program.graph, values)
-        except (SharedElements, InputMismatch) as error:  # of memory: one graph is captured for all who lie apart
+        except (SharedElements, InputMismatch) as error:  # the graph was captured for tensors that share no memory
             if not self.may_host:
                 raise
             return _on_host(self.module, error)(given)
@@ -219,12 +219,12 @@ class _Native:
 
 
 def _as_wanted(result: torch.Tensor, wants: bool) -> torch.Tensor:
-    """A view of an input has the input's gradients, unless PyTorch's own would have been cut off from them."""
+    """A view of an input has the input's gradients, unless PyTorch's own view would be detached from them."""
     return result.detach() if result.requires_grad and not wants else result
 
 
 class _Forward(torch.autograd.Function):
-    """Results that know they came from inputs with gradients, so that asking for these is an error and not silence."""
+    """Results that require gradients where PyTorch's do, so that a backward pass is an error instead of being lost."""
 
     @staticmethod
     def forward(ctx: Any, run: Callable[[], list[torch.Tensor]], wanted: tuple[bool, ...], *_: torch.Tensor) -> Tensors:
@@ -239,22 +239,22 @@ class _Forward(torch.autograd.Function):
 
 def _lost(names: Sequence[str]) -> WorkbenchError:
     return not_yet(
-        f"A backward pass through torch.compile(backend='npu'), to which a change in place belongs here (of "
+        "A backward pass through torch.compile(backend='npu'), whose graph changes tensors in place here ("
         f"{', '.join(names)}),",
-        "Call it under torch.no_grad(), or return the result in place of writing it into a tensor from outside.",
+        "Call it under torch.no_grad(), or return the result instead of writing it into a tensor from outside.",
     )
 
 
 def _refuse_forward_mode(values: Sequence[torch.Tensor]) -> None:
-    """Tangents would be lost in silence."""
+    """Refuses dual tensors: their tangents would be lost without an error."""
     level = cast("int", cast(Any, forward_ad)._current_level)
     if level >= 0 and any(cast(Any, forward_ad).unpack_dual(value).tangent is not None for value in values):
         raise not_yet("Forward-mode differentiation through torch.compile(backend='npu')", "Forward passes work.")
 
 
 def _on_host(module: torch.fx.GraphModule, why: Exception) -> _Made:
-    """The graph as PyTorch computes it, gradients included; says so once for each graph and reason."""
+    """The graph as PyTorch computes it, gradients included; warns once for each graph and reason."""
     reason = str(why).strip().partition("\n")[0]
-    told = f"compiled: a graph that PyTorch computes on the host as a whole, because it cannot be captured: {reason}"
+    told = f"compiled: PyTorch computes this graph on the host as a whole, because it cannot be captured: {reason}"
     warnings.warn(told, HostRoute, stacklevel=5)
     return lambda given: cast("object", module(*given))

@@ -1,8 +1,8 @@
 """The journey without a notebook: `workbench trace FILE[:NAME]`, `workbench open FILE`, `workbench lab`.
 
-Exit codes: 0 when all is well, 1 when a check or the installation fails, 2 when the user has something to put right,
-130 after Ctrl-C and 141 when nobody reads what is printed any more, as a shell says of other programs. Python's manual
-ends with 1 in the last case, which means here that a check failed.
+Exit codes: 0 for success, 1 when a check or the installation fails, 2 for a mistake of the user, 130 after Ctrl-C, and
+141 when the reader of the output has gone, as in a shell. Python's manual ends with 1 in the last case, but here 1 is
+for a failed check.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run_command(argv)
         finally:
-            sys.stdout.flush()  # here, where an error of it can still be told
+            sys.stdout.flush()  # here, where an error of it can still be reported
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -68,8 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _print_no_more() -> None:
-    """Has Python, which writes what is left when it ends, write it nowhere: that would fail once more, aloud."""
-    with contextlib.suppress(OSError):  # there may be no file behind it
+    """Discards further output: at its end Python writes the rest, which would fail again and print a traceback."""
+    with contextlib.suppress(OSError):  # standard output may have no file
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
@@ -94,11 +94,11 @@ def _run_command(argv: Sequence[str] | None) -> int:
 
 
 def _refuse(unknown: Sequence[str], parser: argparse.ArgumentParser) -> Never:
-    """Ends with a word on the first option that the command does not have, else on what is too much."""
+    """Ends with an error about the first unknown option, else about the extra arguments."""
     known = re.findall(r"--[\w-]+", parser.format_usage())
     for option in (each.partition("=")[0] for each in unknown if each.startswith("-")):
         parser.error(sentences(f"there is no option {option!r}{did_you_mean(option, known)}", f"See {parser.prog} -h"))
-    parser.error(f"more arguments than it takes: {' '.join(unknown)}. See {parser.prog} -h")
+    parser.error(f"too many arguments: {' '.join(unknown)}. See {parser.prog} -h")
 
 
 def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
@@ -109,7 +109,7 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     parser.add_argument("--version", action="version", version=f"aten-workbench {wb.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    trace = _command(commands, "trace", _trace, "take a model to a checked, simulated timeline and print what came out")
+    trace = _command(commands, "trace", _trace, "take a model to a checked, simulated timeline and print the result")
     trace.add_argument("file", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {INPUTS_FORMS}")
     machine_help = "a shipped machine, or a file like mine.toml (default: tpu-v3)"
     trace.add_argument("--machine", default="tpu-v3", metavar="M", help=machine_help)
@@ -121,12 +121,14 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     )
     machines.add_argument(
         "machines", nargs="*", metavar="NAME|FILE.toml",
-        help="of a shipped machine all figures are shown, with their sources; one of your own joins the list",
+        help="a shipped machine's name shows all its figures, with their sources; a file joins the list",
     )  # fmt: skip
 
     opened = _command(commands, "open", _open, "show a saved journey in the browser, as a page with the lab in it")
     opened.add_argument("file", metavar="FILE.journey", help="what j.save(path) wrote")
-    opened.add_argument("--to", metavar="PAGE.html", help="where the page is written (default: a temporary folder)")
+    opened.add_argument(
+        "--to", metavar="PAGE.html", help="the file to write the page to (default: in a temporary folder)"
+    )
     opened.add_argument("--no-browser", action="store_true", help="write the page and print where it is; open nothing")
 
     lab = _command(commands, "lab", _lab, "open JupyterLab on the notebooks")
@@ -134,15 +136,17 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     lab.add_argument("--ip", default="localhost", help="the address to listen on; 0.0.0.0 is all (default: localhost)")
     lab.add_argument("--notebook", default="notebooks/00_start_here.ipynb", help="the notebook to open first")
 
-    ops = _command(commands, "ops", _ops, "list the registered operators, or say who makes one")
+    ops = _command(commands, "ops", _ops, "list the registered operators, or show the route of one")
     ops.add_argument("overload", nargs="?", metavar="OVERLOAD", help="aten.add.Tensor, or aten.add for all of them")
-    ops.add_argument("--prefer", metavar="DIALECT", help="whose builder is taken where an op has several")
+    ops.add_argument("--prefer", metavar="DIALECT", help="the dialect whose builder is used where an op has several")
 
-    _command(commands, "compile", _compile, "compile the simulator now, so that no one waits for it later")
+    _command(
+        commands, "compile", _compile, "compile the simulator now, so that the first simulation does not wait for it"
+    )
 
     _add_new_op(_command(commands, "new-op", _new_op, "write the files of a new operator: kernel, test and notebook"))
 
-    health = _command(commands, "doctor", _doctor, "look the installation over, and say what to do about what is wrong")
+    health = _command(commands, "doctor", _doctor, "check the installation, and say how to mend each fault")
     health.add_argument("--json", action="store_true", help="print the findings as one JSON object")
     return parser, tuple(commands.choices)
 
@@ -160,7 +164,7 @@ def _command(
     run: Callable[[argparse.Namespace], int],
     help: str,
 ) -> argparse.ArgumentParser:
-    """A command with no options yet. None of them can be cut short: what is short today may be another one tomorrow."""
+    """A command with no options yet. Options cannot be abbreviated: an abbreviation could mean a later option."""
     parser = commands.add_parser(name, help=help, allow_abbrev=False)
     parser.set_defaults(command=run, parser=parser)
     return parser
@@ -178,8 +182,10 @@ def _add_new_op(parser: argparse.ArgumentParser) -> None:
         help="one node's MLIR; loops, tiles and transfers come from the schedule",
     )  # fmt: skip
     parser.add_argument("--out", default=".", metavar="DIR", help="where the files go (default: here)")
-    parser.add_argument("--schema", help="of an op that is to be defined: '(Tensor x, float alpha=1.0) -> Tensor'")
-    parser.add_argument("--force", action="store_true", help="also for an op that has a registered kernel")
+    parser.add_argument("--schema", help="the schema of a new op: '(Tensor x, float alpha=1.0) -> Tensor'")
+    parser.add_argument(
+        "--force", action="store_true", help="write the files also for an op that has a registered kernel"
+    )
 
 
 def _new_op(options: argparse.Namespace) -> int:
@@ -216,7 +222,7 @@ def _trace(options: argparse.Namespace) -> int:
 
 
 def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
-    """The journey of a program. What its own code raises is a mistake in it, told without a traceback."""
+    """The journey of a program. An exception of its own code becomes an error without a traceback."""
     try:
         return wb.trace(
             program.model, *program.inputs, kwargs=program.kwargs, machine=options.machine, capture=options.capture
@@ -247,11 +253,11 @@ def _open(options: argparse.Namespace) -> int:
 
 
 def _check_page_ending(page: Path) -> None:
-    """A page is HTML; a name that ends as another file's does is not meant so."""
+    """A page is HTML; a name with another file's ending is a mistake."""
     if page.suffix.lower() not in _PAGE_ENDINGS:
         raise BadOption(
-            f"--to {page}: this writes a page, whose name ends in {' or '.join(_PAGE_ENDINGS)}. Other files are "
-            "written from Python: j.save('FILE.journey'), j.to_perfetto('FILE.json')"
+            f"--to {page}: the command writes a page, whose name must end in {' or '.join(_PAGE_ENDINGS)}. "
+            "Python writes other files: j.save('FILE.journey'), j.to_perfetto('FILE.json')"
         )
 
 
@@ -287,7 +293,7 @@ def _lab(options: argparse.Namespace) -> int:
         command.append("--allow-root")
     if os.name == "posix":
         os.execve(sys.executable, command, lab_environment())
-    # elsewhere the shell would go on beside a program that took this one's place
+    # elsewhere the shell would not wait for a program that replaces this one
     return subprocess.call(command, env=lab_environment())
 
 
@@ -316,7 +322,9 @@ def _doctor(options: argparse.Namespace) -> int:
         found = doctor.examine()
     text = json.dumps(diagnosis.as_json(found), indent=2) if options.json else diagnosis.as_text(found)
     encoding = sys.stdout.encoding or "ascii"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")  # what cannot be printed, too
+    sys.stdout.write(
+        text.encode(encoding, "backslashreplace").decode(encoding) + "\n"
+    )  # characters that the terminal lacks are escaped
     return OK if diagnosis.healthy(found) else PROBLEMS
 
 
@@ -335,7 +343,7 @@ def summary(journey: Journey, check: Check) -> dict[str, object]:
             "cycles": cycles[kernel.name],
         }
         for kernel in lowered.kernels
-        if kernel.name in launches  # the others are the same as one of these, and are among its launches
+        if kernel.name in launches  # the other kernels are equal to one of these and count among its launches
     ]
     routes: dict[str, int] = {}
     for item in lowered.nodes:

@@ -1,4 +1,4 @@
-"""The answer of `wb.compare(...)`: journeys side by side, and how they read."""
+"""The answer of `wb.compare(...)`: journeys side by side, as tables, texts and pictures."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def compared(runs: tuple[Run, ...]) -> Comparison:
-    """The comparison of simulated journeys, with what the rules find in each.
+    """The comparison of simulated journeys, with the findings in each.
 
-    What is worth telling is the same for all: nothing goes because everything else has become slower.
+    The smallest finding is the same for all: a finding does not go because everything else has become slower.
     """
     least = LEAST_SHARE * min((run.trace.makespan for run in runs), default=0)
 
@@ -37,7 +37,7 @@ def compared(runs: tuple[Run, ...]) -> Comparison:
         run = runs[at]
         facts = Facts(run.lowered, run.scheduled, run.trace)
         kernels = {kernel.name: kernel.nodes for kernel in facts.kernels}
-        parents = {item.node.name: item.parent for item in run.lowered.nodes}  # a rule may name what a node became
+        parents = {item.node.name: item.parent for item in run.lowered.nodes}  # a rule may name a node's lowered form
         for each in found(facts, least=least):
             names = (parents.get(name, name) for name in each.nodes or kernels.get(each.kernel, ()))
             yield Found(each.rule, tuple(name for name in names if name in run.by_name), each.cycles, each.reason)
@@ -47,7 +47,7 @@ def compared(runs: tuple[Run, ...]) -> Comparison:
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Shown):
-    """Simulated journeys side by side; the first one is what the ratios refer to."""
+    """Simulated journeys side by side; ratios are to the first one."""
 
     record: Compared
 
@@ -58,16 +58,16 @@ class Comparison(Shown):
 
     @property
     def nodes(self) -> pd.DataFrame:
-        """One row for the captured nodes that the same kernels compute in every journey, so that different fusions
-        meet, and one for launching kernels. Cycles and bytes of each journey, and `delta`, what it has more than the
-        first one; they add up to those of the whole. What changed most comes first, and `change` says what is
-        identical."""
+        """One row for each smallest set of captured nodes that whole kernels compute in every journey, so that
+        different fusions can be compared, and one for launching kernels. It has cycles and bytes of each journey, and
+        `delta`, the difference to the first one; they add up to those of the whole. The largest changes come first,
+        and `change` marks identical rows."""
         return views.data_frames.frame(self.record.nodes_table())
 
     @property
     def modules(self) -> pd.DataFrame:
-        """One row an `nn.Module`, with all that is inside of it, and the same figures; the one without a name is the
-        whole program but for the launches."""
+        """One row an `nn.Module`, with all modules inside it, and the same figures; the row without a name is the
+        whole program without the launches."""
         return views.data_frames.frame(self.record.modules_table())
 
     @property
@@ -88,13 +88,13 @@ class Comparison(Shown):
 
     @property
     def changes(self) -> pd.DataFrame:
-        """What the journeys were made with and is not the same in all: figures of the machine, options, which kernels
-        compute the same nodes, and how these are tiled. One row each, one column a journey."""
+        """The settings that differ between the journeys: figures of the machine, options, the kernels that compute the
+        same nodes, and their tiles. One row each, one column a journey."""
         return views.data_frames.frame(self.record.changes())
 
     @knows_its_options
     def spans(self, row: int) -> list[list[int]]:
-        """What a row of `.nodes` is on the timelines: for each journey rows of its `.simulated.events`."""
+        """The spans of a row of `.nodes`: for each journey rows of its `.simulated.events`."""
         lines = self.record.lines
         if not 0 <= row < len(lines):
             raise BadOption(f"spans({row}): expected a row of .nodes, 0 to {len(lines) - 1}")
@@ -102,13 +102,13 @@ class Comparison(Shown):
 
     @knows_its_options
     def widget(self) -> object:
-        """The comparison in a notebook, of two to four journeys: what changed, by how much and where, and all timelines
-        locked in time. A row that is pressed is marked in all of them."""
+        """The comparison in a notebook, of two to four journeys: the changes, with size and place, and all timelines
+        locked in time. A press on a row marks it in all of them."""
         return comparison_widgets().comparing(self)
 
     @knows_its_options
     def text(self, *, width: int = 72) -> str:
-        """What changed in words, by nodes and by findings, and the timelines aligned in `width` letters."""
+        """The changes in words, by nodes and by findings, and the timelines aligned in `width` letters."""
         return views.compare_html.text(self.record, width=width)
 
     @knows_its_options
@@ -126,7 +126,7 @@ class Comparison(Shown):
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
-        """The timelines in one picture, the same nodes below each other: what takes longer is seen where it does."""
+        """The timelines in one picture, the same nodes below each other: it shows where a journey takes longer."""
         return drawing_of_comparisons().aligned(views.aligned.aligned(self.record.matching), style=style, width=width)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """The journey: one function on its way through the stages, with every artefact on the way.
 
-A journey is immutable and lazy. Each stage runs when it is first asked for and is kept; `with_` makes a new journey
-that shares the stages which the change does not touch.
+A journey is immutable and lazy. Each stage runs at its first use and is kept; `with_` makes a new journey that shares
+the stages which the change does not touch.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ aten.registry.DEFAULT.fill_from(templates.builtin)
 
 @final
 class _Keep:
-    """The value of an option that `with_` leaves as it is."""
+    """The value of an option that `with_` does not change."""
 
     def __repr__(self) -> str:
         return "unchanged"
@@ -68,7 +68,7 @@ class Journey(Shown):
 
     @property
     def captured(self) -> Captured:
-        """What the function asks of ATen."""
+        """The function's calls of ATen."""
         return replace(self._stages.captured(), _run=self._simulated_by_now)
 
     @property
@@ -104,15 +104,14 @@ class Journey(Shown):
 
     @property
     def options(self) -> dict[str, object]:
-        """What it was asked for besides the machine: the options of `wb.trace` and `.with_` that are not as they are
-        when nobody gives them."""
+        """The options of `wb.trace` and `.with_` that differ from their defaults, without the machine."""
         return self._request.options
 
     @property
     def findings(self) -> Findings:
         """Why the run takes as long as it does, most cycles at stake first: one row a finding, with its reason, the
-        line of Python, the spans that show it, what to try, and the cycles that this is predicted to save.
-        `.findings.tried()` measures what each saves."""
+        line of Python, the spans that show it, the remedy to try, and its predicted saving in cycles.
+        `.findings.tried()` measures each saving."""
         from workbench.findings.findings_answer import Findings  # only here: it loads pandas
 
         return Findings.of(self._advice.found(), self._advice.trials())
@@ -123,21 +122,21 @@ class Journey(Shown):
 
     @knows_its_options
     def knobs(self, kernel: str | None = None) -> Knobs[Journey]:
-        """What can be turned: of a kernel, `j.knobs("k0")`, its tile, order, buffers and cores; of the journey fusion
-        rules and the machine's figures. With today's values, those worth trying, why a value is refused, and the
-        `with_` call that sets it; `.sweep` maps the cycles over two of them."""
+        """The knobs: of a kernel, `j.knobs("k0")`, its tile, order, buffers and cores; of the journey fusion rules and
+        the machine's figures. Each has its current value, the values worth trying, the reason where a value is refused,
+        and the `with_` call that sets it; `.sweep` maps the cycles over two of them."""
         return knobs_of(self, self._request, kernel)
 
     @knows_its_options
     def experiment(self) -> Experiment[Journey]:
-        """A session of turning knobs: each setting is worked out in the background, the newest one wins, and every step
-        is kept with what it costs and the `with_` call that makes it."""
+        """A session of turning knobs: each setting is computed in the background, the newest one wins, and every step
+        is kept with its costs and the `with_` call that makes it."""
         return Experiment(self, self._request)
 
     @property
     def overview(self) -> Overview:
-        """The journey on one screen: the stages that are there by now with their figures, what `check` said, the
-        findings and where the time went. It computes no stage and checks nothing."""
+        """The journey on one screen: the finished stages with their figures, the results of `check`, the findings and
+        where the time went. It computes no stage and checks nothing."""
         run = self._simulated_by_now()
         cards = self._advice.cards() if run and len(run.record) <= MOST_SPANS else None
         return overview(self._request, self._stages, cards, self._checks.values())
@@ -149,7 +148,7 @@ class Journey(Shown):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Wall seconds of every stage that has run. A stage shared with another journey shows what it took there."""
+        """Wall seconds of every stage that has run. A stage shared with another journey has its seconds there."""
         return self._stages.seconds
 
     @property
@@ -160,8 +159,8 @@ class Journey(Shown):
     def run(self, *inputs: object, kwargs: Mapping[str, object] | None = None) -> object:
         """Runs the scheduled MLIR natively and returns what the function returns under `torch.no_grad()`.
 
-        Nothing that is computed has gradients, whether the inputs require them or not. Weights and closed-over tensors
-        are read as they are now; what the function changes in place is changed.
+        Results have no gradients, whether the inputs require them or not. Weights and closed-over tensors have their
+        current values; the function's changes in place happen.
         """
         return self._computing.run(inputs, kwargs)
 
@@ -178,9 +177,9 @@ class Journey(Shown):
 
         `captured` runs the record with PyTorch, `rendered` the MLIR before scheduling, `scheduled` the tiled loops,
         `simulated` the instructions in the order of the timeline, in numpy.
-        PyTorch's numbers are those of the function itself, in 64 bits where it runs so; how far ours may be off follows
-        from how they are rounded, see docs/checking.md. `rtol` and `atol` take the place of that: what is right is then
-        within `atol + rtol * |reference|`. Nothing the function would change is changed.
+        PyTorch's numbers are those of the function itself, in 64 bits where it can run so; the bound on our errors
+        follows from rounding, see docs/checking.md. `rtol` and `atol` replace that bound by
+        `atol + rtol * |reference|`. The function's changes in place are undone.
         """
         self._checks[stage] = self._computing.check(inputs, kwargs, stage, rtol, atol)
         return self._checks[stage]
@@ -204,16 +203,15 @@ class Journey(Shown):
     ) -> Journey:
         """The journey with something changed, sharing every stage that the change does not touch.
 
-        `mapping` takes the place of the one before, none of which stays: a kernel goes by its name, else by the first
-        pattern that matches, else by `"*"`; a key that so is for no kernel is an error. `mapping=None` goes back to the
-        heuristic's choice. `fusion` turns fusion rules off by name (`{"off": ["product epilogue"]}`, or all of them:
-        `"none"`) or keeps nodes in different kernels (`[("linear", "gelu")]`). `schedule` has transform scripts by
-        kernel, each an edited `j.scheduled.kernels[i].schedule`; it takes the place of the mapping's own, whose number
-        of buffers stays. `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps'
-        names: `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions.
-        `simulate_seconds` is what the simulation may take at most. `resident` is what stays in the machine's common
-        memory: names of tensors, `"auto"`, or None. `placement` is on which chiplet tensors lie: numbers or policies by
-        name, or None.
+        `mapping` replaces the whole mapping before: a kernel's own name comes first, then the first pattern that
+        matches, then `"*"`; a key that applies to no kernel is an error. `mapping=None` goes back to the heuristic's
+        choice. `fusion` turns fusion rules off by name (`{"off": ["product epilogue"]}`, or all of them: `"none"`) or
+        keeps nodes in different kernels (`[("linear", "gelu")]`). `schedule` has transform scripts by kernel, each an
+        edited `j.scheduled.kernels[i].schedule`; it replaces the mapping's own script, whose number of buffers stays.
+        `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
+        `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions. `simulate_seconds` is
+        the longest time of the simulation. `resident` are the tensors in the machine's common memory: names, `"auto"`,
+        or None. `placement` are the tensors' chiplets: numbers or policies by name, or None.
         """
         asked, options = (
             self._request,
@@ -243,10 +241,10 @@ class Journey(Shown):
 
     @knows_its_options
     def changed(self, change: str) -> Journey:
-        """The journey of a copy of the traced function with something changed in it, traced anew; all options stay.
+        """The journey of a changed copy of the traced function, traced anew; all options stay.
 
-        `change` is what a finding's remedy says: `"channels last"`, `"evaluation mode"`, `"folded batch norms"`, or
-        `"folded window:<path of a Conv2d>"`. What was traced stays as it is.
+        `change` is the name in a finding's remedy: `"channels last"`, `"evaluation mode"`, `"folded batch norms"`, or
+        `"folded window:<path of a Conv2d>"`. The traced function stays unchanged.
         """
         return cast("Journey", self._advice.retraced(change))
 
@@ -268,7 +266,7 @@ class Journey(Shown):
 
     @cached_property
     def selection(self) -> SelectionModel:
-        """What is selected in all widgets of this journey: `.select(x)`, `.back()`, `.forward()`, `.observe(call)`."""
+        """The selection of all widgets of this journey: `.select(x)`, `.back()`, `.forward()`, `.observe(call)`."""
         return views.selection_model.SelectionModel(self.select)
 
     @knows_its_options
@@ -281,7 +279,7 @@ class Journey(Shown):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the whole journey, without weights and inputs, to one file that `wb.load` opens without PyTorch.
 
-        What has not run yet runs now. The file is written all or nothing.
+        Stages that have not run yet run now. If writing fails, no part of the file is written.
         """
         asked = ir.archive.Asked.of(self._request)
         whole = ir.archive.Archive(
@@ -298,8 +296,7 @@ class Journey(Shown):
     @knows_its_options
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Writes the timeline for ui.perfetto.dev: a track a unit, real time, cycles in each event's arguments, an
-        arrow a dependence, and counters of bytes in flight, scratchpad and arrays. A name that ends in `.gz` is packed.
-        """
+        arrow a dependence, and counters of bytes in flight, scratchpad and arrays. `.gz` in the name compresses it."""
         simulated = self.simulated
         made = views.perfetto.perfetto_file(simulated.record, simulated.scheduled.launches, os.fspath(path))
         replace_file(path, made)
@@ -308,8 +305,8 @@ class Journey(Shown):
     def to_html(self, path: str | os.PathLike[str], *, interactive: bool = False) -> None:
         """Writes the whole journey as one page that opens from disk, without network, script or Python.
 
-        `interactive=True` puts the lab above it, in which everything can be pressed as in a notebook: what is selected
-        with what is recorded in the page, and a script of the page's own looks it up. See docs/sharing.md.
+        `interactive=True` puts the lab above it, where a reader can press everything as in a notebook: the page
+        contains the selection of each row, and a script of its own looks it up. See docs/sharing.md.
         """
         lab = lab_widgets() if interactive else None
         stages = (self.captured, self.lowered, self.rendered, self.scheduled, self.simulated)

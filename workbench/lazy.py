@@ -1,7 +1,7 @@
-"""The one way modules load late: a package's `__getattr__` (PEP 562), which imports what is named when it is named.
+"""The one way modules load late: a package's `__getattr__` (PEP 562), which imports a submodule at its first use.
 
 PyTorch, MLIR, Numba, pandas and matplotlib take from a fifth of a second to a whole one each. Files below a package
-import what they need at their top, as usual; who only passes by the package pays nothing.
+import at their top, as usual; importing the package alone costs nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def submodules(package: str, *names: str) -> Callable[[str], ModuleType]:
 
 
 def modules_of(package: str, rooms: dict[str, tuple[str, ...]]) -> Callable[[str], ModuleType]:
-    """A `__getattr__` for `package` that imports on first use the modules that lie in the folders of `package`."""
+    """A `__getattr__` for `package` that imports modules in the folders of `package` on first use."""
     room_of = {name: room for room, names in rooms.items() for name in names}
 
     def __getattr__(name: str) -> ModuleType:  # noqa: N807

@@ -1,4 +1,4 @@
-"""What users give for options, checked: machines, mappings, and those of `torch.compile`."""
+"""Checks of the users' options: machines, mappings, and the options of `torch.compile`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CompileOptions(TypedDict, total=False):
-    """What `torch.compile(backend="npu", options=...)` takes: the options of `wb.trace` that mean something there."""
+    """The options of `torch.compile(backend="npu", options=...)`: those of `wb.trace` that apply there."""
 
     machine: str | Machine
     on_missing: str
@@ -35,7 +35,7 @@ class CompileOptions(TypedDict, total=False):
 
 
 def checked_compile_options(given: object) -> CompileOptions:
-    """The options of `torch.compile`, if there are such; their values are looked at like those of `wb.trace`."""
+    """The options of `torch.compile`, if all names are known; values are checked later, like those of `wb.trace`."""
     known = ", ".join(CompileOptions.__annotations__)
     if not isinstance(given, Mapping):
         raise BadOption(f"torch.compile(backend='npu', options={given!r}): expected {{name: value}} of {known}")
@@ -59,24 +59,24 @@ _OF_A_KERNEL: Final = ("tile", "order", "buffers", "cores")
 
 
 def checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, UserMapping] | None:
-    """The mapping, if it has the form of one; whether it suits the kernels is found out when they are known."""
+    """The mapping, if it has the form of one; it is compared with the kernels when they are known."""
     if given is None:
         return None
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
         raise BadOption(f"mapping={given!r} is no mapping; expected {_FORM}")
     for kernel, wanted in cast("Mapping[object, object]", given).items():
         if kernel in _OF_A_KERNEL:
-            told = f"mapping={given!r}: {kernel!r} is said of no kernel; for all of them it stands under '*'"
+            told = f"mapping={given!r}: {kernel!r} is under no kernel; for all of them write it under '*'"
             raise BadOption(sentences(told, f"Expected {_FORM}"))
         if not isinstance(kernel, str) or not isinstance(wanted, Mapping):
             raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {_FORM}")
         for key, value in cast("Mapping[object, object]", wanted).items():
             _check_of_a_kernel(kernel, key, value)
-    return _plain_copy(given)  # what the caller makes of it later is another question
+    return _plain_copy(given)  # the caller may change the given one later
 
 
 def _plain_copy(given: Any) -> Any:
-    """A copy down to the numbers, those of numpy as Python's."""
+    """A deep copy, with numpy's numbers as Python's."""
     if isinstance(given, Mapping):
         return {name: _plain_copy(value) for name, value in cast("Mapping[object, object]", given).items()}
     if isinstance(given, list | tuple):
@@ -86,7 +86,7 @@ def _plain_copy(given: Any) -> Any:
 
 
 def _check_of_a_kernel(kernel: str, key: object, value: object) -> None:
-    """Raises for a key that a mapping does not have, and for a value of another kind."""
+    """Raises for an unknown key of a mapping, and for a value of the wrong kind."""
     if key not in _OF_A_KERNEL:
         what = f"unknown key {key!r}{did_you_mean(str(key), _OF_A_KERNEL)}"
         raise MappingError(kernel, sentences(what, "Expected tile, order, buffers or cores"))
@@ -94,10 +94,12 @@ def _check_of_a_kernel(kernel: str, key: object, value: object) -> None:
         if not _is_count(value):
             raise MappingError(kernel, f"buffers = {value!r}: expected a whole number of slots, 1 or more")
     elif key == "order":
-        dims = cast("list[object]", value) if isinstance(value, list | tuple) else []  # and no text, which has letters
+        dims = (
+            cast("list[object]", value) if isinstance(value, list | tuple) else []
+        )  # a text is also a sequence, but of letters
         if not dims or not all(isinstance(dim, str) for dim in dims) or len(set(dims)) < len(dims):
             raise MappingError(
-                kernel, f"order = {value!r}: expected a list of its dims, outermost first, each of them once"
+                kernel, f"order = {value!r}: expected a list of the kernel's dims, outermost first, each of them once"
             )
     elif not isinstance(value, Mapping):
         raise MappingError(kernel, f"{key} = {value!r}: expected {{dim: {'size' if key == 'tile' else 'how many'}}}")
@@ -114,28 +116,28 @@ def _is_count(value: object) -> bool:
 
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:
-    """What is to stay in the common memory, if it has the form of that; the names are looked up when it is planned."""
+    """The tensors for the common memory, if they have the form of a list; the plan looks up their names."""
     if given is None or given == "auto":
         return None if given is None else "auto"
     if isinstance(given, list | tuple) and all(isinstance(name, str) for name in cast("list[object]", given)):
         return tuple(cast("list[str]", given))
-    hint = did_you_mean(given, ["auto"]) or f"; of one tensor it is [{given!r}]" if isinstance(given, str) else ""
+    hint = did_you_mean(given, ["auto"]) or f"; for one tensor write [{given!r}]" if isinstance(given, str) else ""
     what = f"resident={given!r} is no list of names{hint}"
     raise BadOption(sentences(what, "Expected names of tensors, ['fc1.weight', 'relu'], or 'auto', or None"))
 
 
 def checked_placement(given: object) -> dict[str, int | str] | None:
-    """Where tensors are to lie, if it has the form of that; names and chiplets are looked up when it is planned."""
+    """The places of tensors, if they have the form of a placement; the plan looks up names and chiplets."""
     if given is None:
         return None
     form = "names of tensors with the number of a chiplet or a policy, {'fc1.weight': 1, 'x': 'local'}, or None"
     if isinstance(given, str) and given in POLICIES:
-        told = f"placement={given!r} names no tensors; for all of them it is a figure of the machine"
+        told = f"placement={given!r} names no tensors; to place all of them set the machine's figure"
         raise BadOption(sentences(f"{told}, wb.machine(..., dram_placement={given!r})", f"Expected {form}"))
     if not isinstance(given, Mapping):
         raise BadOption(f"placement={given!r} is no plan; expected {form}")
     for name, where in cast("Mapping[object, object]", given).items():
-        told = f"placement={given!r}: {name!r} is to lie {where!r}"
+        told = f"placement={given!r}: {name!r} has the place {where!r}"
         if isinstance(where, str) and where not in POLICIES:
             raise BadOption(sentences(f"{told}{did_you_mean(where, POLICIES)}", f"Expected {form}"))
         if not isinstance(name, str) or isinstance(where, bool) or not isinstance(where, int | str):
@@ -144,35 +146,37 @@ def checked_placement(given: object) -> dict[str, int | str] | None:
 
 
 def checked_options(**given: Any) -> dict[str, Any]:
-    """Options as they are kept: looked at, and copied where the caller may change them later."""
+    """The options, checked, and copied where the caller may change them later."""
     return {name: _CHECKS[name](value) if name in _CHECKS else value for name, value in given.items()}
 
 
 def warn_without_common_memory(resident: object, machine: Machine) -> None:
-    """Tells the user of the verb that calls this that there is nothing for a heuristic to fill."""
+    """Warns the user of the calling verb that the machine has no common memory for a heuristic to fill."""
     if resident == "auto" and not machine.common_memory.bytes:
         told = (
-            f"resident='auto': machine {machine.name!r} has no common memory (common_memory_bytes = 0), so nothing "
-            f"stays in one. Take a machine that has one, such as 'tpu-v4'"
+            f"resident='auto': machine {machine.name!r} has no common memory (common_memory_bytes = 0), so no "
+            "tensor stays in one. Use a machine that has one, such as 'tpu-v4'"
         )
-        warnings.warn(told, NoCommonMemory, stacklevel=4)  # the verb, and what checks its options, lie between
+        warnings.warn(told, NoCommonMemory, stacklevel=4)  # skips the verb and the check of its options
 
 
 def checked_seconds(given: object) -> float | None:
     """A time limit, if it is one."""
     if given is None or (isinstance(given, int | float) and not isinstance(given, bool) and given > 0):
         return given
-    raise BadOption(f"{given!r} is no time limit; expected seconds, a number above 0, or None for as long as it takes")
+    raise BadOption(f"{given!r} is no time limit; expected seconds, a number above 0, or None for no limit")
 
 
 def checked_tolerance(name: str, given: object) -> float | None:
-    """A tolerance, if it is one; None is what rounding explains."""
+    """A tolerance, if it is one; None means the bound that follows from rounding."""
     if given is None:
         return None
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= sys.float_info.max:
         return float(given)
     told = "more than any float" if isinstance(given, int) and given > 1 else repr(given)
-    raise BadOption(f"{name}={told} is no tolerance; expected a number, 0 or more, or None for what rounding explains")
+    raise BadOption(
+        f"{name}={told} is no tolerance; expected a number, 0 or more, or None for the bound that follows from rounding"
+    )
 
 
 def machine_of(given: object) -> Machine:
@@ -197,4 +201,4 @@ _CHECKS: Final[Mapping[str, Callable[[Any], object]]] = {
     "resident": checked_resident,
     "placement": checked_placement,
 }
-"""What is made of the value of each option; that of any other stays as it was given."""
+"""The check of each option's value; values of other options stay as given."""

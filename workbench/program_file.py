@@ -18,7 +18,7 @@ INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or a
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """What a file gives to trace."""
+    """The function and inputs of a file."""
 
     model: Callable[..., object]
     inputs: tuple[object, ...]
@@ -60,9 +60,9 @@ def _run(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except (SyntaxError, UnicodeDecodeError) as error:  # nothing of it ran: there is no traceback of the user's
-        raise ProgramFileError(f"{path} is no Python that can be read: {_where(error)}") from None
-    except Exception:  # whatever the user's own code raises, its traceback is the message
+    except (SyntaxError, UnicodeDecodeError) as error:  # the file did not run, so the user's code has no traceback
+        raise ProgramFileError(f"{path} is not valid Python: {_where(error)}") from None
+    except Exception:  # the message is the traceback of the user's own code
         raise ProgramFileError(f"{path} failed while it ran:\n{traceback.format_exc()}") from None
     return module
 

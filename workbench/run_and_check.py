@@ -1,4 +1,4 @@
-"""A journey's numbers: what `run` and `check` compute, natively or with PyTorch, whole or in parts."""
+"""A journey's numbers for `run` and `check`, computed natively or with PyTorch, whole or in parts."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from workbench.running.run_program import NativeProgram
 
 _RANDOM: Final = (
-    "two runs in PyTorch disagree as well: the function draws random numbers, and no two runs draw the same. To "
-    "compare, switch that off, e.g. model.eval() or a dropout of 0"
+    "two runs in PyTorch disagree as well: the function draws new random numbers in each run. To compare, "
+    "switch them off, e.g. model.eval() or a dropout of 0"
 )
 
 _TIES: Final = (
-    "PyTorch leaves open which of equal elements {ops} names: where values are equal, another place is no error. To "
-    "compare places, give values that all differ, or use a stable sort"
+    "PyTorch leaves open which of several equal elements {ops} returns: where values are equal, another index "
+    "is no error. To compare indices, give values that all differ, or use a stable sort"
 )
 _NAMES_ANY_OF_EQUALS: Final = frozenset({"aten.topk.default", "aten.kthvalue.default", "aten.median.dim"})
 
@@ -47,20 +47,22 @@ CHECKED_STAGES: Final = ("captured", "rendered", "scheduled", "simulated")
 
 @dataclass(frozen=True)
 class Computing:
-    """What computes a journey's function, stage by stage."""
+    """Computes a journey's function at each stage."""
 
     request: Request
     stages: Stages
 
     def run(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None) -> object:
-        """What the function returns, of the scheduled MLIR."""
+        """The function's results, computed by the scheduled MLIR."""
         program = self._program("run")
-        with checking.wide_reference.SWAPPING:  # a check in another thread may have what the function holds in 64 bits
+        with (
+            checking.wide_reference.SWAPPING
+        ):  # a check in another thread may have widened the function's tensors to 64 bits
             values = self._with_data("run", program.values(inputs, kwargs))
             now = [value.detach() for value in values]
         if program.parts:
             capturing.result_aliases.refuse_unwritable(program.graph, values)
-            with turn(), program.as_traced():  # Dynamo runs it, and may find another graph to compile
+            with turn(), program.as_traced():  # Dynamo runs it, and may compile another graph
                 return self._run_parts("scheduled", inputs, kwargs or {})
         return program.run(values, lambda _: self._native("scheduled").run(now))
 
@@ -82,14 +84,16 @@ class Computing:
         values = self._with_data("check", program.values(inputs, kwargs))
         count = sum(slot.kind == "user" for slot in program.graph.inputs)
         user, held = values[:count], values[count:]
-        changes = bool(program.parts or program.graph.mutations or held)  # what is wide meanwhile, and put back
+        changes = bool(
+            program.parts or program.graph.mutations or held
+        )  # these are widened during the check, and put back
         with turn() if changes else nullcontext(), waiting("check"), program.as_traced():
             pairs, answers = self._of_parts(stage, user) if program.parts else self._of_whole(stage, user, held)
             check = Check(stage, checking.tensor_comparison.compare(pairs, answers, rtol=rtol, atol=atol))
             return check if check.ok else replace(check, hint=self._hint(check, answers))
 
     def _hint(self, check: Check, answers: Answers) -> str:
-        """What is known about a failure: places of equals are open, and random functions disagree with themselves."""
+        """A possible cause of a failure: indices of equal elements are open, random functions differ in each run."""
         nodes = {node.op for node in self.stages.captured().record.nodes}
         open_ops = sorted(nodes & _NAMES_ANY_OF_EQUALS)
         if open_ops and all(result.ok or "i64" in result.type for result in check.results):
@@ -107,14 +111,14 @@ class Computing:
         if empty:
             shown = ", ".join(empty[:4]) + (f" and {len(empty) - 4} more" if len(empty) > 4 else "")
             raise NoData(
-                f"{graph.name} cannot {asked}: {shown} lie on the meta device, which has shapes and no numbers. "
-                f"Everything but run and check works without them; for these, trace again with the model and its "
-                f"inputs on the CPU, e.g. model.to_empty(device='cpu') and load its weights"
+                f"{graph.name} cannot {asked}: {shown} are on the meta device, which has shapes and no numbers. "
+                "All but run and check works without numbers; for these two, trace again with the model and its "
+                "inputs on the CPU, e.g. model.to_empty(device='cpu') and load its weights"
             )
         return values
 
     def _of_whole(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
-        """Outputs and mutated inputs as this stage makes them, and what PyTorch makes."""
+        """Outputs and mutated inputs of this stage, and PyTorch's."""
         graph = self.stages.captured().record
         changed = sorted({change.target for change in graph.mutations})
         values = [
@@ -139,7 +143,7 @@ class Computing:
         ], answers
 
     def _run_parts(self, stage: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Runs a callable that is broken up, its graphs as `stage` has them."""
+        """Runs a broken-up callable, each graph by `stage`."""
         parts = self._program("run").parts
         assert parts is not None
 
@@ -158,7 +162,7 @@ class Computing:
         return parts.run(part, other, tuple(inputs), kwargs)
 
     def _of_parts(self, stage: str, user: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
-        """All that a call of a broken-up callable gives and changes, and what PyTorch's does."""
+        """All results and changes of a call of a broken-up callable, and PyTorch's."""
         program, target = self._program("check"), self.request.target
         assert target is not None
 
@@ -183,7 +187,7 @@ class Computing:
         ], checking.wide_reference.Answers(theirs)
 
     def _eager(self, leaves: Sequence[torch.Tensor]) -> object:
-        """Calls the user's own function; what it puts into lists, dicts and objects is taken out again."""
+        """Calls the user's own function; its changes of lists, dicts and objects are undone."""
         target = self.request.target
         assert target is not None
         arguments, keywords = self._program("check").arguments(leaves)

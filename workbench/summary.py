@@ -1,4 +1,4 @@
-"""What a journey shows of itself: the figures of the stages that are there by now."""
+"""The overview of a journey: the figures of its finished stages."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_SPANS = 100_000
-"""Spans of a run up to which the overview looks for findings: with more, that takes longer than a person waits for
-what stands at the end of a cell."""
+"""The most spans with which the overview looks for findings: with more, the search is too slow for a cell."""
 
 
 def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, checks: Iterable[Check]) -> Overview:
@@ -43,7 +42,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
             _stage(stages.simulated, "simulated", _of_simulated),
         ),
         tuple((check.ok, check.text().splitlines()[0]) for check in checks),
-        "j.check() compares it with PyTorch" if request.target else "a file holds no function to compare with",
+        "j.check() compares it with PyTorch" if request.target else "a file has no function to compare with",
         captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
         spent,
         cards,
@@ -51,7 +50,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
 
 
 def name_of(request: Request, stages: Stages) -> str:
-    """What was traced, also where it is not captured yet: a graph that Dynamo has made, or a changed function."""
+    """The name of the traced function, also before its capture: a graph of Dynamo's, or a changed function."""
     if stages.captured.made:
         return stages.captured().record.name
     if isinstance(request.target, GraphCall):
@@ -64,7 +63,7 @@ def _now(once: Once[T]) -> T | None:
 
 
 def _stage(once: Once[T], name: str, figures: Callable[[T], tuple[str, ...]], *before: Once[Any]) -> Stage:
-    """The stage of an artefact, and those before it that are told with it."""
+    """The stage of an artefact, with the seconds of the steps before it that it includes."""
     took = [each.seconds for each in (*before, once) if each.seconds is not None]
     return Stage(name, f"j.{name}", figures(once()) if once.made else (), sum(took) if once.made and took else None)
 

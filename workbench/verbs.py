@@ -62,15 +62,14 @@ def trace(
 
     `capture` is `dynamo` (reads the bytecode: closures, data structures) or `export` (`torch.export`). `machine` is a
     shipped machine's name (`wb.machines()`), a file (`mine.toml`) or a `wb.machine(...)`. `mapping` tiles by hand:
-    `{kernel: {"tile": {dim: size}, "order": [dims], "buffers": slots}}`, a kernel being a name, a pattern such as
-    `"k?_linear*"` or `"*"` for all others; a kernel goes by its name, else by the first pattern that matches, else by
-    `"*"`, and a key that so is for no kernel is an error. `fusion` turns fusions off, as in
-    `Journey.with_`. `on_missing` says what becomes of ops that no route makes: `host` lets PyTorch compute them, with a
-    warning and at the price of the host link, `error` refuses. `prefer` names the dialect whose builders are taken
-    where an op has several. `simulate_seconds` is what the simulation may take at most. `resident` names tensors that
-    stay in the machine's common memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`).
-    `placement` says on which chiplet tensors lie, or by which policy (`{"fc1.weight": 1, "x": "local"}`).
-    `train=True` is refused: what is traced is a forward pass, in which nothing has gradients.
+    `{kernel: {"tile": {dim: size}, "order": [dims], "buffers": slots}}`, where a kernel is a name, a pattern such as
+    `"k?_linear*"`, or `"*"` for all others. A kernel's own name comes first, then the first pattern that matches, then
+    `"*"`; a key that applies to no kernel is an error. `fusion` turns fusions off, as in `Journey.with_`. `on_missing`
+    is for ops without a route: with `host` PyTorch computes them, with a warning and at the cost of the host link,
+    `error` refuses them. `prefer` names the dialect whose builders are used where an op has several.
+    `simulate_seconds` is the longest time of the simulation. `resident` names tensors that stay in the machine's common
+    memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`). `placement` gives tensors a chiplet
+    or a policy (`{"fc1.weight": 1, "x": "local"}`). `train=True` is refused: a trace has no gradients.
     """
     if train:
         raise not_yet("train=True", "Forward passes without gradients work.")
@@ -101,11 +100,11 @@ def trace(
 
 @knows_its_options
 def load(path: str | os.PathLike[str]) -> Journey:
-    """The journey that `j.save(path)` wrote. Neither PyTorch nor MLIR is needed to open, read and simulate it.
+    """The journey that `j.save(path)` wrote. Opening, reading and simulating it needs neither PyTorch nor MLIR.
 
-    It can be looked at and selected in like any other. `wb.simulate(j.lowered, j.scheduled, machine=...)` simulates it
-    again, on any machine that its tiles fit. `with_` works from the records and needs MLIR, but not the function; `run`
-    and `check` need the function and are refused.
+    Its views and selections work like those of any journey. `wb.simulate(j.lowered, j.scheduled, machine=...)`
+    simulates it again, on any machine that its tiles fit. `with_` works from the records and needs MLIR, but not the
+    function; `run` and `check` need the function and are refused.
     """
     found = ir.archive.load(path)
     asked, none = found.asked, MappingProxyType(dict[str, object]())
@@ -113,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Journey:
     try:
         request = replace(request, **_options(asked))
     except (BadOption, MappingError, ir.RecordFormatError) as error:
-        raise JourneyFileEdited(str(path), f"what was asked for makes no sense: {error}") from None
+        raise JourneyFileEdited(str(path), f"its options make no sense: {error}") from None
     return Journey(request, Stages.loaded(request, found))
 
 
@@ -128,7 +127,7 @@ def _options(asked: ir.archive.Asked) -> dict[str, Any]:
 
 
 def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
-    """The journey of a graph that Dynamo has made: what `torch.compile(backend="npu")` runs."""
+    """The journey of a graph of Dynamo's, which `torch.compile(backend="npu")` runs."""
     none = MappingProxyType(dict[str, object]())
     request = Request(GraphCall(module), inputs, none, **checked_options(**{"machine": "tpu-v3", **options}))
     warn_without_common_memory(request.resident, request.machine)
@@ -161,8 +160,8 @@ def lower(
 
 @knows_its_options
 def render(lowered: Lowered | KernelGraph) -> Rendered:
-    """The third stage alone. Templates are written for tpu-v3, which `schedule` takes as well if no machine is given;
-    for another machine or a mapping it has them written anew."""
+    """The third stage alone. Templates are written for tpu-v3, the default machine of `schedule` as well; for another
+    machine or a mapping `schedule` writes them anew."""
     none = MappingProxyType(dict[str, object]())
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
     request = Request(None, (), none, machine_of("tpu-v3"))
@@ -205,7 +204,7 @@ def simulate(
 
 @checks_what_it_is_given
 def machine(name: str | os.PathLike[str] | Machine, /, **overrides: Override) -> Machine:
-    """A shipped machine, one of a TOML file, or one that there is already, with some of its figures replaced.
+    """A shipped machine, a machine of a TOML file, or a given machine, with some of its figures replaced.
 
     `wb.machine("tpu-v3", vector_lanes=64)`, `wb.machine("mine.toml")`; with cores that differ,
     `wb.machine("tpu-v3", cores=[{}, {"vector_lanes": 64}])`.
@@ -223,10 +222,10 @@ def machines() -> tuple[str, ...]:
 def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Comparison:
     """Two to eight journeys side by side: what differs in cycles and bytes, where, and by how much.
 
-    The first is what the others are held against. They may be on different machines, fused and tiled differently, come
-    from files, or be of a function before and after it was edited: captured nodes are matched by op, module and order,
-    and kernels meet by the nodes they compute. `names` are theirs in the tables; without them they are told apart by
-    their machines, where these differ, else by number.
+    The others are compared with the first. They may be on different machines, fused and tiled differently, come from
+    files, or be of a function before and after an edit: captured nodes are matched by op, module and order, and kernels
+    by the nodes that they compute. `names` are the journeys' names in the tables; without them the names are their
+    machines, where these differ, else numbers.
     """
     for journey in journeys:
         if not isinstance(journey, Journey):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
@@ -244,9 +243,9 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
 
 @knows_its_options
 def lab(journey: Journey | str | os.PathLike[str], *, stage: str = "capture") -> object:
-    """The lab in a notebook: all stages of a journey with one selection. A path is a journey that was saved.
+    """The lab in a notebook: all stages of a journey with one selection. A path is that of a saved journey.
 
-    `stage` is where it opens: capture, lower, render, schedule, program or timeline.
+    `stage` is the stage at which it opens: capture, lower, render, schedule, program or timeline.
     """
     return (journey if isinstance(journey, Journey) else load(journey)).widget(stage=stage)
 
@@ -259,7 +258,7 @@ def _are_names(given: Sequence[object], count: int) -> bool:
 
 
 def _not_so_many(count: int) -> str:
-    told = f"wb.compare takes 2 to {_MOST_COMPARED} journeys, and was given {count or 'none'}"
+    told = f"wb.compare takes 2 to {_MOST_COMPARED} journeys, but was given {count or 'none'}"
     if count > _MOST_COMPARED:
         return f"{told}: compare them in parts, each with the same first one"
     return f"{told}: wb.compare(j, j.with_(machine='edge-8x8')), for instance"
@@ -269,10 +268,10 @@ def _no_journey(given: object) -> str:
     """The mistake in an argument of `compare`, and how to give journeys in a list or by name instead."""
     told = f"wb.compare was given an object of type {type(given).__name__!r}"
     if isinstance(given, Mapping):
-        return f"{told}; it takes journeys one by one: wb.compare(*those.values(), names=list(those))"
+        return f"{told}; give the journeys one by one: wb.compare(*those.values(), names=list(those))"
     if isinstance(given, list | tuple):
-        return f"{told}; it takes journeys one by one: wb.compare(*those)"
-    return f"{told}; it takes journeys, as wb.trace and wb.load make them"
+        return f"{told}; give the journeys one by one: wb.compare(*those)"
+    return f"{told}; give journeys, the results of wb.trace and wb.load"
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Which version of the workbench this is."""
+"""The version of the workbench."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker: a process that does what may end the process that does it, and says what came of it."""
+"""The worker: a process that tries work which may crash its process, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.scheduling.pass_pipeline import reproduce
 
 
 def main(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Called by `faults.process` in a new process, with the ends of two pipes."""
+    """`faults.worker_process` calls this in a new process, with the ends of two pipes."""
     serve(JOBS, requests, answers)
 
 
@@ -55,7 +55,7 @@ def _run(job: Message, say: Say) -> str:
 
 
 def _node(job: Message, say: Say) -> str:
-    """One node through all stages, on made-up numbers: what the sweep asks (`scripts/sweep_proven.py`)."""
+    """One node through all stages, on made-up numbers, for the sweep (`scripts/sweep_proven.py`)."""
     say("lower")
     importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
     lowered = lower(codec.decode(AtenGraph, job.body["graph"]))
@@ -81,8 +81,8 @@ def _run_for(name: str, kernel: ScheduledKernel, inputs: int, say: Say) -> str:
 
 
 def _made_up(layout: jit.Layout) -> bytes:
-    """Numbers of an argument's type. Integers may be indices or divisors, so they are ones, which are good as both
-    unless there is only one element to choose from."""
+    """Numbers of an argument's type. Integers may be indices or divisors, so they are ones, which are valid as both
+    unless an index can choose only one element."""
     dtype, count = layout.dtypes[0], layout.span_bytes // layout.dtypes[0].itemsize
     made = torch.randn(count).to(dtype) if dtype.is_floating_point else torch.ones(count, dtype=dtype)
     return made.view(torch.uint8).numpy().tobytes()
@@ -96,4 +96,4 @@ JOBS: Final[dict[str, Work]] = {
     "run": _run,
     "node": _node,
 }
-"""What each kind of trial does; the text it gives back is what was found wrong."""
+"""The function of each kind of trial; it returns the fault that it found as a text, empty for none."""

@@ -82,9 +82,9 @@ def test_a_name_may_be_written_as_torch_writes_it(registry: Registry, name: obje
     [
         ("aten.hypott", "did you mean aten.hypot"),
         ("aten.add.Tensr", "has no overload 'Tensr'; its overloads are aten.add.Tensor"),
-        ("hypot", "not the name of an operator"),
+        ("hypot", "it names no operator"),
         ("nowhere::op", "no namespace 'nowhere'"),
-        (3, "int is no kind of operator"),
+        (3, "'int' is no operator"),
     ],
 )
 def test_a_name_that_is_no_overload_says_what_might_be_meant(registry: Registry, name: object, message: str):
@@ -178,7 +178,7 @@ def test_registrations_that_mean_nothing_are_refused(registry: Registry):
         registry.builder("aten.hypot.default", dialect="math", kind="elementwice")(build)
     with pytest.raises(errors.BadRegistration, match="expected a function or a class"):
         registry.executor("aten.hypot.default")(3)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(errors.BadRegistration, match="nothing is registered"):
+    with pytest.raises(errors.BadRegistration, match="no registration exists"):
         registry.drop("aten.hypot.default")
 
 

@@ -461,7 +461,7 @@ def test_inputs_that_are_missing_are_named(given: tuple[object, ...], told: str)
 
 
 def test_an_unknown_way_to_capture_is_refused() -> None:
-    with pytest.raises(errors.BadOption, match="'dynamo' and 'export'"):
+    with pytest.raises(errors.BadOption, match="expected 'dynamo' or 'export'"):
         capture(lambda x: x + 1, (torch.ones(2),), mode="jit")
 
 

@@ -213,7 +213,7 @@ def test_what_no_graph_is_left_of_is_one_step_on_the_host(capture: str):
 
 
 def test_what_cannot_run_cannot_be_broken_up():
-    with pytest.raises(errors.GraphBreak, match="give tensors that hold numbers, not ones of the device 'meta'"):
+    with pytest.raises(errors.GraphBreak, match="give tensors that hold numbers, not tensors on the device 'meta'"):
         wb.trace(branching, torch.randn(3, device="meta"))
 
 

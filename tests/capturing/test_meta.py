@@ -31,7 +31,7 @@ def test_numbers_are_refused_with_what_lacks_them():
     with torch.device("meta"):
         model = nn.Linear(8, 4)
     journey = wb.trace(model, torch.randn(3, 8, device="meta"))
-    with pytest.raises(errors.NoData, match=r"cannot run: bias, weight lie on the meta device"):
+    with pytest.raises(errors.NoData, match=r"cannot run: bias, weight are on the meta device"):
         journey.run(torch.randn(3, 8))
     for stage in ("captured", "rendered", "scheduled", "simulated"):
         with pytest.raises(errors.NoData, match=r"cannot check: input, bias, weight"):
@@ -91,5 +91,5 @@ def test_an_op_without_a_fake_is_named_with_its_line_and_the_stub(
 
 
 def test_a_compiled_function_says_that_meta_tensors_have_no_numbers():
-    with pytest.raises(errors.NoData, match=r"cannot run: .* lies on the meta device, which has shapes and no numbers"):
+    with pytest.raises(errors.NoData, match=r"cannot run: .* is on the meta device, which has shapes and no numbers"):
         torch.compile(torch.relu, backend="npu")(torch.randn(3, device="meta"))

@@ -210,7 +210,7 @@ def test_inputs_that_lie_on_one_another_when_traced(capture: str):
 
     both = R(6)
     for first, second in ((both[:4], both[2:]), (both, both), (both, both.view(2, 3).t()[1])):
-        with pytest.raises(errors.SharedElements, match=r"changes x in place, and y lies in the same memory.*clone"):
+        with pytest.raises(errors.SharedElements, match=r"changes x in place, and y shares its memory.*clone"):
             wb.trace(function, first, second, capture=capture)
     same_as_eager(function, lambda: (memory := R(6), (memory[:3], memory[3:]))[1], capture=capture)
     same_as_eager(lambda x, y: x * y.t(), lambda: (memory := R(3, 3), (memory, memory))[1], capture=capture)
@@ -222,9 +222,11 @@ def test_an_input_that_lies_on_a_tensor_which_the_function_changes():
     def function(x: torch.Tensor) -> torch.Tensor:
         return held.add_(1) + x
 
-    with pytest.raises(errors.SharedElements, match="changes held in place, and x lies in the same memory"):
+    with pytest.raises(errors.SharedElements, match="changes held in place, and x shares its memory"):
         wb.trace(function, held[:])
-    with pytest.raises(errors.CaptureFailed, match="closes over, which export cannot record: take capture='dynamo'"):
+    with pytest.raises(
+        errors.CaptureFailed, match="closed-over tensor in place, which export cannot record: use capture='dynamo'"
+    ):
         wb.trace(function, R(4), capture="export")
 
 
@@ -235,7 +237,7 @@ def test_a_call_whose_tensors_lie_on_one_another_is_refused_when_one_is_changed(
 
     journey = wb.trace(function, torch.randn(4), torch.randn(4), machine="edge-8x8")
     both = torch.randn(6)
-    with pytest.raises(wb.errors.SharedElements, match=r"changes x in place, and y lies in the same memory"):
+    with pytest.raises(wb.errors.SharedElements, match=r"changes x in place, and y shares its memory"):
         journey.run(both[:4], both[2:])
     apart = torch.randn(8)
     expected = apart[:4] + 1 + apart[4:]

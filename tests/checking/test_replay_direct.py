@@ -75,7 +75,7 @@ def test_a_loop_that_reads_what_it_wrote_says_that_it_cannot_be_replayed(x: Floa
     body = """%j1 = arith.addi %j, %c1 : index
       %a = memref.load %y[%i, %j] : memref<6x5xf32>
       memref.store %a, %y[%i, %j1] : memref<6x5xf32>"""
-    with pytest.raises(ReplayError, match=r"scf.for at line 9: it reads what it wrote before"):
+    with pytest.raises(ReplayError, match=r"scf.for at line 9: it reads elements that it wrote before"):
         run(body, x, "%c4")
 
 
@@ -85,5 +85,5 @@ def test_accesses_that_some_iterations_leave_out_say_so(x: Floats) -> None:
       scf.if %early {
         memref.store %a, %y[%i, %j] : memref<6x5xf32>
       }"""
-    with pytest.raises(ReplayError, match="leave out an access, which is not executed yet"):
+    with pytest.raises(ReplayError, match="leave out an access, which replay cannot execute yet"):
         run(body, x)

@@ -202,14 +202,14 @@ def test_what_cannot_be_replayed_is_named() -> None:
     kernel, x = softmax_kernel(8, 7, 8), randoms(56)
     rows = instructions(kernel.program)
     direct = changed(kernel, [replace(rows[0], opcode=Opcode.DIRECT)])
-    with pytest.raises(ReplayError, match=r"instruction 0, .*: no loop of loads and stores stands there"):
+    with pytest.raises(ReplayError, match=r"instruction 0, .*: there is no loop of loads and stores"):
         replayed(direct, [x], one_by_one(direct.program))
     with pytest.raises(ReplayError, match="ends before it starts"):
         replayed(kernel, [x], ([5] * 8, [4] * 8))
     with pytest.raises(ReplayError, match="takes 2 storages, 1 were given"):
         replay(kernel, [x], *one_by_one(kernel.program))
     moved = replace(kernel, mlir="\n" + kernel.mlir)
-    with pytest.raises(ReplayError, match="where no linalg op stands"):
+    with pytest.raises(ReplayError, match="where there is no linalg op"):
         replayed(moved, [x], one_by_one(kernel.program))
 
 

@@ -92,7 +92,7 @@ WRONG = {
     "a blocker that is not there": (array_with(TRACE, "blocker", 3, 10**6), "blocker of span 3 is 1000000"),
     "a unit that is not there": (array_with(TRACE, "unit", 0, 99), "unit holds values"),
     "spans of another launch": (array_with(TRACE, "launch", 0, 1), "not stand in order|instructions"),
-    "origins that are not there": (array_with(TRACE, "origin", 0, 77), "works for an origin"),
+    "origins that are not there": (array_with(TRACE, "origin", 0, 77), "has an origin that the launch does not have"),
     "a kind that is not the instruction's": (array_with(TRACE, "kind", 0, 8), "not those of its instructions"),
     "an operand outside of its tensor": (array_with(PROGRAM, "offset", 0, 10**9), "reaches bytes"),
     "an op that is not there": (array_with(PROGRAM, "op", 0, 999), r"op\[0\] = 999"),
@@ -178,7 +178,7 @@ def test_a_critical_path_that_goes_in_a_circle_is_told(whole: bytes, tmp_path: P
 
 GRAPHS = {
     "an operand that nothing makes": ('"value": "add"', '"value": "ade"', "'ade', which nothing before it makes"),
-    "an op without a namespace": ("aten.relu.default", "relu", "the name of no overload"),
+    "an op without a namespace": ("aten.relu.default", "relu", "names no overload"),
     "an extent below zero": ('"shape": [\n     4,', '"shape": [\n     -4,', "which no tensor is"),
     "an element type of no name": ('"dtype": "f32"', '"dtype": "f 32"', "which no tensor is"),
     "an input of no kind": ('"kind": "user"', '"kind": "users"', "of kind 'users'"),

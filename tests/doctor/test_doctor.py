@@ -59,7 +59,7 @@ def test_a_library_that_crashes_and_a_package_that_hides_ours_are_two_findings_a
     findings = {each["topic"]: each for each in json.loads(done.stdout)["findings"]}
     assert findings["torch"]["what"] == "importing torch ends the process with SIGSEGV"
     assert findings["torch"]["todo"].startswith("reinstall it: pip install")
-    assert findings["trial run"]["what"] == "not tried: what it needs is broken"
+    assert findings["trial run"]["what"] == "not tried: the packages it needs are broken"
     assert (
         findings["templates"]["level"] == "problem"
         and "templates.py hides the package" in findings["templates"]["what"]

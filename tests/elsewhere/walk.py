@@ -35,7 +35,9 @@ def refused(trial: Trial) -> str:
 def main(folder: Path) -> None:
     assert fence() is None and default_native_store() is None
     said = "; ".join(finding.what for finding in surroundings.protection())
-    assert "not seen on this system" in said and "made anew in each process" in said and "does not fork" in said, said
+    assert (
+        "not detected on this system" in said and "compiled anew in each process" in said and "does not fork" in said
+    ), said
     weights = torch.randn(32, 16)
     journey = wb.trace(lambda x: torch.softmax(x @ weights, -1), torch.randn(8, 32))
     assert journey.check().ok

@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_is_one_warning(tmp_path: Path):
     (tmp_path / "file").write_text("not a folder")
     store = Store(tmp_path / "file" / "kernels")
     assert store.get("a") is None
-    with pytest.warns(CacheWarning, match="ATEN_WORKBENCH_CACHE names another folder"):
+    with pytest.warns(CacheWarning, match="Set ATEN_WORKBENCH_CACHE to another folder"):
         store.put("a", b"1")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -163,7 +163,9 @@ def test_one_process_keeps_kernels_of_two_processors_apart(monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["x86-64-v9", "haswell", "NATIVE", " "])
 def test_a_processor_that_is_none_is_refused(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(SWITCH, name)
-    with pytest.raises(BadOption, match=rf"{SWITCH}={name!r} is no processor; expected native, x86-64, x86-64-v2"):
+    with pytest.raises(
+        BadOption, match=rf"{SWITCH}={name!r} is no level of a processor; expected native, x86-64, x86-64-v2"
+    ):
         processor()
 
 

@@ -48,7 +48,7 @@ def test_two_owners_of_a_name_are_told_with_both_places(register: Callable[[str]
         register("own-thing")(other)
     text = str(told.value)
     assert f"there is a {what} already: own of mine, {tmp_path}/mine.py:3" in text
-    assert f"own of theirs, {tmp_path}/theirs.py:1, claims the name too" in text and "wb.ops.scope()" in text
+    assert f"own of theirs, {tmp_path}/theirs.py:1, registers the name too" in text and "wb.ops.scope()" in text
     with wb.ops.scope():
         register("other-thing")(other)
     register("other-thing")(first)  # nothing is left of what the scope had

@@ -39,7 +39,10 @@ def journey() -> wb.Journey:
             lambda j: wb.trace(twice, torch.randn(3), memory="banked"),
             "it is a figure of a machine: machine=wb.machine('tpu-v3', memory=...). Its options are kwargs, machine",
         ),
-        (lambda j: wb.trace(twice, torch.randn(3), slope=1.0), "by name are kwargs={'slope': ...}"),
+        (
+            lambda j: wb.trace(twice, torch.randn(3), slope=1.0),
+            "give keyword arguments of the function as kwargs={'slope': ...}",
+        ),
         (lambda j: j.with_(dma_queues=2), "j.with_ has no option 'dma_queues'; it is a figure of a machine"),
         (lambda j: j.check(tolerance=1), "j.check has no option 'tolerance'"),
         (lambda j: wb.simulate(j.lowered, j.scheduled, second=3), "wb.simulate has no option 'second'; did you mean"),
@@ -63,12 +66,12 @@ def test_an_unknown_option_says_what_was_meant(journey: wb.Journey, asked, words
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (lambda j: [j, j], "type 'list'; it takes journeys one by one: wb.compare(*those)"),
+        (lambda j: [j, j], "type 'list'; give the journeys one by one: wb.compare(*those)"),
         (
             lambda j: {"a": j},
-            "type 'dict'; it takes journeys one by one: wb.compare(*those.values(), names=list(those))",
+            "type 'dict'; give the journeys one by one: wb.compare(*those.values(), names=list(those))",
         ),
-        (lambda j: j.simulated, "type 'Simulated'; it takes journeys, as wb.trace and wb.load make them"),
+        (lambda j: j.simulated, "type 'Simulated'; give journeys, the results of wb.trace and wb.load"),
     ],
 )
 def test_a_comparison_of_what_is_no_journey_says_how_it_is_asked(journey: wb.Journey, given, words: str):
@@ -111,7 +114,7 @@ def test_a_builder_builds_with_a_dialect_that_there_is():
 @pytest.mark.parametrize(
     ("mapping", "words"),
     [
-        ({"tile": {"m": 49}}, "tile of m = 49, and there are 48: 48 is all at once"),
+        ({"tile": {"m": 49}}, "tile of m = 49, but the dim has 48: 48 is the whole dim"),
         ({"buffers": 1000}, "buffers = 1,000, and its loops have "),
         ({"order": ["m", "n"]}, "must name each of its dims once: m (48), n (32), k (64)"),
         ({"cores": {"m": 2}}, "takes 2 cores, the machine has 1"),
@@ -148,20 +151,20 @@ def never(x: torch.Tensor) -> torch.Tensor:
         ({"mapping": {"*": {"buffers": "two"}}}, "buffers = 'two': expected a whole number of slots"),
         ({"mapping": {"*": {"cores": 4}}}, "cores = 4: expected {dim: how many}"),
         ({"mapping": {"*": {"cores": {"m": 0}}}}, "cores of m = 0: expected a whole number, 1 or more"),
-        ({"mapping": {"*": {"order": "mnk"}}}, "order = 'mnk': expected a list of its dims, outermost first"),
+        ({"mapping": {"*": {"order": "mnk"}}}, "order = 'mnk': expected a list of the kernel's dims, outermost first"),
         ({"mapping": {"*": {"order": 3}}}, "order = 3: expected a list"),
         ({"mapping": {"*": {"order": []}}}, "order = []: expected a list"),
         ({"mapping": {"*": {"order": ["m", 1]}}}, "order = ['m', 1]: expected a list"),
         ({"mapping": {"*": {"order": ["m", "n", "m"]}}}, "each of them once"),
         (
             {"mapping": {"tile": {"m": 64}}},
-            "'tile' is said of no kernel; for all of them it stands under '*'. Expected {",
+            "'tile' is under no kernel; for all of them write it under '*'. Expected {",
         ),
-        ({"mapping": {"buffers": 2}}, "'buffers' is said of no kernel"),
+        ({"mapping": {"buffers": 2}}, "'buffers' is under no kernel"),
         ({"mapping": {"*": 3}}, "mapping of '*' is 3; expected {kernel_name or '*': "),
         ({"mapping": {0: {}}}, "mapping of 0 is {}; expected {kernel_name"),
         ({"mapping": [1]}, "mapping=[1] is no mapping; expected {kernel_name"),
-        ({"resident": "fc.weight"}, "is no list of names; of one tensor it is ['fc.weight']. Expected names"),
+        ({"resident": "fc.weight"}, "is no list of names; for one tensor write ['fc.weight']. Expected names"),
         ({"resident": "atuo"}, "resident='atuo' is no list of names; did you mean 'auto'? Expected names"),
         ({"resident": ["fc.weight", 3]}, "resident=['fc.weight', 3] is no list of names. Expected names"),
     ],
@@ -204,10 +207,10 @@ def test_a_mapping_that_does_not_fit_says_where_it_was_given(journey: wb.Journey
 def test_under_a_pattern_a_tile_is_cut_and_the_reason_says_so(journey: wb.Journey):
     kernel = journey.with_(mapping={"k*_matmul": {"tile": {"m": 4096, "n": 16}}}).scheduled.record.kernels[0]
     assert (kernel.mapping.tile["m"], kernel.mapping.tile["n"]) == (48, 16)
-    assert kernel.mapping.reason == "user; the tile of m was cut from 4,096 to 48, all there is"
+    assert kernel.mapping.reason == "user; the tile of m was cut from 4,096 to 48, the whole dim"
     many = journey.with_(mapping={"*": {"tile": {"m": 48, "n": 16}, "buffers": 20}}).scheduled.record.kernels[0]
     rounds = -(-64 // many.mapping.tile["k"]) * 2
-    assert many.mapping.reason == f"user; its loops have {rounds} rounds, and 20 slots are asked for"
+    assert many.mapping.reason == f"user; its loops have {rounds} rounds, and 20 slots were given"
     two = journey.with_(machine=wb.machine("tpu-v3", cores=2), mapping={"*": {"tile": {"m": 48}, "cores": {"m": 2}}})
     assert (
         two.scheduled.record.kernels[0].mapping.reason
@@ -224,17 +227,17 @@ def test_more_slots_than_rounds_change_no_tile():
     rounds = -(-1024 // plain.tile["n"])
     assert rounds > 2
     assert (many.tile, many.buffers) == (plain.tile, rounds)
-    assert many.reason == f"user; its loops have {rounds} rounds, and 100 slots are asked for"
+    assert many.reason == f"user; its loops have {rounds} rounds, and 100 slots were given"
 
 
 def test_a_pattern_that_others_leave_no_kernel_is_an_error(journey: wb.Journey):
     mapping = {"k?_*": {"buffers": 2}, "k0_*": {"buffers": 1}}
     with pytest.raises(
-        MappingError, match=r"'k0_\*': it is for no kernel: k0_matmul goes by 'k\?_\*'.*put 'k0_\*' before"
+        MappingError, match=r"'k0_\*': it applies to no kernel: k0_matmul goes by 'k\?_\*'.*put 'k0_\*' before"
     ):
         _ = journey.with_(mapping=mapping).scheduled
     with pytest.raises(
-        MappingError, match=r"'k0_\*': it is for no kernel: k0_matmul goes by 'k0_matmul'.*leave 'k0_\*' out"
+        MappingError, match=r"'k0_\*': it applies to no kernel: k0_matmul goes by 'k0_matmul'.*leave 'k0_\*' out"
     ):
         _ = journey.with_(mapping={"k0_*": {}, "k0_matmul": {"buffers": 1}}).scheduled
     both = journey.with_(mapping={"*": {"buffers": 1}, "k0_matmul": {"buffers": 2}})  # a star is for what is left

@@ -93,7 +93,7 @@ KEPT: dict[str, tuple[nn.Module, torch.Tensor]] = {
 def test_norms_that_cannot_be_folded_are_not_advised(model: nn.Module, x: torch.Tensor):
     j = wb.trace(_learnt(model), x, machine="tpu-v3")
     assert not _advised(j)
-    with pytest.raises(BadOption, match="there is no batch norm in evaluation mode that alone reads"):
+    with pytest.raises(BadOption, match="no batch norm can be folded"):
         j.changed("folded batch norms")
 
 
@@ -105,7 +105,7 @@ def test_a_copy_that_computes_other_numbers_is_refused_and_the_table_comes_all_t
     def reads_a_part(m: Any, x: torch.Tensor) -> torch.Tensor:
         return m.norm(m.conv(x)) * m.norm.num_features
 
-    for runs, why in ((branches, "computes other numbers"), (reads_a_part, "raised where the model itself does not")):
+    for runs, why in ((branches, "computes other numbers"), (reads_a_part, "raises an error that the model does not")):
         j = wb.trace(_learnt(Made(runs, _conv(), nn.BatchNorm2d(8))), _image(), machine="tpu-v3")
         row = _row(j, "batch norms to fold")
         assert pd.isna(row.gain) and why in row.untried
@@ -156,7 +156,7 @@ class Always(nn.Module):
 def test_what_evaluation_may_leave_as_it_is_promises_nothing(target: Any):
     found = wb.trace(target, torch.randn(64, 64), machine="tpu-v3").findings.table
     (row,) = found[found.rule == "training mode"].itertuples()
-    assert row.remedy == "" and pd.isna(row.predicted) and "Your own code says so" in row.reason
+    assert row.remedy == "" and pd.isna(row.predicted) and "Your own code sets this mode" in row.reason
 
 
 TRAINING: dict[str, nn.Module] = {
@@ -191,5 +191,5 @@ def test_a_module_that_cannot_be_copied_is_told():
             return self.linear(x)
 
     j = wb.trace(Alone(), torch.randn(4, 8))
-    with pytest.raises(BadOption, match="cannot be tried on a copy of what was traced: RuntimeError: there is one"):
+    with pytest.raises(BadOption, match="cannot be tried on a copy of the traced function: RuntimeError: there is one"):
         j.changed("evaluation mode")

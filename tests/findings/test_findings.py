@@ -96,10 +96,10 @@ def test_a_rule_of_ones_own_is_run_and_one_that_raises_is_named(own_rules: None)
         ({"cycles": 10**9}, "cycles=1,000,000,000: expected 0 to "),
         ({"cycles": -50}, "cycles=-50: expected 0 to "),
         ({"cycles": 1.5}, "cycles=1.5, of type float; expected a whole number"),
-        ({"predicted": 10**9}, "predicted=1,000,000,000: more than the "),
+        ({"predicted": 10**9}, "predicted=1,000,000,000: a remedy cannot save more than the "),
         ({"kernel": "nope"}, "kernel='nope': expected one of "),
         ({"spans": 3}, "spans=3, of type int; expected a tuple of rows of events"),
-        ({"spans": (10**6,)}, "spans has 1000000; expected rows of events, of which there are "),
+        ({"spans": (10**6,)}, "spans has 1000000; expected rows of events, whose number is "),
         ({"spans": (-1,)}, "spans has -1; expected rows of events"),
         ({"nodes": "relu"}, "nodes='relu', of type str; expected a tuple of names of nodes"),
         ({"nodes": ("zzz",)}, "nodes has 'zzz'; expected names of nodes, captured or lowered: "),
@@ -203,9 +203,9 @@ def test_changes_that_there_are_not_are_refused():
     nothing = RELU.captured.record
     with pytest.raises(BadOption, match="there is no change 'sideways'"):
         changed("sideways", torch.relu, (), {}, nothing)
-    with pytest.raises(BadOption, match="what was traced is a function"):
+    with pytest.raises(BadOption, match="the trace is of a function"):
         changed("folded window:0", torch.relu, (), {}, nothing)
-    with pytest.raises(BadOption, match="what stands there is of the class Linear"):
+    with pytest.raises(BadOption, match="the module there is a Linear"):
         changed("folded window:0", nn.Sequential(nn.Linear(2, 2)), (), {}, nothing)
 
 
@@ -227,7 +227,7 @@ def test_batch_norms_become_part_of_the_weights_of_a_copy():
     j = wb.trace(model, x, machine="tpu-v4")
     tried = j.findings.tried()
     (row,) = tried[tried.rule == "batch norms to fold"].itertuples()
-    assert "4 launches of 6 work on nothing but 2 batch norms" in row.reason and row.gain > 0.1 * j.simulated.cycles
+    assert "4 launches of 6 compute only 2 batch norms" in row.reason and row.gain > 0.1 * j.simulated.cycles
     made = j.changed("folded batch norms")
     assert len(made.scheduled.record.launches.launches) == 2 and made.check() and isinstance(model[1], nn.BatchNorm2d)
     torch.testing.assert_close(made.run(x), model(x), rtol=1e-4, atol=1e-5)
@@ -239,7 +239,7 @@ def test_a_model_in_training_mode_is_told_and_its_copy_is_not():
     made = j.changed("evaluation mode")
     assert model.training and "training mode" not in set(made.findings.rule)
     assert made.check() and made.simulated.cycles < j.simulated.cycles
-    with pytest.raises(wb.WorkbenchError, match="'evaluation mode' is for modules; what was traced is a function"):
+    with pytest.raises(wb.WorkbenchError, match="'evaluation mode' is for modules, but the trace is of a function"):
         RELU.changed("evaluation mode")
 
 
@@ -298,9 +298,9 @@ def test_only_batch_norms_that_can_be_folded_are():
     ):
         j = wb.trace(model, x)
         assert "batch norms to fold" not in set(j.findings.rule)
-        with pytest.raises(wb.WorkbenchError, match="'folded batch norms': there is no batch norm in evaluation mode"):
+        with pytest.raises(wb.WorkbenchError, match="'folded batch norms': no batch norm can be folded"):
             j.changed("folded batch norms")
-    with pytest.raises(wb.WorkbenchError, match="'folded batch norms' is for modules; what was traced is a function"):
+    with pytest.raises(wb.WorkbenchError, match="'folded batch norms' is for modules, but the trace is of a function"):
         RELU.changed("folded batch norms")
 
 
@@ -340,7 +340,7 @@ def test_remedies_of_other_hardware_are_told_and_can_be_left_out():
     again = found.tried(same_machine=True)
     assert "measured" not in repr(again), "what was measured before is not told beside 'not tried'"
     followed = found.followed(same_machine=True)
-    assert len(followed) == 1 and "left that need another machine: without same_machine=True" in repr(followed)
+    assert len(followed) == 1 and "left that need another machine: call it without same_machine=True" in repr(followed)
 
 
 def test_parts_and_copies_of_the_tables_are_plain_or_say_what_they_lack():
@@ -351,7 +351,7 @@ def test_parts_and_copies_of_the_tables_are_plain_or_say_what_they_lack():
     short = softmax().findings
     short.drop(index=[0], inplace=True)
     assert repr(short) and short.cards == ()
-    with pytest.raises(BadOption, match="these rows are not all findings of a journey any more"):
+    with pytest.raises(BadOption, match="these rows are only some of a journey's findings"):
         short.tried()
     steps = found.followed(1)
     steps.drop(columns=["cycles"], inplace=True)
@@ -381,7 +381,7 @@ def test_a_remedy_that_is_not_expected_to_save_anything_is_not_given(own_rules: 
 
 
 def test_steps_are_a_number():
-    with pytest.raises(ValueError, match="steps=0: expected how many remedies to follow"):
+    with pytest.raises(ValueError, match="steps=0: expected the number of remedies to follow"):
         softmax().findings.followed(0)
 
 
@@ -404,7 +404,7 @@ def test_a_remedy_is_a_line_of_python_and_leaves_the_traced_model_alone():
     made = eval(call, names)
     assert isinstance(model[0], nn.Conv2d) and j.check()
     assert made.machine == j.machine and made.check() and made.simulated.cycles < j.simulated.cycles
-    exec(call.partition("model being what was traced: ")[2].partition(",")[0], names)
+    exec(call.partition("where model is the traced one: ")[2].partition(",")[0], names)
     torch.testing.assert_close(names["model"](x), model(x))
 
 
@@ -425,11 +425,11 @@ def test_remedies_that_were_followed_run_one_after_the_other():
         (
             "faster",
             wb.WorkbenchError,
-            "there is no change 'faster'. Known are 'channels last', 'evaluation mode', 'folded",
+            "there is no change 'faster'. The changes are 'channels last', 'evaluation mode', 'folded",
         ),
         ("channel last", wb.WorkbenchError, "there is no change 'channel last'; did you mean 'channels last'?"),
-        ("folded window:7", wb.WorkbenchError, "'folded window:7': there is no module at '7'"),
-        ("folded window:1", wb.WorkbenchError, "of the class ReLU; expected a plain Conv2d"),
+        ("folded window:7", wb.WorkbenchError, "'folded window:7': the traced model has no module at '7'"),
+        ("folded window:1", wb.WorkbenchError, "the module there is a ReLU; expected a plain Conv2d"),
     ],
 )
 def test_a_change_has_a_name(change: Any, error: type[Exception], said: str):
@@ -441,9 +441,12 @@ def test_a_model_that_was_changed_after_its_trace_is_told():
     model, x = _images()
     j = wb.trace(model, x)
     model.to(memory_format=torch.channels_last)
-    assert j.findings.tried().untried.str.contains("0.weight was traced as .* The model was changed since").any()
+    assert j.findings.tried().untried.str.contains("0.weight was traced as .* The model has changed since").any()
     model[0] = wb.folded_window(model[0])  # type: ignore[arg-type]
-    with pytest.raises(wb.WorkbenchError, match=r"0\.\w+ is no longer where it was .* copy\.deepcopy\(model\)"):
+    with pytest.raises(
+        wb.WorkbenchError,
+        match=r"0\.\w+ was found when the function was traced, but is gone now .* copy\.deepcopy\(model\)",
+    ):
         j.check()
 
 
@@ -459,7 +462,7 @@ def test_a_rule_that_gives_something_else_is_named():
 
     said = wb.trace(torch.relu, torch.ones(3)).findings.reason
     for wrong in (
-        "the rule 'of words' failed: TypeError: it gave 'x', of type str; expected wb.Finding",
+        "the rule 'of words' failed: TypeError: it yielded 'x', of type str; expected wb.Finding",
         "the rule 'of figures' failed: TypeError: cycles='12', of type str; expected a whole number of cycles",
     ):
         assert said.str.startswith(wrong).any()

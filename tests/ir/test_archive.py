@@ -96,7 +96,9 @@ def test_a_write_that_fails_leaves_the_old_file(
 def test_run_and_check_of_a_loaded_journey_say_that_the_function_is_not_there(saved: Path):
     loaded = wb.load(saved)
     for call, word in ((loaded.run, "run"), (loaded.check, "check")):
-        with pytest.raises(errors.NoFunction, match=f"{word} computes with the function.*mlp.journey holds neither"):
+        with pytest.raises(
+            errors.NoFunction, match=f"{word} computes with the traced function.*mlp.journey has neither"
+        ):
             call(torch.randn(16, 24))
 
 
@@ -142,10 +144,10 @@ def edited(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], No
         (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 2"),
         (manifest_with(schema="0" * 16), errors.JourneyFileVersion, "records '0000000000000000'"),
         (manifest_with(format="other/thing"), errors.JourneyFileForeign, "of format 'other/thing'"),
-        (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json does not have its checksum"),
+        (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json no longer has its checksum"),
         (without("trace.npz"), errors.JourneyFileEdited, "trace.npz is missing"),
         (without("journey.json"), errors.JourneyFileForeign, "a zip of lowered.json"),
-        (edited("lowered.json", b"relu", b"gelu"), errors.JourneyFileEdited, "lowered.json does not have its"),
+        (edited("lowered.json", b"relu", b"gelu"), errors.JourneyFileEdited, "lowered.json no longer has its"),
         (lambda members: members.update(extra=b"1"), errors.JourneyFileEdited, "extra was added later"),
     ],
     ids=["version", "records", "format", "manifest", "missing", "no manifest", "record", "added"],
@@ -262,14 +264,14 @@ def test_a_file_that_is_cut_off_is_refused_as_such(saved: Path, tmp_path: Path, 
     data = saved.read_bytes()
     path = tmp_path / "short.journey"
     path.write_bytes(data[: part if isinstance(part, int) else int(len(data) * part)])
-    with pytest.raises(errors.JourneyFileTruncated, match="its end is missing"):
+    with pytest.raises(errors.JourneyFileTruncated, match="the rest is missing"):
         wb.load(path)
 
 
 def test_what_follows_the_end_of_a_file_is_refused(saved: Path, tmp_path: Path):
     path = tmp_path / "longer.journey"
     path.write_bytes(saved.read_bytes() + b"more")
-    with pytest.raises(errors.JourneyFileEdited, match="something follows the end"):
+    with pytest.raises(errors.JourneyFileEdited, match="there are bytes after the end"):
         wb.load(path)
 
 
@@ -292,7 +294,7 @@ def test_flipped_bits_are_found_wherever_they_matter(saved: Path, tmp_path: Path
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes):
     path = tmp_path / "other"
     path.write_bytes(content)
-    with pytest.raises(errors.JourneyFileForeign, match=r"wb\.load opens what j\.save"):
+    with pytest.raises(errors.JourneyFileForeign, match=r"wb\.load opens files that j\.save"):
         wb.load(path)
     with pytest.raises(FileNotFoundError, match=r"wb\.load opens .* no file '.*/others'; did you mean 'other'\?"):
         wb.load(tmp_path / "others")

@@ -147,7 +147,7 @@ def test_an_error_in_a_template_stands_at_the_cells_line_and_registers_nothing(
 
 def test_without_tensors_a_template_is_registered_if_its_text_is_jinja(shell: Any):
     made = Ran(shell, f"%%kernel aten.frac.default\n{FRAC}")
-    assert made.error is None and "made by this cell, in journeys that are traced from now on" in made.printed
+    assert made.error is None and "this cell makes it in all later traces" in made.printed
     broken = Ran(shell, "%%kernel aten.frac.default\nfunc.func\n{% for %}\n")
     assert f"In[{broken.number}]:3 cannot be rendered" in str(broken.error)
 
@@ -165,7 +165,7 @@ def test_without_tensors_a_template_is_registered_if_its_text_is_jinja(shell: An
         ("%schedule torch k0", "torch is a module; expected a journey"),
         ("%schedule j k7", "no kernel has the name 'k7'. The kernels are k0_softmax"),
         ("%%schedule j k0\nwhat", "does not parse"),
-        ("%%kernel\nx", "was given nothing; expected %%kernel OPERATOR"),
+        ("%%kernel\nx", "was given no words; expected %%kernel OPERATOR"),
         ("%%kernel aten::frak\nx", "torch.ops.aten has no op 'frak'; did you mean aten.frac?"),
         ("%%kernel aten::frac torch.rand(\nx", "a quote or bracket is not closed"),
         ("%%kernel aten::frac nothing\nx", "'nothing' raised NameError: name 'nothing' is not defined"),

@@ -315,6 +315,6 @@ def test_a_run_without_kernels_says_so_and_has_no_clock(chromium_browser: Browse
     with live(widget) as address:
         page.goto(address)
         page.get_by_role("button", name="Scratchpad and tiles").click()
-        expect(page.locator(".of-memory")).to_have_text("No kernel ran, so nothing lay in the scratchpad.")
+        expect(page.locator(".of-memory")).to_have_text("No kernel ran, so the scratchpad was empty.")
         page.close()
     widget.close()

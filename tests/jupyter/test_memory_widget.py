@@ -114,7 +114,7 @@ def test_what_does_not_fit_has_no_cycles_to_show():
     journey = wb.trace(lambda x, w: x @ w, torch.randn(256, 256), torch.randn(256, 256), machine="edge-8x8")
     with pytest.raises(DoesNotFit) as caught:
         _ = journey.with_(mapping={"*": {"tile": {"m": 256, "n": 256, "k": 256}}}).scheduled
-    with pytest.raises(BadOption, match="nobody ran this mapping"):
+    with pytest.raises(BadOption, match="this mapping did not run"):
         caught.value.scratchpad.widget()  # type: ignore[union-attr]
 
 

@@ -225,7 +225,7 @@ def refused_by_mlir(op: Any) -> Any:
             errors.BuilderFailed,
             "): aten.logaddexp.default has no argument 'other_one'; did you mean 'other'? Its arguments are self,",
         ),
-        (no_number, errors.BuilderFailed, "returned NoneType; expected a number it computed"),
+        (no_number, errors.BuilderFailed, "returned NoneType; expected a computed number"),
         (refused_by_mlir, errors.BuilderInvalidMlir, "made an op that MLIR refuses"),
     ],
 )

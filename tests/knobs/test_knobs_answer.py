@@ -181,7 +181,7 @@ def test_a_templates_tile_is_turned_as_any_other_and_it_deals_out_cores_itself()
         knobs = j.knobs("k0")
         assert knobs.why_not("tile.d0", 4) == ""
         assert knobs.turned("tile.d0", 4).scheduled.kernels[0].mapping.tile["d0"] == 4
-        assert "a template says by itself" in knobs.why_not("cores.d0", 2)
+        assert "a template divides its work over the cores itself" in knobs.why_not("cores.d0", 2)
 
 
 def test_a_loaded_journey_has_knobs(ffn: wb.Journey, tmp_path: Path):

@@ -129,11 +129,11 @@ def test_what_a_callback_raises_is_raised_by_wait(j: wb.Journey):
 @pytest.mark.parametrize(
     ("knobs", "values", "words"),
     [
-        ((), None, "one knob or two different ones, and was given none"),
+        ((), None, "one knob or two different ones, but was given none"),
         (("tile.m", "tile.m"), None, "two different ones"),
         (("tile.m", "tile.n", "buffers"), None, "one knob or two"),
-        (("tile.m",), {"tile.n": [1]}, "which is not swept"),
-        (("tile.m",), {"tile.m": []}, "is given no values"),
+        (("tile.m",), {"tile.n": [1]}, "which is not a swept knob"),
+        (("tile.m",), {"tile.m": []}, "has no values"),
         (("tile.m", "tile.n"), {"tile.m": list(range(1, 97)), "tile.n": list(range(1, 81))}, "7,680 points"),
         (("tile.q",), None, "no knob 'tile.q'"),
         (("tile.m",), {"tile.m": [32, {}]}, r"tile\.m is \{\}, of type dict; expected 1 to"),
@@ -158,9 +158,9 @@ def test_a_value_that_no_number_of_a_table_holds_is_refused_and_shown(j: wb.Jour
 
 
 def test_points_that_are_not_there_cannot_be_taken(j: wb.Journey, swept: Sweep):
-    with pytest.raises(BadOption, match=r"a value each of tile\.m, tile\.n"):
+    with pytest.raises(BadOption, match=r"one value for each of tile\.m, tile\.n"):
         swept.take(8)
     none = j.knobs("k0").sweep("tile.m", values={"tile.m": [97]})
-    with pytest.raises(BadOption, match="no setting of this map could be had"):
+    with pytest.raises(BadOption, match="every setting of this map was refused"):
         none.take()
-    assert "no setting could be had" in none.html()
+    assert "every setting was refused" in none.html()

@@ -98,7 +98,7 @@ def test_generated_tests_fail_at_first_and_pass_once_the_lines_are_filled(writte
     assert before.returncode == 1
     assert "passed" not in before.stdout.splitlines()[-1]
     assert "torch.__trace" not in before.stdout, "PyTorch's own trace would drown the errors"
-    assert re.search(r"is not written yet: \S+aten_threshold.py:\d+ raises NotImplementedError", before.stdout)
+    assert re.search(r"is not complete yet: \S+aten_threshold.py:\d+ raises NotImplementedError", before.stdout)
     marked = (written / "aten_hardswish.mlir.j2").read_text().split("// fill in")[0].count("\n") + 3
     assert f"aten_hardswish.mlir.j2:{marked}" in before.stdout, "the error stands at the line below the mark"
     fill(written / "aten_hardswish.mlir.j2", "%out_value", HARDSWISH)

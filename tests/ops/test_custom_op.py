@@ -132,7 +132,9 @@ def test_the_command_prints_the_table_and_who_makes_an_op(capsys: pytest.Capture
     assert cli.main(["ops", "aten.mul.Tensor"]) == 0
     assert capsys.readouterr().out == "aten.mul.Tensor: automatic, torch-mlir imports it (pointwise)\n"
     assert cli.main(["ops", "aten.add.Tensor"]) == 0
-    assert capsys.readouterr().out.endswith("where that is for the call; else torch-mlir imports it (pointwise)\n")
+    assert capsys.readouterr().out.endswith(
+        "where the formula covers the call; else torch-mlir imports it (pointwise)\n"
+    )
     assert cli.main(["ops", "aten.hypott"]) == 2
     assert "did you mean aten.hypot?" in capsys.readouterr().err
 

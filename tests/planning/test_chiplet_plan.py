@@ -71,7 +71,7 @@ def test_the_table_says_where_each_tensor_lay(turns: Journey) -> None:
 
 def test_a_machine_in_one_piece_tells_nothing_of_chiplets(turns: Journey) -> None:
     whole = turns.with_(machine="edge-8x8").simulated
-    with pytest.warns(EmptyTable, match=r"is in one piece; one that has chiplets: j\.with_\(machine=j\.machine"):
+    with pytest.warns(EmptyTable, match=r"has no chiplets; a machine with chiplets: j\.with_\(machine=j\.machine"):
         assert whole.placement.empty
     assert "chiplet" not in whole.text() + whole.html() and "bytes_remote" not in whole.by_kernel
     assert whole.stats["dram_remote_bytes"] == 0
@@ -86,7 +86,7 @@ def test_a_user_says_where_tensors_lie(turns: Journey) -> None:
     # of a core's own rows, which it reads four times, half lies elsewhere if pages are in turn
     assert table.loc["x", ["placed", "pages_on_0", "remote_bytes"]].tolist() == ["interleaved", 8, 2 * SIZE]
     assert planned.simulated.placement.set_index("tensor").loc["softmax", "remote_bytes"] == SIZE // 2
-    told = "// placement: weight on chiplet 1, x interleaved, softmax on chiplet 0; all else as the machine does"
+    told = "// placement: weight on chiplet 1, x interleaved, softmax on chiplet 0; all other tensors by the machine's"
     assert told in planned.scheduled.text()
     remote(planned)
     assert planned.check().ok
@@ -107,15 +107,13 @@ def test_a_plan_is_refused_where_it_cannot_be_kept(turns: Journey) -> None:
         _ = turns.with_(placement={"weight": 2}).scheduled
     with pytest.raises(NoSuchPlace, match="has one chiplet, 0"):
         wb.simulate(turns.lowered, turns.with_(placement={"weight": 1}).scheduled, machine="edge-8x8")
-    with pytest.raises(BadOption, match="'weight' is to lie 'locl'; did you mean 'local'"):
+    with pytest.raises(BadOption, match="'weight' has the place 'locl'; did you mean 'local'"):
         turns.with_(placement={"weight": "locl"})
     with pytest.raises(BadOption, match="is no plan; expected names of tensors with the number of a chiplet"):
         turns.with_(placement=["weight"])  # type: ignore[arg-type]
-    with pytest.raises(
-        BadOption, match=r"is a figure of the machine, wb\.machine\(\.\.\., dram_placement='local'\)\. E"
-    ):
+    with pytest.raises(BadOption, match=r"set the machine's figure, wb\.machine\(\.\.\., dram_placement='local'\)\. E"):
         turns.with_(placement="local")  # type: ignore[arg-type]
-    with pytest.raises(BadOption, match=r"is to lie True\. Expected"):
+    with pytest.raises(BadOption, match=r"has the place True\. Expected"):
         turns.with_(placement={"weight": True})
 
 
@@ -156,5 +154,5 @@ def test_what_takes_an_address_after_another_is_placed_anew(memory: str) -> None
     assert pages.sum(axis=1).drop("i").tolist() == [each.bytes // 4096 for each in storages if each.value != "i"]
     assert pages.loc["embedding"].tolist() == [4] * 4  # who writes a page first has it
     assert pages.filter(like="softmax", axis=0).to_numpy().tolist() == [[1] * 4] * 6
-    with pytest.raises(BadOption, match="'table_weight' is there twice"):
+    with pytest.raises(BadOption, match="'table_weight' is placed twice"):
         _ = journey.with_(placement={"table.weight": 1, "table_weight": 0}).scheduled

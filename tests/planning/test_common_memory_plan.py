@@ -71,7 +71,7 @@ def test_a_user_names_what_stays(plain: Journey) -> None:
     # what is possible stands apart: three results between kernels, each written and read once
     assert (other.would_save_read_bytes.sum(), other.would_save_write_bytes.sum()) == (3 * ROWS, 3 * ROWS)
     assert weight["would_save_read_bytes"] == weight["saved_read_bytes"] == 2 * WEIGHT
-    with pytest.warns(EmptyTable, match=r"no plan of the common memory was asked for; j.with_\(resident='auto'\)"):
+    with pytest.warns(EmptyTable, match=r"there is no plan of the common memory; j.with_\(resident='auto'\)"):
         assert plain.scheduled.residence.empty
 
 
@@ -97,7 +97,7 @@ def test_a_small_common_memory_takes_what_saves_most(plain: Journey) -> None:
     # both save twice their bytes: the rows in two launches each, the weight in three
     assert set(plan[plan.resident].tensor) == {"relu", "relu_1", "relu_2"}
     refused = plan[plan.path == "fc.weight"].why.item()
-    assert refused == "tensors that save more a byte leave 0 bytes in launch 1"
+    assert refused == "tensors with a larger saving a byte leave 0 bytes in launch 1"
     assert dram_bytes(plain)[0] - dram_bytes(kept)[0] == planned_bytes(kept)[0] == 3 * ROWS
     tiny = plain.with_(machine=machine.with_(common_memory_bytes=100), resident="auto").scheduled.residence
     assert not tiny.resident.any()
@@ -117,7 +117,7 @@ def test_a_plan_is_refused_where_it_cannot_be_kept(plain: Journey) -> None:
     assert "the machine has no common memory" in set(none.scheduled.residence.why)
     with pytest.raises(BadOption, match=r"no tensor 'fc.wieght' in DRAM; did you mean 'fc.weight'\?"):
         _ = plain.with_(resident=["fc.wieght"]).scheduled
-    with pytest.raises(BadOption, match=r"of one tensor it is \['fc.weight'\]. Expected names"):
+    with pytest.raises(BadOption, match=r"for one tensor write \['fc.weight'\]. Expected names"):
         plain.with_(resident="fc.weight")
 
 
@@ -154,7 +154,7 @@ def test_the_plan_is_told_in_text_and_html(plain: Journey) -> None:
     kept = plain.with_(resident="auto")
     assert kept.scheduled.text().startswith(
         f"// common memory: 4 of 6 tensors stay, at most {WEIGHT + 2 * ROWS:,} bytes at once; "
-        f"DRAM is spared {2 * WEIGHT + 6 * ROWS:,} bytes\n//   fc.weight: 16,384 bytes, launches 0 to 2"
+        f"this saves {2 * WEIGHT + 6 * ROWS:,} bytes of DRAM\n//   fc.weight: 16,384 bytes, launches 0 to 2"
     )
     assert "4 of 6 tensors stay" in kept.scheduled.html()
     assert f"common memory {2 * WEIGHT + 6 * ROWS:,} bytes" in kept.simulated.text()

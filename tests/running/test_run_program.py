@@ -188,7 +188,7 @@ def test_inputs_unlike_the_traced_ones_are_refused(given: list[torch.Tensor], me
     lowered, functions = two_kernels()
     with pytest.raises(NativeInputError, match=message):
         program(lowered, functions).run(given)
-    with pytest.raises(NoData, match="g cannot run: x lies on the meta device"):
+    with pytest.raises(NoData, match="g cannot run: x is on the meta device"):
         program(lowered, functions).run([torch.empty(4, 6, device="meta")])
 
 

@@ -164,7 +164,7 @@ def test_what_the_cores_do_has_a_reason(function: Callable[..., Any], shapes: li
 def test_what_was_asked_of_the_cores_has_no_other_reason():
     four = wb.machine("tpu-v3", cores=4)
     j = wb.trace(softmax, torch.randn(64, 64), machine=four, mapping={"*": {"cores": {"d0": 2}}})
-    assert j.scheduled.kernels[0].mapping.spread == "d0 over 2 cores of 4, as asked for"
+    assert j.scheduled.kernels[0].mapping.spread == "d0 over 2 cores of 4, as given"
     script = j.scheduled.kernels[0].schedule
     by_script = j.with_(mapping=None, schedule={j.scheduled.kernels[0].name: script})
     assert by_script.scheduled.kernels[0].mapping.spread == "on 2 cores of 4, as the script has it"
@@ -257,7 +257,7 @@ def test_work_before_and_after_what_is_spread_meets_it():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("(%i) in (5)", "(%i) in (%n)"), "scf.forall with bounds that are computed"),
+        (("(%i) in (5)", "(%i) in (%n)"), "scf.forall with computed bounds"),
         (("    %t = memref.alloc() : memref<2x8xf32, 1>\n", ""), "every core has a scratchpad of its own"),
         (("    linalg.exp", "    scf.forall (%j) in (2) {\n    }\n    linalg.exp"), "scf.forall inside scf.forall"),
     ],
@@ -271,7 +271,7 @@ def test_what_cores_cannot_do_is_no_scheduled_form(change: tuple[str, str], mess
 
 
 def test_a_template_says_itself_what_cores_do():
-    with pytest.raises(MappingError, match=r"a template says by itself, with scf\.forall"):
+    with pytest.raises(MappingError, match=r"a template divides its work over the cores itself, with scf\.forall"):
         _ = wb.trace(
             lambda x: torch.cumsum(x, 1),
             torch.randn(8, 40),

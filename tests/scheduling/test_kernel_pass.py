@@ -173,7 +173,7 @@ def test_a_record_of_a_pass_that_was_defined_anew_is_refused(journey: wb.Journey
         return register("again", Again)
 
     before, now = cell()(turns=5), cell()
-    with pytest.raises(BadOption, match="not the pass that is registered as 'again' now: make it anew"):
+    with pytest.raises(BadOption, match="not the class that is registered as 'again' now: make the pass anew"):
         journey.with_(passes={"clean up": before})
     assert str(now(turns=5)) == "again{turns=5}"
 
@@ -186,7 +186,7 @@ def test_a_record_of_a_pass_that_was_defined_anew_is_refused(journey: wb.Journey
         (tuple[int, str], "x", "its option x is a tuple"),
         (Mapping[int, int], "x", "its option x is a .*Mapping"),
         (list[int], "x", "its option x is a list"),
-        (int, "options", "its option options is called like a part of every pass"),
+        (int, "options", "its option options has the name of a part of every pass"),
     ],
 )
 def test_options_that_no_pipeline_can_say_are_refused_where_the_pass_is_registered(

@@ -17,15 +17,15 @@ def j() -> wb.Journey:
 @pytest.mark.parametrize(
     ("before", "after", "line", "words"),
     [
-        ("fuse %op", "fuse %os", 3, r"no line above gives the handle %os\S*; did you mean '%op\S*'\?"),
-        ("in %root", "in %rot", 2, r"no line above gives the handle %rot; did you mean '%root'\?"),
+        ("fuse %op", "fuse %os", 3, r"no line above defines the handle %os\S*; did you mean '%op\S*'\?"),
+        ("in %root", "in %rot", 2, r"no line above defines the handle %rot; did you mean '%root'\?"),
         ("tile_sizes [0, ", "tile_sizes [32, ", 3, "expects 2 loop results: write %tiled, %loops:2"),
-        ("outer:1 =", "outer:3 =", 3, "before the = stand as many handles as types after the ->"),
-        ("fuse %op2outer", "fuse %f2outer", 3, "a handle is used above the line that gives it"),
+        ("outer:1 =", "outer:3 =", 3, "write as many handles before the = as types after the ->"),
+        ("fuse %op2outer", "fuse %f2outer", 3, "a handle is used above the line that defines it"),
         ("yield\n}", "yield\n", 1, "a } is missing: for this {, or for one below"),
         ("yield\n}", "yield // }\n", 1, "a } is missing"),
-        ("yield\n}", "yield\n}\n}", 12, "this } closes nothing"),
-        ("tile_sizes [0, 256]", "tile_sizes [0, 0]", 3, "no loop is made, so write %tiled = "),
+        ("yield\n}", "yield\n}\n}", 12, "this } closes no {"),
+        ("tile_sizes [0, 256]", "tile_sizes [0, 0]", 3, "it makes no loop, so write %tiled = "),
         (
             "  %f2outer",
             '  transform.annotate %zz "a" = %root : !transform.any_op, !transform.any_op\n  %f2outer',

@@ -59,7 +59,7 @@ def test_what_cannot_fit_is_told_without_reading_a_program_off(monkeypatch):
     )
     journey = wb.trace(torch.nn.Linear(300, 200), torch.randn(8, 300), machine=wb.machine("edge-8x8", **TINY))
     with pytest.raises(
-        DoesNotFit, match=r"single elements already, each with one place: .* larger scratchpad"
+        DoesNotFit, match=r"single elements already, each with one slot: .* larger scratchpad"
     ) as caught:
         _ = journey.scheduled
     assert (caught.value.demand, caught.value.capacity, len(caught.value.buffers)) == (640, 512, 5)
@@ -86,7 +86,7 @@ def test_the_limit_is_the_users(monkeypatch):
     with pytest.raises(BadOption, match="ATEN_WORKBENCH_MOST_INSTRUCTIONS='many' is no count"):
         _ = journey.scheduled
     monkeypatch.setenv("ATEN_WORKBENCH_MOST_INSTRUCTIONS", "100")
-    with pytest.raises(TooManyInstructions, match="up to 100 are read off"):
+    with pytest.raises(TooManyInstructions, match="the most is 100"):
         _ = journey.scheduled
 
 

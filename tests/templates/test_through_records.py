@@ -178,7 +178,7 @@ def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered
     assert note.startswith(
         f"kernel {template} is a template's, FoobarTiled of templates.foobar, and no template of {OP}"
     )
-    assert "on edge-8x8 its text stays as it was written for tpu-v3" in note and "vector_lanes is 8 and was 128" in note
+    assert "on edge-8x8 it keeps the text written for tpu-v3" in note and "vector_lanes is 8 and was 128" in note
     assert reason == "the template's own; its text was written for tpu-v3"
     assert cycles != journey.with_(machine="edge-8x8").simulated.cycles, "here it is written anew, with smaller tiles"
 
@@ -187,7 +187,7 @@ def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered
     )
     assert 'For the mapping {"tile": {"d0": 8}} it has to be written anew' in told["refused"]
     assert f"wb.ops.template('{OP}')" in told["refused"]
-    assert told["refused"].endswith(f"or leave the text as it is: mapping={{'{template}': {{}}, ...}}")
+    assert told["refused"].endswith(f"or keep the text: mapping={{'{template}': {{}}, ...}}")
     left = journey.with_(mapping={template: {}, "*": {"buffers": 1}}).simulated.cycles
     assert told["left"] == [left, [], "the template's own"]
     assert told["again"] == [cycles, journey.simulated.cycles], "the file says for which machine the text was written"
@@ -296,8 +296,8 @@ def no_writer(manifest: dict[str, Any], rendered: list[Any]) -> None:
     ("change", "words"),
     [
         (other_text, "is scheduled with another text than its template has written"),
-        (two_texts, "has two texts, with and without origins"),
-        (no_writer, "says what its text was written for, or does not"),
+        (two_texts, "has different texts with and without origins"),
+        (no_writer, "must say for which machine and mapping its text was written"),
     ],
 )
 def test_a_file_whose_template_has_another_text_than_is_scheduled_is_refused(

@@ -90,7 +90,7 @@ def test_parameters_buffers_and_closed_over_tensors():
             torch.testing.assert_close(journey.run(x), function(x))
             torch.testing.assert_close(torch.compile(function, backend="npu")(x), function(x))
         assert journey.check().ok
-    with pytest.raises(UnreadableTensor, match="which export does not see through"):
+    with pytest.raises(UnreadableTensor, match="which export cannot read"):
         wb.trace(model, x, capture="export")
 
 
@@ -153,8 +153,8 @@ UNREADABLE: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
     "nested": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "nested"),
     "jagged": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), "nested"),
     "fake": (fake, "fake tensor"),
-    "wrapped": (lambda: Wrapped(torch.ones(8)), "a Wrapped, a class that keeps its numbers in its own way"),
-    "a storage made smaller": (shrunk, "a memory of 4 bytes, and its shape and strides say 32"),
+    "wrapped": (lambda: Wrapped(torch.ones(8)), "a Wrapped, a class that stores its numbers in its own way"),
+    "a storage made smaller": (shrunk, "a memory of 4 bytes, but its shape and strides need 32"),
 }
 
 

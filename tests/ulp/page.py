@@ -24,10 +24,10 @@ data: plain, with a large mean, alternating, tiny, huge, constant, with infiniti
 Each cell is the largest error of the kernel, then PyTorch's own, in units in the last place of the type, against the
 same operator in float64; f64 itself against mpmath with 240 bits on fewer points, or, where an operator has no entry
 in `tests/ulp/exactly.py`, against PyTorch. The unit is that of the true result. Sums and means are measured in the
-unit of the sum of sizes, for what cancels has no digits to be right in, and normalised rows in that of the row's
+unit of the sum of sizes, since numbers that cancel leave no digits to compare, and normalised rows in that of the row's
 largest number over its spread. The kernel may be off by four times PyTorch's largest error and one unit, and must
 give the NaN, the infinity and the sign of zero of the true result or of PyTorch; elements that do not are counted as
-"of another kind". What is not so is **bold**, and its reason stands under "Exceptions". `python -m tests.ulp NAME`
+"of another kind". Cells beyond the bound are **bold**, with the reason under "Exceptions". `python -m tests.ulp NAME`
 measures some operators again.
 """
 
@@ -48,8 +48,8 @@ def rows(names: Sequence[str], found: Sequence[Found]) -> dict[str, list[str]]:
 
 
 _EXCEPTED = (
-    "In what a kernel differs from PyTorch in some elements, the signs of zero and the NaN that PyTorch has included. "
-    "Only what is **bold** is beyond the bound."
+    "Where a kernel differs from PyTorch in some elements, including the signs of zero and the NaN of PyTorch. "
+    "Only **bold** cells are beyond the bound."
 )
 
 

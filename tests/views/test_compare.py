@@ -206,7 +206,7 @@ def test_two_to_eight_journeys(fused: wb.Journey):
     assert all(name in "".join(picture.itertext()) for name in both.record.names)
     cases = (((), "none"), ((fused,), "1"), ((fused, *several, fused), "9"))
     for given, count in cases:
-        with pytest.raises(BadOption, match=f"wb.compare takes 2 to 8 journeys, and was given {count}: "):
+        with pytest.raises(BadOption, match=f"wb.compare takes 2 to 8 journeys, but was given {count}: "):
             wb.compare(*given)
 
 

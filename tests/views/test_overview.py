@@ -134,7 +134,7 @@ def test_a_loaded_journey_shows_the_same(tmp_path: Path):
     loaded = wb.load(tmp_path / "j").overview
     assert loaded.table.equals(j.overview.table) and loaded.time.equals(j.overview.time)
     assert loaded.cards == j.overview.cards
-    assert "a file holds no function" in loaded.text()
+    assert "a file has no function" in loaded.text()
     assert [stage.figures for stage in loaded.stages] == [stage.figures for stage in j.overview.stages]
 
 

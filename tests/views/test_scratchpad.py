@@ -196,8 +196,8 @@ def test_a_loaded_journey_shows_the_same(product: wb.Journey, tmp_path: Path):
 
 def test_where_nothing_runs_nothing_lies():
     journey = wb.trace(lambda x: x.t(), torch.randn(4, 4))
-    assert "nothing lay in the scratchpad" in journey.simulated.scratchpad.html()
-    with pytest.warns(EmptyTable, match="nothing lay in the scratchpad"):
+    assert "the scratchpad was empty" in journey.simulated.scratchpad.html()
+    with pytest.warns(EmptyTable, match="the scratchpad was empty"):
         assert len(journey.simulated.scratchpad.table) == 0
     journey.simulated.scratchpad.plot()
 

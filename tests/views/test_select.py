@@ -203,7 +203,7 @@ def same_text(x: torch.Tensor) -> torch.Tensor:
 
 def test_a_text_that_stands_in_two_places_is_ambiguous():
     journey = wb.trace(same_text, torch.randn(8, 8))
-    with pytest.raises(AmbiguousSelection, match="can mean 2 things") as caught:
+    with pytest.raises(AmbiguousSelection, match="has 2 meanings") as caught:
         journey.select("x = torch.relu(x)")
     first, second = (meaning.strip("'") for meaning in caught.value.meanings)
     assert first.startswith(f"{HERE}:") and journey.select(first).nodes != journey.select(second).nodes

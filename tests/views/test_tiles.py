@@ -107,7 +107,7 @@ def test_which_elements_indices_mean_is_not_known():
     assert moved.loc["x", ["moved", "least"]].tolist() == [20, 20]
     read = tiles.table[tiles.table.tensor == "w"]
     assert not read.exact.any() and set(read.extent) == {(50, 32)}
-    assert "data says which elements are moved" in tiles.html() and "data says which" in tiles.text()
+    assert "indices choose the moved elements" in tiles.html() and "indices choose" in tiles.text()
 
 
 def test_a_loop_of_single_accesses_is_tiles_of_single_rows():
@@ -127,7 +127,7 @@ def test_elements_that_share_places_are_counted_along_their_storage():
     tiles = journey.scheduled.tiles(kernel.name)
     (moved,) = tiles.moved.set_index("tensor").loc[["x"]].itertuples()
     assert moved.shape == (8, 15, 4) and moved.least <= 8 * 33 and moved.most == 1
-    assert "its elements share places: drawn is its storage" in tiles.html()
+    assert "its elements share memory: the picture shows its storage" in tiles.html()
 
 
 # -- the boxes of what is computed with, against numbers that are led through the scratchpad ---------------------------
@@ -248,7 +248,7 @@ def test_tiles_too_small_to_draw_become_pieces_in_the_colour_of_the_first():
     pieces = coarse(grid, 50, 4)
     assert len(grid.tiles) == 2000 and len(pieces) == 50
     assert all(a.bottom == b.top and a.first < b.first for a, b in pairwise(pieces))
-    assert "tiles are smaller than what can be drawn" in journey.scheduled.tiles("k0_relu").html()
+    assert "the tiles are too small to draw" in journey.scheduled.tiles("k0_relu").html()
 
 
 def test_matplotlib_draws_the_same_tiles(product: wb.Journey):

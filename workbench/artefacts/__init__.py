@@ -1,4 +1,4 @@
-"""The artefacts of the stages: thin handles over records, all answering the same few questions.
+"""The artefacts of the stages: thin handles over records, with the same few properties.
 
 Every handle has `.record` (the data itself, for programs), `.table` (a DataFrame), `.text()` and `.html()` (for
 reading), and shows itself in a notebook. Properties of one stage alone stand beside them, in that stage's file.

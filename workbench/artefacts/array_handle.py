@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class ArrayView(Shown):
-    """What an array does for one matmul, from its first weight to its last result."""
+    """The work of an array for one matmul, from its first weight to its last result."""
 
     record: ArrayWalk
     run: Run
@@ -30,9 +30,9 @@ class ArrayView(Shown):
 
     @property
     def table(self) -> pd.DataFrame:
-        """Preload, stream and drain: the simulator's formula, the same with the numbers of this instruction, the cycles
-        that it comes to, those of them that lay `hidden` behind the matmul before, and where the rest lies on the
-        timeline. Cycles without hidden ones add up to the span, from its start to its last result."""
+        """Preload, stream and drain: the simulator's formula, the formula with the numbers of this instruction, its
+        cycles, the cycles `hidden` behind the matmul before, and the place of the rest on the timeline. Cycles without
+        hidden ones add up to the span, from its start to its last result."""
         return views.data_frames.frame(views.arrays.parts_table(self.record))
 
     @property
@@ -53,7 +53,7 @@ class ArrayView(Shown):
 
     @knows_its_options
     def text(self) -> str:
-        """What is multiplied, how much of the array it takes, and its time by formula."""
+        """The product, the part of the array that it uses, and its time by formula."""
         return views.arrays.walk_text(self.record, self.run.record, self.run.scheduled.launches)
 
     @knows_its_options

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Captured(Handle[AtenGraph]):
-    """What the function asks of ATen, without its weights."""
+    """The function's calls of ATen, without its weights."""
 
     program: CapturedProgram | None = field(default=None, compare=False)
-    """The ties to the live function; None for a record that was loaded."""
+    """The ties to the live function; None for a loaded record."""
     _run: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
-    """The run of the journey that it belongs to, if that has been simulated by now."""
+    """The run of its journey, if that has been simulated."""
 
     def _table(self) -> Table:
         return views.graph_tables.nodes_table(self.record)
@@ -42,7 +42,8 @@ class Captured(Handle[AtenGraph]):
 
     @property
     def modules(self) -> pd.DataFrame:
-        """One row a module or call, as the tree of modules has them; with what the run spent, once it is simulated."""
+        """One row a module or call, as in the tree of modules; with the run's cycles and bytes, once it is
+        simulated."""
         run = self._run()
         lowered, spent = (run.lowered, run.spent) if run else (None, None)
         tree = views.module_tree.captured_tree(self.record, lowered, spent)
@@ -56,12 +57,12 @@ class Captured(Handle[AtenGraph]):
 
     @property
     def inputs(self) -> pd.DataFrame:
-        """What the caller gives: one row a tensor, in call order."""
+        """The caller's tensors: one row each, in call order."""
         return views.data_frames.frame(views.graph_tables.inputs_table(self.record, "user"))
 
     @property
     def params(self) -> pd.DataFrame:
-        """What the function holds itself: parameters, buffers, closed-over tensors and constants."""
+        """The function's own tensors: parameters, buffers, closed-over tensors and constants."""
         return views.data_frames.frame(
             views.graph_tables.inputs_table(self.record, "parameter", "buffer", "closure", "constant")
         )

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 class Run(Protocol):
-    """A run, for those who look at a part of it: `j.simulated`."""
+    """A run, for the views of its parts: `j.simulated`."""
 
     @property
     def record(self) -> Trace: ...
@@ -35,7 +35,7 @@ class Run(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class Handle(Shown, Generic[R]):
-    """The common face of the five artefacts."""
+    """The common properties of the five artefacts."""
 
     record: R
 
@@ -58,7 +58,7 @@ class Handle(Shown, Generic[R]):
 
     @knows_its_options
     def html(self) -> str:
-        """The artefact as HTML that needs nothing else: no script, no network."""
+        """The artefact as self-contained HTML: no script, no network."""
         return views.markup.fragment(self.body_html())
 
     @property
@@ -68,7 +68,7 @@ class Handle(Shown, Generic[R]):
 
     @checks_what_it_is_given
     def view(self, name: str, **options: object) -> object:
-        """What a registered view makes of this artefact; a `wb.Table` becomes a DataFrame."""
+        """The result of a registered view of this artefact; a `wb.Table` becomes a DataFrame."""
         function = views.user_views.named(self._stage(), name)
         signature = inspect.signature(function)
         try:
@@ -88,7 +88,7 @@ class Handle(Shown, Generic[R]):
 
 
 def not_simulated() -> None:
-    """Of a handle that no journey has: there is no run of what it holds."""
+    """The run of a handle without a journey: there is none."""
     return None
 
 

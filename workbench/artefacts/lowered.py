@@ -32,12 +32,12 @@ class LoweredKernel:
 
     @property
     def title(self) -> str:
-        """What a person would call it: `layers.3.conv1 + bn1 + relu`. In calls it goes by its name."""
+        """A readable title: `layers.3.conv1 + bn1 + relu`. Calls use its name."""
         return views.titles.kernel_titles(self.graph)[self.name]
 
     @property
     def kind(self) -> str:
-        """What its anchor is: elementwise, reduction or contraction, for instance."""
+        """The kind of its anchor: elementwise, reduction or contraction, for instance."""
         return self.record.kind
 
     @property
@@ -52,12 +52,12 @@ class LoweredKernel:
 
     @property
     def inputs(self) -> dict[str, TensorType]:
-        """What it reads: value and type, in ABI order."""
+        """Its inputs: value and type, in ABI order."""
         return {value: self.graph.types[value] for value in self.record.inputs}
 
     @property
     def outputs(self) -> dict[str, TensorType]:
-        """What it makes: value and type, in ABI order."""
+        """Its outputs: value and type, in ABI order."""
         return {value: self.graph.types[value] for value in self.record.outputs}
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class Lowered(Handle[KernelGraph]):
     """Every node with its route, grouped into kernels."""
 
     _run: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
-    """The run of the journey that it belongs to, if that has been simulated by now."""
+    """The run of its journey, if that has been simulated."""
 
     def _table(self) -> Table:
         return views.graph_tables.lowered_table(self.record)
@@ -84,8 +84,8 @@ class Lowered(Handle[KernelGraph]):
 
     @property
     def modules(self) -> pd.DataFrame:
-        """One row a module or kernel, as the tree of modules has them; with what the run spent, once it is simulated.
-        A kernel that works for several modules stands at the one that holds them all."""
+        """One row a module or kernel, as in the tree of modules; with the run's cycles and bytes, once it is simulated.
+        A kernel of several modules is at the module that contains them all."""
         run = self._run()
         tree, spent = (
             views.module_tree.lowered_tree(self.record, run.spent if run else None),

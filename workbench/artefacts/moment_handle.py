@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Moment(Shown):
-    """What lies in the scratchpad in one cycle, which boxes of which tensors are touched, and what was moved so far."""
+    """The contents of the scratchpad in one cycle, the boxes of tensors that instructions touch, and the moves so
+    far."""
 
     record: moments.Moment
 
@@ -56,7 +57,7 @@ class Moment(Shown):
 
     @knows_its_options
     def text(self) -> str:
-        """What goes on, then slots and boxes."""
+        """The instructions at work, then slots and boxes."""
         tables = [table.text() for table in (self.record.slots(), self.record.boxes()) if table.rows]
         return "\n".join([self.record.summary(), *tables])
 

@@ -1,4 +1,4 @@
-"""The passes of a kernel: each with what it changed, and all of them as a list that shows itself."""
+"""The passes of a kernel: each with its changes, and all of them as a list that shows itself."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Pass(Shown):
 
     @property
     def pipeline(self) -> str:
-        """What runs, as MLIR's and our passes are written: on the text before it gives the text after again."""
+        """The pipeline, as MLIR writes it: on the text before, it gives the text after again."""
         return self.record.pipeline
 
     @property
     def source(self) -> str:
-        """Where the code of its passes stands: a file of the workbench's or of yours, or MLIR's pass by its name."""
+        """The place of its passes' code: a file of the workbench's or of yours, or the name of a pass of MLIR's."""
         return self.step.source
 
     @property
@@ -58,7 +58,7 @@ class Pass(Shown):
 
     @property
     def before(self) -> str | None:
-        """The kernel that it was given; None for the first pass if the rendered kernel is not known."""
+        """The kernel before it; None for the first pass if the rendered kernel is not known."""
         return self.step.before
 
     @property
@@ -68,7 +68,7 @@ class Pass(Shown):
 
     @property
     def diff(self) -> Diff | None:
-        """What it changed: lines that are the same but for the numbers of values and maps, and lines that are not."""
+        """Its changes: lines that are equal except for the numbers of values and maps, and lines that differ."""
         return self.step.diff
 
     @property
@@ -78,14 +78,14 @@ class Pass(Shown):
 
     @knows_its_options
     def text(self, *, side_by_side: bool = False, context: int = views.pass_tables.CONTEXT, width: int = 150) -> str:
-        """What it changed, with `context` lines around: below each other, or `side_by_side` in `width` letters."""
+        """Its changes, with `context` lines around: below each other, or `side_by_side` in `width` letters."""
         if context < 0:
             raise BadOption(f"context={context}: expected lines, 0 or more")
         return views.pass_tables.step_text(self.step, context=context, width=width if side_by_side else 0)
 
     @knows_its_options
     def html(self) -> str:
-        """Pipeline, source, and what it changed in one column and in two."""
+        """Pipeline, source, and its changes in one column and in two."""
         return views.markup.fragment(views.pass_tables.step_html(self.step))
 
     def __repr__(self) -> str:
@@ -105,25 +105,25 @@ class Passes(tuple[Pass, ...]):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a pass: lines that it changed, operations, time, pipeline, and where its code stands."""
+        """One row a pass: lines that it changed, operations, time, pipeline, and the place of its code."""
         return views.data_frames.frame(views.pass_tables.table([each.step for each in self]))
 
     @knows_its_options
     def between(self, before: int, after: int) -> Pass:
-        """All that happened from one text to another, as one pass: 0 is the rendered kernel, i the text after the i-th
+        """All changes from one text to another, as one pass: 0 is the rendered kernel, i the text after the i-th
         pass, which is the place `i - 1` of this tuple."""
         if not 0 <= before < after <= len(self):
             raise BadOption(
-                f"between({before}, {after}): expected two texts in order, from 0, the rendered kernel, "
-                f"to {len(self)}, the scheduled one"
+                f"between({before}, {after}): expected the numbers of two texts in order, from 0 (the rendered "
+                f"kernel) to {len(self)}, the scheduled one"
             )
         return Pass(views.pass_lines.together(self.trace.steps, before, after))
 
     @knows_its_options
     def lines(self, after: int) -> pd.DataFrame:
-        """One row a line of the text after so many passes, 0 is the rendered kernel: the nodes that it comes from, and
-        the line of the rendered and of the scheduled kernel that it is, up to names, or by the number of its op. What
-        passes made and changed again later is neither."""
+        """One row a line of the text after so many passes, 0 is the rendered kernel: its nodes, and the same line of
+        the rendered and of the scheduled kernel, equal up to names or found by the number of its op. A line that passes
+        made and changed again later has neither."""
         if not 0 <= after <= len(self):
             raise BadOption(f"lines({after}): expected a number of passes, 0 to {len(self)}")
         return views.data_frames.frame(self.trace.lines_table(after))
@@ -135,7 +135,7 @@ class Passes(tuple[Pass, ...]):
 
     @knows_its_options
     def text(self, *, context: int = views.pass_tables.CONTEXT) -> str:
-        """What each changed; passes that changed nothing share a line."""
+        """The changes of each; passes that changed nothing share a line."""
         return views.pass_tables.steps_text([each.step for each in self], context=context)
 
     @knows_its_options
@@ -145,7 +145,8 @@ class Passes(tuple[Pass, ...]):
 
     @knows_its_options
     def widget(self) -> object:
-        """The passes to go through: what each changed, any two texts against each other. See docs/looking-closer.md."""
+        """The passes in a notebook: the changes of each, and comparisons of any two texts. See
+        docs/looking-closer.md."""
         return explaining_widgets().passes(self)
 
     def __repr__(self) -> str:

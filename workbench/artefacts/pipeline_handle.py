@@ -23,7 +23,7 @@ class PipelineView(Shown):
     record: Pipeline
     run: Run
     loop: str | None
-    """What rows are counted by; None is by all loops."""
+    """The loop whose iterations are the rows; None means all loops."""
 
     @property
     def kernel(self) -> str:
@@ -35,27 +35,26 @@ class PipelineView(Shown):
         in which anything of it moves from or to DRAM (`moving`), and those in which its core computes meanwhile
         (`hidden`); the slots of buffers that it uses, and the rows whose computing its transfers ran `during`.
 
-        What stands before or after the innermost loop is a row of its own, with fewer loops.
+        Instructions before or after the innermost loop are a row of their own, with fewer loops.
         """
         return views.data_frames.frame(views.pipelines.rows_table(self.record))
 
     @property
     def spans(self) -> pd.DataFrame:
-        """One row a span: its iteration and stage, its row of `j.simulated.events`, its slots, when it ran, how long it
-        `waited` after it was issued, for what and for whom; of a transfer the cycles `hidden` behind work, and the rows
-        whose work that was."""
+        """One row a span: its iteration and stage, its row of `j.simulated.events`, its slots, its cycles, the cycles
+        that it `waited` after its issue, their cause and blocker; for a transfer the cycles `hidden` behind work, and
+        the rows with this work."""
         return views.data_frames.frame(views.pipelines.spans_table(self.record))
 
     @property
     def hidden_share(self) -> float | None:
-        """Of the cycles in which anything moves from or to DRAM, the share in which the core computes; None where
-        nothing moves."""
+        """The share of the cycles with transfers from or to DRAM in which the core computes; None without transfers."""
         moving, hidden = self.record.whole
         return hidden / moving if moving else None
 
     @knows_its_options
     def text(self) -> str:
-        """How much is hidden, and a line an iteration."""
+        """The hidden share, and a line an iteration."""
         return views.pipelines.pipeline_text(self.record)
 
     @knows_its_options
@@ -65,7 +64,7 @@ class PipelineView(Shown):
 
     @knows_its_options
     def widget(self) -> object:
-        """All iterations to scroll through, with what each bar waited for. See docs/looking-closer.md."""
+        """All iterations to scroll through, with the waits of each bar. See docs/looking-closer.md."""
         return explaining_widgets().pipeline(self)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Types of matplotlib, for annotations alone: nothing of it is loaded, and it need not be there."""
+"""Types of matplotlib, only for annotations: it is not loaded, and need not be installed."""
 
 from __future__ import annotations
 

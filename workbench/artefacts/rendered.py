@@ -34,12 +34,12 @@ class RenderedKernel(Shown):
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
-        """The MLIR; with a selection, `>` stands before its lines."""
+        """The MLIR; with a selection, `>` marks its lines."""
         return views.kernel_tables.marked(self.mlir, self.name, _rendered_lines(select))
 
     @cached_property
     def lines(self) -> dict[int, tuple[str, ...]]:
-        """1-based line of `.mlir` -> the nodes it comes from."""
+        """1-based line of `.mlir` -> its nodes."""
         return views.kernel_tables.rendered_line_origins(self.record)
 
     def __repr__(self) -> str:
@@ -56,16 +56,16 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
     """Every kernel as verified MLIR, linalg on tensors."""
 
     hosts: tuple[Kernel, ...] = ()
-    """The steps on the host, of which there is no MLIR."""
+    """The steps on the host, which have no MLIR."""
     titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
-    """What a person calls each kernel."""
+    """The title of each kernel."""
 
     def _table(self) -> Table:
         return views.titles.with_titles(views.kernel_tables.rendered_table(self.record, self.hosts), self.titles)
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
-        """All kernels' MLIR; with a selection, `>` stands before its lines."""
+        """All kernels' MLIR; with a selection, `>` marks its lines."""
         return views.kernel_tables.rendered_text(self.record, self.hosts, _rendered_lines(select))
 
     def body_html(self) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class RooflineView(Shown):
-    """What each kernel does for the bytes that it moves, under what the machine can do."""
+    """The operations of each kernel for its bytes, under the machine's roofs."""
 
     record: Roofline
 
@@ -28,17 +28,17 @@ class RooflineView(Shown):
         """One row a kernel, then one for the `whole` run; steps on the host are in neither.
 
         Operations are multiply-adds of the arrays (`macs`) and operations on elements, each of which is one. Bytes are
-        those asked for, those that the memory moved in whole requests, and the least that would do: each input and
-        result of the kernel once; for the whole each input, weight and result of the function once. `run` and
-        `stretch` are the mean bytes that lie together in DRAM and that a queue moves side by side. `intensity` is
-        operations for each byte, moved or least. `ceiling` is the roof that applies: the part of the machine that needs
-        most cycles for this work; `share` is these cycles, of those that it took.
+        the needed ones, those that the memory moved in whole requests, and the least possible: each input and result of
+        the kernel once; for the whole each input, weight and result of the function once. `run` and `stretch` are the
+        mean bytes that lie together in DRAM and that a queue moves side by side. `intensity` is operations for each
+        byte, moved or least. `ceiling` is the roof that applies: the part of the machine that needs most cycles for
+        this work; `share` is these cycles over the kernel's cycles.
         """
         return views.data_frames.frame(self.record.table())
 
     @knows_its_options
     def text(self) -> str:
-        """The table in short, and what the picture has no place for."""
+        """The table in short, and the kernels outside the picture."""
         shown = ("kernel", "cycles", "intensity", "intensity_least", "ops_per_cycle", "ceiling", "share")
         table = self.record.table()
         return "\n".join([table.pick(*shown).text() if table.rows else table.why_empty, *self.record.notes()])

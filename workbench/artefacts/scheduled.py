@@ -50,11 +50,11 @@ class Buffers(Shown, tuple[Buffer, ...]):
 
 @dataclass(frozen=True, repr=False)
 class ScheduledKernelHandle(Shown):
-    """One kernel in the scheduled form: what runs natively and what is simulated."""
+    """One kernel in the scheduled form, which runs natively and is simulated."""
 
     record: ScheduledKernel
     rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
-    """The kernels before scheduling, this one among them: what its first pass is shown against."""
+    """The kernels before scheduling, this one among them: its first pass is compared with it."""
 
     @property
     def name(self) -> str:
@@ -66,9 +66,9 @@ class ScheduledKernelHandle(Shown):
 
     @property
     def schedule(self) -> str:
-        """The transform script that made it. Who reads it may edit it, and edited ones are tried in a worker process
-        first: so that one is started now, beside what goes on here."""
-        if importlib.util.find_spec("torch") is not None:  # else there is only a journey to look at
+        """The transform script that made it. Reading it starts a worker process in the background, since a reader may
+        edit the script, and a worker tries edited ones first."""
+        if importlib.util.find_spec("torch") is not None:  # without PyTorch a journey can only be read
             TRIALS.expect()
         return self.record.schedule
 
@@ -78,12 +78,12 @@ class ScheduledKernelHandle(Shown):
 
     @property
     def dims(self) -> dict[str, int]:
-        """Name and extent of every dim that a mapping may name."""
+        """Name and extent of every dim for a mapping."""
         return dict(self.record.dims)
 
     @cached_property
     def passes(self) -> Passes:
-        """The module after every step, what the step changed, and the pipeline that reproduces it."""
+        """The module after every step, the step's changes, and the pipeline that reproduces it."""
         (trace,) = views.pass_lines.traces_of([self.record], self.rendered)
         return Passes.of(trace)
 
@@ -93,12 +93,12 @@ class ScheduledKernelHandle(Shown):
 
     @property
     def instructions(self) -> pd.DataFrame:
-        """One row an instruction of the program: what it does, on which pieces of memory, and what it waits for."""
+        """One row an instruction of the program: its kind, its pieces of memory, and its dependences."""
         return views.data_frames.frame(views.kernel_tables.instructions_table(self.record.program))
 
     @property
     def buffers(self) -> Buffers:
-        """Where the scratchpad's buffers lie."""
+        """The scratchpad's buffers, with their addresses."""
         return Buffers(self.record)
 
     @property
@@ -108,7 +108,7 @@ class ScheduledKernelHandle(Shown):
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
-        """The mapping, what it moves, and the MLIR; with a selection, `>` stands before its lines."""
+        """The mapping, its bytes, and the MLIR; with a selection, `>` marks its lines."""
         return views.kernel_tables.scheduled_kernel_text(self.record, select.lines_of if select else None)
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class ScheduledKernelHandle(Shown):
 
     @knows_its_options
     def html(self) -> str:
-        """Mapping, MLIR, passes with what each changed, transform script and buffers."""
+        """Mapping, MLIR, passes with their changes, transform script and buffers."""
         steps = [each.step for each in self.passes]
         return views.markup.fragment(views.stage_html.scheduled_kernel(self.record, steps))
 
@@ -126,7 +126,7 @@ class Scheduled(Handle[ScheduledProgram]):
     """Every kernel tiled into loops over the scratchpad, with the tile program read off it."""
 
     lowered: KernelGraph = field(compare=False)
-    """Which says what the user calls the tensors."""
+    """It has the user's names of the tensors."""
     rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
     """Its source: the first step of each kernel is compared with it."""
     titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
@@ -137,24 +137,24 @@ class Scheduled(Handle[ScheduledProgram]):
 
     @property
     def mappings(self) -> dict[str, UserMapping]:
-        """What `mapping=` is to be given to have every kernel tiled as it is here, on another machine too."""
+        """The argument `mapping=` that keeps every kernel's tiling, on another machine too."""
         return {kernel.kernel: mapping_of(kernel) for kernel in self.record.kernels if kernel.mapping.tile}
 
     @property
     def residence(self) -> pd.DataFrame:
-        """The plan of the common memory: one row a tensor in DRAM, whether it stays there, from launch to launch, what
-        that spares DRAM, and why or why not. No rows, and a warning, without a plan (`resident=`)."""
+        """The plan of the common memory: one row a tensor in DRAM, whether it stays there, its first and last launch,
+        the saved DRAM bytes, and the reason. Without a plan (`resident=`) there are no rows, and a warning."""
         return views.data_frames.frame(views.common_memory_table.residence_table(self.record))
 
     @knows_its_options
     def tiles(self, kernel: str) -> Tiles:
-        """Which box of which tensor each instruction of a kernel touches, in the order visited, and how often each
-        element is moved: `.table`, `.moved`, and a picture of each tensor as a grid of tiles."""
+        """The boxes of tensors that each instruction of a kernel touches, in program order, and the number of moves of
+        each element: `.table`, `.moved`, and a picture of each tensor as a grid of tiles."""
         return Tiles(views.tiles.tiling(kernel, self.record, self.lowered))
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
-        """All kernels with their mappings; with a selection, `>` stands before its lines."""
+        """All kernels with their mappings; with a selection, `>` marks its lines."""
         return views.kernel_tables.scheduled_text(self.record, select.lines_of if select else None)
 
     def body_html(self) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Scratchpad(Shown):
-    """Which tensor lay in which slot of which buffer, from when to when, and at what address."""
+    """The address and live range of each tile, with its tensor, buffer and slot."""
 
     record: Occupancy
     _open: Callable[[int], object] | None = field(default=None, compare=False)
@@ -34,12 +34,12 @@ class Scratchpad(Shown):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a stretch of time in which a slot holds something: kernel, launch, core, buffer, tensor, slot; from
-        `start`, when the first byte may come, to `end`, when nothing needs it any more; `read` is when it is first
-        read. `role` says whether it is loaded from DRAM, stored there, or stays inside.
+        """One row a live range of a slot: kernel, launch, core, buffer, tensor, slot; from `start`, when the first byte
+        may come, to `end`, after its last use; `read` is its first read. `role` says whether it is loaded from DRAM,
+        stored there, or stays inside.
 
-        Times are cycles. Of a mapping that does not fit, which nobody ran, they are numbers of instructions, and
-        `bytes_beyond` is what does not fit of each.
+        Times are cycles. For a mapping that does not fit, which did not run, they are numbers of instructions, and
+        `bytes_beyond` are the bytes of each beyond the capacity.
         """
         return views.data_frames.frame(views.scratchpad.scratchpad_table(self.record))
 
@@ -50,12 +50,12 @@ class Scratchpad(Shown):
 
     @knows_its_options
     def text(self) -> str:
-        """How much is used, and the table."""
+        """The largest use, and the table."""
         return views.scratchpad.scratchpad_text(self.record)
 
     @knows_its_options
     def html(self) -> str:
-        """The picture: addresses upwards, time to the right, a bar each time that a slot holds something."""
+        """The picture: addresses upwards, time to the right, a bar for each live range of a slot."""
         told = views.markup.escape(views.scratchpad.summary(self.record))
         return views.markup.fragment(f"<p>{told}</p>{views.svg_scratchpad.scratchpad_svg(self.record)}")
 
@@ -69,7 +69,7 @@ class Scratchpad(Shown):
         """The scratchpad and the tiles cycle by cycle, in a notebook: scrub, play, step. `.cycle` of the widget is the
         cycle that it shows, and `j.simulated.at(cycle)` the same as tables. See docs/scratchpad-and-tiles.md."""
         if self._open is None:
-            raise BadOption("widget(): nobody ran this mapping, so there are no cycles to go through; .plot() shows it")
+            raise BadOption("widget(): this mapping did not run, so it has no cycles to step through; .plot() shows it")
         return self._open(self.record.begin)
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class Scratchpad(Shown):
 
 @contextlib.contextmanager
 def naming_tensors(lowered: KernelGraph) -> Generator[None]:
-    """Has a program that does not fit say which tensors its buffers hold, and show them."""
+    """Adds the tensors of its buffers, and a picture, to the error of a program that does not fit."""
     try:
         yield
     except DoesNotFit as error:

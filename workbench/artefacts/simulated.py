@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Simulated(Handle[Trace]):
-    """The timeline: when every instruction ran, on which unit, and what it waited for."""
+    """The timeline: the cycles and the unit of every instruction, and the causes of its waits."""
 
     scheduled: ScheduledProgram
     lowered: KernelGraph
     _selection: Callable[[], SelectionModel] | None = field(default=None, compare=False)
-    """The journey's; None of a run that belongs to no journey."""
+    """The journey's selection; None for a run without a journey."""
 
     @property
     def trace(self) -> Trace:
@@ -60,7 +60,7 @@ class Simulated(Handle[Trace]):
 
     @cached_property
     def spent(self) -> Spent:
-        """What the run spent on each captured node and on each kernel: cycles and bytes of DRAM."""
+        """Cycles and bytes of DRAM of each captured node and each kernel."""
         return views.spent.spent(self.record, self.scheduled.launches)
 
     @property
@@ -70,28 +70,27 @@ class Simulated(Handle[Trace]):
 
     @property
     def events(self) -> pd.DataFrame:
-        """One row a span; `blocker` is the instruction of the same launch that was waited for last, or -1, and `slack`
-        the cycles that it could have started later without moving the makespan.
+        """One row a span; `blocker` is the instruction of the same launch that it waited for last, or -1, and `slack`
+        the cycles by which it could start later without changing the makespan.
 
-        Of a transfer from or to DRAM `bytes` are what it asks for, `moved` what the memory moves for it in whole
+        For a transfer from or to DRAM `bytes` are the needed bytes, `moved` those that the memory moves in whole
         requests, `run` the bytes that lie together in DRAM, `stretch` those that a queue moves side by side, and
-        `peak_share` what it asks for of all that the memory could move in its time, in which others' data did not move.
+        `peak_share` the needed bytes over the memory's peak in the time in which no other data moved.
         """
         return views.data_frames.frame_of_columns(views.timeline.event_columns(self.record, self.scheduled.launches))
 
     @property
     def by_kernel(self) -> pd.DataFrame:
-        """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles, and its title, which is
-        what a person would call it.
+        """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles, and its readable title.
 
-        What a launch takes before its kernel begins is in no kernel's cycles; `.waterfall` has it as `launch`.
+        No kernel's cycles include the launch overhead before it; `.waterfall` has it as `launch`.
         """
         return views.data_frames.frame(self._table())
 
     @property
     def transfers(self) -> pd.DataFrame:
-        """One row a kernel and kind of transfer from or to DRAM: how many, bytes asked for and moved, bytes of a run
-        and of a stretch on the average, cycles, and the share of the memory's peak: see `.events`."""
+        """One row a kernel and kind of transfer from or to DRAM: their number, bytes needed and moved, average bytes of
+        a run and of a stretch, cycles, and the share of the memory's peak: see `.events`."""
         return views.data_frames.frame(views.transfers.by_kernel(self.record))
 
     @property
@@ -103,15 +102,15 @@ class Simulated(Handle[Trace]):
     def stalls(self) -> pd.DataFrame:
         """One row a unit: busy cycles and idle cycles by cause; each row adds up to the makespan.
 
-        Of the cycles that wait for the memory while it serves others, `memory_peak` are those in which it moves bytes
-        that were asked for, and `inefficient_transfers` those in which it moves the rest of whole requests.
+        Waits for the memory while it serves other transfers are divided in two: in `memory_peak` it moves needed bytes,
+        in `inefficient_transfers` the rest of whole requests.
         """
         return views.data_frames.frame(views.timeline.stalls(self.record))
 
     @property
     def memory(self) -> pd.DataFrame:
         """One row a channel of a banked memory: requests, row hits, misses and conflicts, ACTs, refreshes, bytes;
-        cycles by what it did, which add up to the makespan, and those in which requests found its queue full. With
+        its cycles by activity, which add up to the makespan, and those in which its queue was full. With
         another memory there are no rows, and a warning.
         """
         return views.data_frames.frame(views.timeline.memory(self.record))
@@ -124,52 +123,52 @@ class Simulated(Handle[Trace]):
 
     @property
     def energy(self) -> pd.DataFrame:
-        """One row a kernel, unit and kind: how many there were (MACs, element operations, bytes, ACTs), what each takes
-        by the machine's figures, what all took, in picojoules; and whether the figure is assumed or fitted."""
+        """One row a kernel, unit and kind: their number (MACs, element operations, bytes, ACTs), the picojoules of each
+        by the machine's figures, their sum, and whether the figure is assumed or fitted."""
         return views.data_frames.frame(views.timeline.energy(self.record))
 
     @property
     def links(self) -> pd.DataFrame:
-        """One row a link of a crossbar, of a mesh or between chiplets: from, to, bytes, cycles it was held, and their
-        part of the makespan. Where there are no links there are no rows, and a warning."""
+        """One row a link of a crossbar, of a mesh or between chiplets: from, to, bytes, the cycles in which it was
+        occupied, and their share of the makespan. Without links there are no rows, and a warning."""
         return views.data_frames.frame(views.timeline.links(self.record))
 
     @property
     def placement(self) -> pd.DataFrame:
-        """One row a tensor in DRAM, on a machine of several chiplets: how it was placed, how many of its pages lay on
-        each, and how many bytes were asked for from there (local) and from elsewhere (remote), in whole requests.
-        On a machine in one piece there are no rows, and a warning."""
+        """One row a tensor in DRAM, on a machine of several chiplets: its placement, the number of its pages on each
+        chiplet, and the bytes requested by the same chiplet (local) and by others (remote), in whole requests. On a
+        machine without chiplets there are no rows, and a warning."""
         paths = {given.value: given.path for given in self.lowered.captured.inputs}
         return views.data_frames.frame(views.chiplet_table.placement_table(self.record, paths))
 
     @property
     def roofline(self) -> RooflineView:
-        """What each kernel, and the whole, does for the bytes that it moves, under the machine's roofs: `.table`,
+        """The operations of each kernel, and of the whole, for their bytes, under the machine's roofs: `.table`,
         `.plot()`, and a picture as HTML."""
         return RooflineView(views.roofline.roofline_of(self.record, self.scheduled.launches, self.lowered))
 
     @property
     def skipped(self) -> pd.DataFrame:
-        """What a machine with `skips_zero_tiles` left out: one row a kernel and tensor that it loads, by tiles, and one
-        for its products; `known` says whether the tensor's numbers were at hand when the timeline was made; a loaded
-        journey knows that of those of which something was skipped."""
+        """The tiles that a machine with `skips_zero_tiles` skipped: one row a kernel and loaded tensor, and one for the
+        kernel's products. `known` says whether the tensor's numbers were known when the timeline was made; a loaded
+        journey knows this only for tensors with skipped tiles."""
         return views.data_frames.frame(views.timeline.skipped(self.record, self.scheduled.launches, self.lowered))
 
     @cached_property
     def scratchpad(self) -> Scratchpad:
-        """What lay in the scratchpad from when to when: a table and a picture, of all launches or `.of(kernel)`."""
+        """The contents of the scratchpad over time: a table and a picture, of all launches or `.of(kernel)`."""
         return Scratchpad(views.scratchpad.occupancy(self.record, self.scheduled, self.lowered), self._memory_widget)
 
     @knows_its_options
     def at(self, cycle: int) -> Moment:
-        """One cycle: what lies in each slot of the scratchpad and who reads or writes it, which boxes of which tensors
-        are touched, and how often each tile has been moved by then: `.slots`, `.boxes`, `.tiles`."""
+        """One cycle: the contents, readers and writers of each slot of the scratchpad, the boxes of tensors that
+        instructions touch, and the moves of each tile so far: `.slots`, `.boxes`, `.tiles`."""
         replays = self.replays
         return Moment(views.moments.Moment(replays.check(cycle), replays.of(replays.launch_at(cycle))))
 
     @cached_property
     def replays(self) -> Replays:
-        """The launches as `at` and the widget look at them."""
+        """The launches, as `at` and the widget use them."""
         return views.launch_replay.Replays(self.record, self.scheduled, self.lowered)
 
     def _memory_widget(self, cycle: int) -> object:
@@ -177,8 +176,8 @@ class Simulated(Handle[Trace]):
 
     @property
     def critical_path(self) -> pd.DataFrame:
-        """One row a piece of the makespan, first to last: which span (a row of `events`) was on its way, what it did,
-        and what it had waited for. The cycles add up to the makespan."""
+        """One row a piece of the makespan, first to last: its span (a row of `events`), the span's activity, and the
+        cause of its wait. The cycles add up to the makespan."""
         return views.data_frames.frame(views.timeline.critical_path(self.record))
 
     @property
@@ -188,15 +187,15 @@ class Simulated(Handle[Trace]):
 
     @knows_its_options
     def area(self, begin: int, end: int, *, units: Sequence[str] | None = None) -> pd.DataFrame:
-        """What units did between two cycles, one row a unit: spans that lie there at least in part, busy cycles and
-        their share, bytes and their rate. A span's bytes are taken to move evenly over it."""
+        """The work of units between two cycles, one row a unit: spans that lie there at least in part, busy cycles and
+        their share, bytes and their rate. A span's bytes are assumed to move evenly over it."""
         return views.data_frames.frame(views.areas.area(self.record, begin, end, units))
 
     @knows_its_options
     def gap(self, unit: str, cycle: int) -> pd.DataFrame:
         """Why a unit does no work in a cycle: one row with the idle time around it, its cause, the reason in words, the
-        span that waited and the one that it waited for (rows of `.events`, -1 for none). It is an error where the unit
-        works."""
+        span that waited and the span that it waited for (rows of `.events`, -1 for none). Raises an error where the
+        unit works."""
         return views.data_frames.frame(
             views.gaps.gap_table(views.gaps.gap(self.record, unit, cycle, self.scheduled.launches))
         )
@@ -216,8 +215,8 @@ class Simulated(Handle[Trace]):
 
     @knows_its_options
     def pipeline(self, kernel: str | int, *, loop: str | None = None) -> PipelineView:
-        """The iterations of a kernel's loop over tiles as they ran: which load overlaps which compute, and what each
-        waited for. `kernel` is one by its name, or a launch by its number; `loop` is the innermost unless it is named.
+        """The iterations of a kernel's loop over tiles as they ran: which load overlaps which compute, and the waits of
+        each. `kernel` is a kernel's name, or a launch's number; the default of `loop` is the innermost.
         """
         made = views.pipelines.pipeline_of(self.record, self.scheduled.launches, kernel, loop)
         return PipelineView(made, self, loop)

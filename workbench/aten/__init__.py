@@ -1,4 +1,4 @@
-"""What is known of ATen ops: the registry of who makes them, their names and schemas, what is proven safe."""
+"""ATen ops: the registry of their routes, their names and schemas, and the list of proven ones."""
 
 from __future__ import annotations
 

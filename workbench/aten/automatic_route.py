@@ -1,6 +1,6 @@
-"""What the automatic route takes: overloads that torch-mlir turns into linalg, by what they are to a schedule.
+"""The overloads of the automatic route, which torch-mlir turns into linalg, by their class for scheduling.
 
-Every entry is imported, in a test, from a kernel of its own. Ops that are made of others are in `formulas`.
+A test imports every entry in a kernel of its own. Ops that decompose into others are in `formulas`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ASSEMBLY = _names(
     aten.as_strided_scatter.default
     """
 )
-"""Results whose parts are made in place, or copied there: see `workbench.lowering.assembly`."""
+"""Results whose parts are computed in place, or copied there: see `workbench.lowering.assembly`."""
 
 _CLASSES = {
     "pointwise": POINTWISE,
@@ -80,5 +80,6 @@ DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
 
 
 def class_of(op: str) -> str | None:
-    """pointwise, reduction, contraction, window, copy, view or assembly; None: the automatic route does not take it."""
+    """pointwise, reduction, contraction, window, copy, view or assembly; None if the automatic route does not take
+    it."""
     return next((name for name, ops in _CLASSES.items() if op in ops), None)

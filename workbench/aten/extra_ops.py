@@ -1,4 +1,4 @@
-"""Ops that no ATen overload says, for formulas to be written with."""
+"""Ops without an ATen overload, for use in formulas."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from workbench.ir import BREAK, AtenGraph, RecordFormatError
 from workbench.tensors.element_types import DTYPES
 
 _OURS = ("workbench", "higher_order")
-"""Namespaces of ops that are no overloads of PyTorch's."""
+"""Namespaces of ops that are not overloads of PyTorch's."""
 
 
 def overloads(given: object) -> tuple[str, ...]:
-    """The exact overloads a name stands for: one, or all over tensors when the name leaves the overload out."""
+    """The exact overloads of a name: one, or all over tensors when the name leaves the overload out."""
     namespace, op, overload = _parts(given)
     packet = getattr(getattr(torch.ops, namespace), op, None)
     if packet is None or not hasattr(packet, "overloads"):
@@ -32,18 +32,20 @@ def overloads(given: object) -> tuple[str, ...]:
 
 
 def check_known(graph: AtenGraph) -> None:
-    """Raises where a graph, which may come from a file, names an op or an element type that PyTorch does not have."""
+    """Raises if a graph, perhaps from a file, names an op or an element type that PyTorch does not have."""
     for node in graph.nodes:
         namespace, *rest = _parts(node.op)
         if node.op != BREAK and namespace not in _OURS:
             if not rest[-1]:
-                raise _unknown(node.op, f"node {node.name} calls no single overload", "write namespace.op.overload")
+                raise _unknown(
+                    node.op, f"node {node.name} calls no overload of an operator", "write namespace.op.overload"
+                )
             overloads(node.op)
     for value, kind in graph.types.items():
         if kind.dtype not in DTYPES and not isinstance(getattr(torch, kind.dtype, None), torch.dtype):
             raise RecordFormatError(
-                f"the captured graph makes no sense: value {value!r} is of type {kind.dtype!r}, which PyTorch does not "
-                f"have; element types are {', '.join(DTYPES)} and the names of torch.dtypes"
+                f"the captured graph is inconsistent: value {value!r} is of type {kind.dtype!r}, which PyTorch "
+                f"does not have; element types are {', '.join(DTYPES)} and the names of torch.dtypes"
             )
 
 
@@ -60,7 +62,7 @@ def _parts(given: object) -> tuple[str, str, str]:
     text = given.removeprefix("torch.ops.").replace("::", ".")
     parts = text.split(".")
     if len(parts) not in (2, 3) or not all(part.isidentifier() for part in parts):
-        raise _unknown(given, "it is not the name of an operator", "write namespace.op.overload: 'aten.add.Tensor'")
+        raise _unknown(given, "it names no operator", "write namespace.op.overload: 'aten.add.Tensor'")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else ""
 
 
@@ -72,7 +74,7 @@ def _name_of_object(given: object) -> str:
         return str(cast(Any, given)._qualified_op_name)
     if isinstance(given, CustomOpDef):
         return given._qualname  # pyright: ignore[reportPrivateUsage]
-    raise _unknown(given, f"{type(given).__name__} is no kind of operator", "write its name: 'aten.add.Tensor'")
+    raise _unknown(given, f"{type(given).__name__!r} is no operator", "write its name: 'aten.add.Tensor'")
 
 
 def _unknown(given: object, why: str, hint: str) -> errors.UnknownOverload:

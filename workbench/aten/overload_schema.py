@@ -1,4 +1,4 @@
-"""What an overload's schema says of a recorded node: the names of its arguments, and which of them are tensors."""
+"""The schema of a recorded node: the names of its arguments, and which of them are tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tensor_arguments(op: str) -> frozenset[str]:
 def inputs_and_attributes(
     node: Node, lookup: Callable[[str], torch.Tensor]
 ) -> tuple[list[torch.Tensor], dict[str, object]]:
-    """A node's tensors in the order of its schema, and all else by name: what a registered executor is given."""
+    """The arguments of a registered executor: a node's tensors in the order of its schema, and all others by name."""
     inputs: list[torch.Tensor] = []
     attributes: dict[str, object] = {}
     tensors = tensor_arguments(node.op)
@@ -53,10 +53,10 @@ def schema_of(op: str) -> torch.FunctionSchema:
 
 
 def plain_arguments(node: Node) -> dict[str, object]:
-    """A node's arguments that are no tensors, by name, defaults filled in."""
+    """A node's arguments other than tensors, by name, defaults filled in."""
     tensors = tensor_arguments(node.op)
     return {name: from_arg(argument, _no_tensor) for name, argument in arguments(node).items() if name not in tensors}
 
 
 def _no_tensor(value: str) -> torch.Tensor:
-    raise AssertionError(f"{value} is a tensor where the schema says that there is none")
+    raise AssertionError(f"{value} is a tensor, but the schema has no tensor in this place")

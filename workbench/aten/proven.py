@@ -1,10 +1,10 @@
-"""Which nodes are known to be safe: overloads that a sweep imported, scheduled, compiled and ran, type by type.
+"""The nodes that are known to be safe: overloads that a sweep imported, scheduled, compiled and ran, type by type.
 
-`proven.json` is what `scripts/sweep_proven.py` found, and is shipped. A node that is in it, on the automatic route or
-made by something shipped, is worked on in this process at once. Whatever is not in it costs a trial, never an error.
+`proven.json` is the shipped result of `scripts/sweep_proven.py`. A node in it, on the automatic route or of a shipped
+builder or template, is processed in this process at once. A node that is not in it costs a trial, never an error.
 
-The list holds for the processors it names, by level: what they run was compiled for each of these levels in the sweep.
-On any other processor everything is tried.
+The list holds for the processors that it names, by level: the sweep compiled for each of these levels. On any other
+processor every node is tried.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _SHIPPED: Final = ("templates", "workbench")
 
 
 def signature(node: Node, types: Mapping[str, TensorType]) -> str:
-    """The element types a node goes from and to: `f32,f32>f32`."""
+    """The element types of a node's operands and results: `f32,f32>f32`."""
     return ">".join(",".join(types[value].dtype for value in values) for values in (node.operands, node.results))
 
 
 def proven(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """Whether the sweep found no harm in this overload between these element types."""
+    """Whether the sweep found this overload safe between these element types."""
     return processor().level in processors() and signature(node, types) in known().get(node.op, frozenset())
 
 
 def unproven(lowered: KernelGraph, registrations: Registrations) -> dict[str, tuple[str, ...]]:
-    """Kernels that have to be tried first, each with its nodes as people call them."""
+    """Kernels that have to be tried first, each with its nodes in words."""
     unknown = {item.kernel for item in lowered.nodes if not _trusted(item, lowered.types, registrations)}
     return {
         kernel.name: described(lowered, kernel)
@@ -48,7 +48,7 @@ def unproven(lowered: KernelGraph, registrations: Registrations) -> dict[str, tu
 
 
 def changed(lowered: KernelGraph, scheduled: ScheduledProgram, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Kernels that run what the user's own script or pass made, told by their names, in the form of `unproven`."""
+    """Kernels that the user's own script or pass changed, given by name, in the form of `unproven`."""
     given = set(names)
     found = [each.name for each in scheduled.launches.launches if {each.name, each.kernel} & given]
     return {name: described(lowered, lowered.kernel(name)) for name in found}
@@ -60,7 +60,7 @@ def kernel_proven(lowered: KernelGraph, kernel: Kernel, registrations: Registrat
 
 
 def described(lowered: KernelGraph, kernel: Kernel) -> tuple[str, ...]:
-    """A kernel's nodes for people: what the user wrote, and where."""
+    """A kernel's nodes for messages: the user's calls, with their places."""
     origins = (lowered.node(name).node.origin for name in kernel.nodes)
     return tuple(dict.fromkeys(f"{origin.op} at {origin.place}" for origin in origins))
 
@@ -74,7 +74,7 @@ def _trusted(item: LoweredNode, types: Mapping[str, TensorType], registrations: 
 
 
 def known() -> Mapping[str, frozenset[str]]:
-    """The shipped list: the signatures that are proven of each overload."""
+    """The shipped list: the proven signatures of each overload."""
     return _read()[1]
 
 

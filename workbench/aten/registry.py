@@ -1,12 +1,11 @@
-"""Who makes which operator: one table of registrations, by overload, route and dialect.
+"""The registrations of operators: one table, by overload, route and dialect.
 
-A registration says that a value (a template class, a builder function, ...) takes part in one overload on one route. A
-node then takes the first route it has: template, builder, automatic, host (see lowering/lower.py). Names are exact:
-`aten.add.Tensor` never stands for `aten.add.Scalar`, and `aten.add` without an overload is written out, when it is
-registered, as every overload over tensors that the op has at that moment. The namespace is part of the name.
+A registration gives one overload a value (a template class, a builder function, ...) on one route. A node then takes
+the first route it has: template, builder, automatic, host (see lowering/lower.py). Names are exact: `aten.add.Tensor`
+never stands for `aten.add.Scalar`, and `aten.add` without an overload registers every overload over tensors that the op
+has at that moment. The namespace is part of the name.
 
-A journey keeps the `Registrations` that were in force when it was traced, so what is registered later, or undone by a
-scope that ends, does not change it.
+A journey keeps the `Registrations` of its trace, so later registrations, or the end of a scope, do not change it.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ from workbench.ir import Node, TensorType
 V = TypeVar("V", bound=Callable[..., object])
 
 Takes = Callable[[Node, Mapping[str, TensorType]], bool]
-"""From a node and the types of the values in its graph to whether a template or builder makes it."""
+"""Whether a template or builder takes a node, given the types of the values in its graph."""
 
 KINDS: Final = ("elementwise", "creation", "gather", "reduction", "contraction", "tile", "opaque")
-"""What an op is to the fusion rules. A creation op reads no tensor, and is made again for each of its readers. A gather
-is elementwise to what follows it, and needs what it reads in memory, as a whole. An opaque op gets a kernel of its own.
-A tile op is a template that takes pointwise neighbours into its kernel, by its prologue and epilogue hooks."""
+"""The kind of an op for the fusion rules. A creation op reads no tensor, and is computed again for each of its readers.
+A gather is elementwise for its readers, and needs its operand in memory, as a whole. An opaque op gets a kernel of its
+own. A tile op is a template that takes pointwise neighbours into its kernel, by its prologue and epilogue hooks."""
 
 DIALECTS: Final = (
     *("affine", "arith", "bufferization", "complex", "index", "linalg", "math"),
     *("memref", "scf", "shape", "tensor", "tosa", "ub", "vector"),
 )
-"""What a builder may say it builds with: MLIR's dialects that are of no hardware."""
+"""The dialects of builders: MLIR's dialects that belong to no hardware."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One value taking part in one overload."""
+    """One value for one overload on one route."""
 
     overload: str
     """`aten.add.Tensor`: namespace, op and overload."""
@@ -54,18 +53,18 @@ class Registration:
     kind: str = ""
     """One of `KINDS` for templates and builders, empty for the others."""
     dialect: str = ""
-    """What a builder builds with; empty for the others."""
+    """The dialect of a builder; empty for the others."""
     shipped: bool = False
-    """It comes with the workbench: whatever somebody has registered for the overload goes first."""
+    """Whether it is part of the workbench: a user's registration for the overload takes precedence."""
     takes: Takes | None = None
-    """Which nodes of the overload it is for; all when None. Another node takes its next route."""
+    """A test for its nodes of the overload; None for all. Other nodes take their next route."""
 
     @property
     def key(self) -> tuple[str, str, str]:
         return self.overload, self.route, self.dialect
 
     def takes_node(self, node: Node, types: Mapping[str, TensorType]) -> bool:
-        """Whether it is for this node; what `takes=` raises is told with whose it is."""
+        """Whether it is for this node; an exception of `takes=` becomes an error that names its owner."""
         if self.takes is None:
             return True
         try:
@@ -93,9 +92,8 @@ class Registrations:
         return len(self.by_key)
 
     def find(self, overload: str, route: str, prefer: str | None = None) -> Registration | None:
-        """Who takes the overload on the route: the one in the preferred dialect, or else the first registered.
-
-        What is shipped comes last.
+        """The registration of the overload on the route: that in the preferred dialect, else the first one. Shipped
+        ones come last.
         """
         found = [item for item in self if item.overload == overload and item.route == route]
         found.sort(key=lambda item: item.shipped)
@@ -103,7 +101,7 @@ class Registrations:
         return next(iter([*preferred, *found]), None)
 
     def kernel_maker(self, overload: str, prefer: str | None = None) -> Registration | None:
-        """The template or else the builder that makes the overload's kernel; what is shipped comes last."""
+        """The template, or else the builder, of the overload's kernel; shipped ones come last."""
         return next(iter(self._kernel_makers(overload, prefer)), None)
 
     def kernel_maker_of(
@@ -134,10 +132,10 @@ class Registry:
         self._by_key: dict[tuple[str, str, str], Registration] = {}
         self._fill: Callable[[Registry], None] | None = None
         self._lock = own_lock()
-        """Nobody sees what is shipped half registered, nor a scope half undone."""
+        """Guards the registration of the shipped ones, and the end of a scope: both happen as one step."""
 
     def fill_from(self, fill: Callable[[Registry], None]) -> None:
-        """`fill` registers what is shipped, once, before the registry is first used."""
+        """`fill` registers the shipped operators, once, before the first use of the registry."""
         self._fill = fill
 
     def _filled(self) -> dict[tuple[str, str, str], Registration]:
@@ -150,7 +148,7 @@ class Registry:
             return self._by_key
 
     def now(self) -> Registrations:
-        """The registrations as they are now; later changes do not reach them."""
+        """A copy of the current registrations; later changes do not affect it."""
         with self._lock:
             return Registrations(dict(self._filled()))
 
@@ -165,7 +163,7 @@ class Registry:
         return self._decorator("builder", overloads, kind=kind, dialect=dialect, takes=takes)
 
     def conversion(self, *overloads: object) -> Callable[[V], V]:
-        """Decorates a conversion: from what was captured of a node to the node, or nodes, that are recorded."""
+        """Decorates a conversion: from a captured node to the node, or nodes, that are recorded."""
         return self._decorator("conversion", overloads)
 
     def executor(self, *overloads: object) -> Callable[[V], V]:
@@ -183,7 +181,7 @@ class Registry:
     ) -> Callable[[V], V]:
         if not overloads or (len(overloads) == 1 and isinstance(overloads[0], types.FunctionType | type)):
             raise errors.BadRegistration(
-                f"@wb.ops.{route} was given no overload; write the exact name of what it takes part in, as in "
+                f"@wb.ops.{route} was given no overload; write the exact name of its overload, as in "
                 f'@wb.ops.{route}("aten.hypot.default"{", dialect=..." if route == "builder" else ""})'
             )
 
@@ -196,7 +194,7 @@ class Registry:
         return decorate
 
     def add(self, new: Registration) -> None:
-        """Adds a registration, in the place of an older one of the same owner; refuses another owner's."""
+        """Adds a registration, in place of an older one of the same owner; refuses another owner's."""
         if not callable(new.value):
             raise errors.BadRegistration(
                 f"the {new.route} of {new.overload} is {new.value!r}; expected a function or a class"
@@ -213,8 +211,8 @@ class Registry:
             )
         if new.dialect and new.dialect not in DIALECTS:
             raise errors.BadRegistration(
-                f"dialect={new.dialect!r} of the {new.route} of {new.overload} at {new.owner.place} is none of MLIR's"
-                f"{did_you_mean(new.dialect, DIALECTS)}; expected the one that most of it is made with, of "
+                f"dialect={new.dialect!r} of the {new.route} of {new.overload} at {new.owner.place} is none of "
+                f"MLIR's{did_you_mean(new.dialect, DIALECTS)}; expected its main dialect, one of "
                 f"{', '.join(DIALECTS)}"
             )
         with self._lock:
@@ -225,26 +223,26 @@ class Registry:
         if old is not None and not new.owner.replaces(old.owner):
             raise errors.RegistrationClash(
                 f"{new.overload} has a {new.route}{f' in {new.dialect}' if new.dialect else ''} already: "
-                f"{old.owner.name} of {old.owner.module}, {old.owner.place}. {new.owner.name} of {new.owner.module}, "
-                f"{new.owner.place}, claims it too. Keep one of them, or take the old one away first: "
-                f"wb.ops.drop({new.overload!r}), inside `with wb.ops.scope():` if only for a while"
+                f"{old.owner.name} of {old.owner.module}, {old.owner.place}. {new.owner.name} of "
+                f"{new.owner.module}, {new.owner.place}, registers it too. Keep one of them, or remove the old "
+                f"one first: wb.ops.drop({new.overload!r}), inside `with wb.ops.scope():` if only for a while"
             )
         self._by_key[new.key] = new
 
     def drop(self, overload: object, route: str | None = None) -> None:
-        """Takes away all registrations of an overload, or those on one route."""
+        """Removes all registrations of an overload, or those on one route."""
         wanted = set(_overloads(overload))
         with self._lock:
             gone = [key for key in self._filled() if key[0] in wanted and route in (None, key[1])]
             if not gone:
-                raise errors.BadRegistration(f"nothing is registered for {' or '.join(sorted(wanted))} to be dropped")
+                raise errors.BadRegistration(f"no registration exists for {' or '.join(sorted(wanted))} to drop")
             for key in gone:
                 del self._by_key[key]
 
     @contextlib.contextmanager
     def scope(self) -> Generator[None]:
-        """Undoes, at its end, whatever was registered, replaced or dropped inside: operators, and also passes, views
-        and rules of findings."""
+        """Undoes at its end all registrations, replacements and removals inside: of operators, and also of passes,
+        views and rules of findings."""
         before, named = dict(self.now().by_key), registered.now()
         try:
             yield
@@ -260,19 +258,19 @@ DEFAULT: Final = Registry()
 
 
 def registered_template(registrations: Registrations, node: Node) -> Callable[..., object]:
-    """What makes the template of a node that was lowered for one."""
+    """The template class of a node that was lowered for one."""
     found = registrations.find(node.op, "template")
     if found is None:
         raise errors.RegistrationGone(
-            f"{node.name} was lowered for a template of {node.op}, and none is registered now. "
-            f"Register it again, or lower again"
+            f"{node.name} was lowered for a template of {node.op}, but no such template is registered now. "
+            "Register it again, or lower again"
         )
     return found.value
 
 
 def _overloads(given: object) -> tuple[str, ...]:
     from workbench.aten import (
-        overload_names,  # only here: it loads torch, which a look at the registry does not wait for
+        overload_names,  # only here: it loads torch, which reading the registry does not need
     )
 
     return overload_names.overloads(given)

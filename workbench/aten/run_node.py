@@ -1,4 +1,4 @@
-"""Running one recorded node with PyTorch: plain ops, ops that change arguments, ops that are given graphs to run."""
+"""Running one recorded node with PyTorch: plain ops, ops that change arguments, ops with graphs as arguments."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from workbench.tensors import containers
 from workbench.tensors.torch_literals import from_arg, to_overload
 
 HIGHER_ORDER = "higher_order"
-"""The namespace of ops that are given graphs to run, such as `cond` and `while_loop`. They have no schema."""
+"""The namespace of ops with graphs as arguments, such as `cond` and `while_loop`. They have no schema."""
 
 
 def call(node: Node, lookup: Callable[[str], object], **overrides: object) -> tuple[torch.Tensor, ...]:
-    """Runs one recorded node; its results, one for each of `node.results`. What it is given stays as it is."""
+    """Runs one recorded node; returns one result for each of `node.results`. Its arguments stay unchanged."""
     args = [from_arg(arg, lookup) for arg in node.args]
     kwargs = {name: from_arg(arg, lookup) for name, arg in node.kwargs.items()} | overrides
     if node.bodies:
@@ -30,7 +30,7 @@ def call(node: Node, lookup: Callable[[str], object], **overrides: object) -> tu
 
 
 def _tensors(found: object) -> list[torch.Tensor]:
-    """The tensors among results: an op may leave some out, and give lists of others."""
+    """The tensors among results: an op may leave some out, and return lists of others."""
     if isinstance(found, torch.Tensor):
         return [found]
     parts = cast("list[object]", found) if isinstance(found, (tuple, list)) else []

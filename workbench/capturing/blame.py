@@ -49,8 +49,9 @@ def user_errors(name: str) -> Generator[None]:
             raise
         what = str(error).strip().partition("\n")[0]
         raise errors.CaptureFailed(
-            f"{name} cannot be captured: PyTorch's own export failed with {type(error).__name__}: {what}. Leave out "
-            f"what is unusual in it, such as inputs that share memory and change, or tensors reshaped in place"
+            f"{name} cannot be captured: PyTorch's own export failed with {type(error).__name__}: {what}. Remove "
+            "unusual operations, such as in-place changes of inputs that share memory, or tensors reshaped in "
+            "place"
         ).instead_of(error) from None
     except UserWarning as warning:
         if not re.match(_ASSIGNED, str(warning)):
@@ -93,8 +94,8 @@ def _torchs_own_errors(name: str) -> Generator[None]:
             raise errors.GradientsInside(name, "torch.func.grad", "").instead_of(error) from None
         if re.match(r"Constant \w+ is mutated", str(error)):
             raise errors.CaptureFailed(
-                f"{name} changes a tensor in place that it closes over, which export cannot record: take "
-                f"capture='dynamo', or give it to a module as a buffer (register_buffer)"
+                f"{name} changes a closed-over tensor in place, which export cannot record: use "
+                "capture='dynamo', or make the tensor a buffer of a module (register_buffer)"
             ).instead_of(error) from None
         if "Cannot copy out of meta tensor" in str(error):  # results of a graph have no numbers while it is captured
             raise errors.GraphBreak(name, "Python that reads the numbers of a result", _place(error)) from None
@@ -135,11 +136,10 @@ def _fake_text(name: str, op: str, where: str) -> str:
     arguments = [argument.name for argument in schema.arguments]
     tensor = next((each.name for each in schema.arguments if "Tensor" in str(each.type)), "...")
     return (
-        f"{name} calls {op}{where}, which has no fake: nothing says what shape and type its result has without "
-        f"computing it, and capture works without data. Write one beside the op:\n\n"
-        f'    @torch.library.register_fake("{op}")\n'
-        f"    def _({', '.join(arguments)}):\n"
-        f"        return torch.empty_like({tensor})    # a tensor like the result; its numbers do not matter"
+        f"{name} calls {op}{where}, which has no fake. Capture works without data, and only a fake gives the "
+        "result's shape and type without computing it. Write one beside the op:\n\n    "
+        f'@torch.library.register_fake("{op}")\n    def _({", ".join(arguments)}):\n        return '
+        f"torch.empty_like({tensor})    # a tensor of the result's shape and type; its numbers do not matter"
     )
 
 

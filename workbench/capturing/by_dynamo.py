@@ -59,8 +59,8 @@ def by_dynamo(trace: Capturing) -> Recorded:
         returned = traced(_call_and_alias)
         if found := _views_outside(trace, returned):
             raise errors.CaptureFailed(
-                f"{trace.name} returns a view of an input at result{', result'.join(found)}, in a container that only "
-                f"Python knows. Return it in a tuple, list or dict, or give capture='export'"
+                f"{trace.name} returns a view of an input at result{', result'.join(found)}, in a container of a "
+                "class that a graph cannot hold. Return it in a tuple, list or dict, or give capture='export'"
             )
     refuse_replaced(trace)
     if not graphs:

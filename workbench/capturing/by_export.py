@@ -44,7 +44,7 @@ def by_export(trace: Capturing) -> Recorded:
     for tensor in given.values():
         if is_lazy(tensor):
             path = trace.slot_of(tensor, "a constant").path
-            why = "is a negative or conjugate view, which export does not see through: take capture='dynamo'"
+            why = "is a negative or conjugate view, which export cannot read: use capture='dynamo'"
             raise errors.UnreadableTensor(trace.name, path, why)
     named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
     paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}

@@ -52,7 +52,7 @@ def capture(
     Ops that a conversion is registered for are recorded as it says, all others from their schema.
     """
     if mode not in ("dynamo", "export"):
-        raise errors.BadOption(f"capture={mode!r} is unknown; the two ways are 'dynamo' and 'export'")
+        raise errors.BadOption(f"capture={mode!r} is unknown; expected 'dynamo' or 'export'")
     refuse_uncallable(fn_or_module)
     name = name_of(fn_or_module)
     known = registrations if registrations is not None else DEFAULT.now()

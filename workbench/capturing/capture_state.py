@@ -195,11 +195,11 @@ def no_tensor_work(name: str, given: Sequence[Slot | Held] = ()) -> errors.NoTen
     if own:
         slot = own[0]
         return errors.NoTensorWork(
-            f"{name} computes nothing with plain tensors: {slot.path} is a {type(slot.tensor).__name__}, a subclass of "
-            f"torch.Tensor, and what is called on it is Python of that class, which no graph has. Give "
+            f"{name} computes nothing with plain tensors: {slot.path} is a {type(slot.tensor).__name__}, a "
+            "subclass of torch.Tensor, whose methods are Python code that a graph cannot hold. Give "
             f"{slot.path}.as_subclass(torch.Tensor)"
         )
     return errors.NoTensorWork(
-        f"{name} computes nothing with tensors, so there is no graph to capture. Give it tensors and return what is "
-        f"computed from them."
+        f"{name} computes nothing with tensors, so there is no graph to capture. Give it tensors and return "
+        "results computed from them."
     )

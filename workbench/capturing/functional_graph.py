@@ -107,7 +107,7 @@ def in_atens_words(gm: fx.GraphModule) -> fx.GraphModule:
 
 
 def substitute(target: Any) -> Any:
-    """What is to be called in place of `target`, most often itself.
+    """The op to call in place of `target`, mostly itself.
 
     Views among the prims are ops of ATen's under another name, and only of ATen's does PyTorch know what shares memory.
     """
@@ -240,8 +240,8 @@ def _refuse_changed_twice(name: str, exported: ExportedProgram) -> None:
                     where = place_text(node.meta.get("stack_trace"))
                     raise errors.SharedElements(
                         f"{name} calls {node.target}{f' at {where}' if where else ''} with {argument.name} and "
-                        f"{other.name} in the same memory, and it changes one of them. In a graph each is a value of "
-                        f"its own: give it one of them as a copy, `.clone()`"
+                        f"{other.name} in the same memory, and it changes one of them. In a graph each is a "
+                        "value of its own: give a copy of one of them, `.clone()`"
                     )
 
 

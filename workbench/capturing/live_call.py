@@ -49,8 +49,8 @@ class CapturedProgram:
             return read()
         except (AttributeError, LookupError) as error:
             raise errors.InputMismatch(
-                f"{self.graph.name}: {path} is no longer where it was when the function was traced ({error}). "
-                "The model was changed since: trace it again. What is only to be tried is changed on a copy: "
+                f"{self.graph.name}: {path} was found when the function was traced, but is gone now ({error}). "
+                "The model has changed since: trace it again. To only try a change, change a copy: "
                 "copy.deepcopy(model)"
             ) from None
 
@@ -61,8 +61,8 @@ class CapturedProgram:
             before, now = self.graph.types[slot.value], to_type(tensor)
             if (now.shape, now.dtype, now.strides) != (before.shape, before.dtype, before.strides):
                 raise errors.InputMismatch(
-                    f"{self.graph.name}: {slot.path} was traced as {before}, and is {now} now. The model was changed "
-                    "since: trace it again. What is only to be tried is changed on a copy: copy.deepcopy(model)"
+                    f"{self.graph.name}: {slot.path} was traced as {before}, and is {now} now. The model has "
+                    "changed since: trace it again. To only try a change, change a copy: copy.deepcopy(model)"
                 )
 
     def values(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
@@ -97,14 +97,14 @@ class CapturedProgram:
         if not inputs and not kwargs:
             count = f"{len(taken)} tensor" + ("s" if len(taken) != 1 else "")
             return errors.InputMismatch(
-                f"{self.graph.name} was given no inputs, and was captured with {count} ({', '.join(taken)}), called as "
-                f"{call_form(self.graph.input_tree)} (a dot is a tensor): give such inputs. Only check takes the "
-                f"traced ones by itself; a run may change its inputs in place."
+                f"{self.graph.name} was given no inputs, and was captured with {count} ({', '.join(taken)}), "
+                f"called as {call_form(self.graph.input_tree)} (a dot is a tensor): give such inputs. Only check "
+                "uses the traced inputs by default; a run may change its inputs in place."
             )
         return errors.InputMismatch(
             f"{self.graph.name} was captured with the inputs {call_form(self.graph.input_tree)}, and was given "
-            f"{call_form(tree)} (a dot is a tensor; they are {', '.join(taken) or 'none'}). How many there are, and "
-            f"numbers and flags, are part of the graph: trace again to change them."
+            f"{call_form(tree)} (a dot is a tensor; they are {', '.join(taken) or 'none'}). The number of "
+            "inputs, and numbers and flags among them, are part of the graph: trace again to change them."
         )
 
     def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:

@@ -192,14 +192,14 @@ def _refuse_misfits(
         kind = types[target]
         if kind.shape != types[value].shape:
             raise errors.ReshapedInput(
-                f"{name} gives {paths[target]} the shape {types[value]} in place, and it has {kind}. The tensors of a "
-                f"graph keep their shape: give it one that fits, or return the result"
+                f"{name} gives {paths[target]} the shape {types[value]} in place, and it has {kind}. The tensors "
+                "of a graph keep their shape: give it a tensor of that shape, or return the result"
             )
         if any(stride == 0 and extent > 1 for stride, extent in zip(kind.strides, kind.shape, strict=True)):
             raise errors.SharedElements(
-                f"{name} changes {paths[target]} in place, an expanded tensor of shape {list(kind.shape)} with the "
-                f"strides {list(kind.strides)}: several of its elements are one place in memory. PyTorch refuses it "
-                f"too; give it a clone()"
+                f"{name} changes {paths[target]} in place, an expanded tensor of shape {list(kind.shape)} with "
+                f"the strides {list(kind.strides)}: several of its elements share one place in memory. PyTorch "
+                "refuses it too; give it a clone()"
             )
 
 

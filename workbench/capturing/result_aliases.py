@@ -147,8 +147,8 @@ def returned(graph: AtenGraph, values: Sequence[torch.Tensor], outputs: Sequence
         elif alias.type is not None and not _as_recorded(base, graph.types[alias.base]):
             raise InputMismatch(
                 f"{graph.name} returns a view of {paths[alias.base]}, which was captured with the strides "
-                f"{list(graph.types[alias.base].strides)} and was given with {list(base.stride())}. Which elements a "
-                f"view has follows from the strides: trace again with inputs that lie like these"
+                f"{list(graph.types[alias.base].strides)} and was given with {list(base.stride())}. A view's "
+                "elements depend on the strides: trace again with inputs that have the strides of these"
             )
         made[alias.output] = base if alias.type is None else _view(base, alias.type)
     return made
@@ -176,9 +176,9 @@ def refuse_shared_memory(graph: AtenGraph, values: Sequence[torch.Tensor]) -> No
         for other, tensor in zip(graph.inputs, values, strict=True):
             if other is not slot and share_elements(values[place], tensor):
                 raise SharedElements(
-                    f"{graph.name} changes {slot.path} in place, and {other.path} lies in the same memory. The graph "
-                    f"was captured with tensors apart and would not see the change in both: give one of them as a "
-                    f"copy, `.clone()`, or trace a function that makes both views of one tensor itself."
+                    f"{graph.name} changes {slot.path} in place, and {other.path} shares its memory. The graph "
+                    "was captured with separate tensors and would change only one of them: give a copy of one, "
+                    "`.clone()`, or trace a function that makes both views of one tensor itself."
                 )
 
 
@@ -190,7 +190,7 @@ def refuse_unwritable(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
             continue
         steps = zip(value.shape, value.stride(), strict=True)
         if any(extent > 1 and not stride for extent, stride in steps):
-            why = "is expanded: several of its elements are one place in memory. Give it a clone()"
+            why = "is expanded: several of its elements share one place in memory. Give it a clone()"
             raise SharedElements(f"{graph.name} changes {slot.path} in place, which {why}")
         if value._is_zerotensor():
             why = "is a zero tensor, which has no memory to change. Give it a clone()"

@@ -131,6 +131,8 @@ def _without_numbers(
         elif found is None or isinstance(found, _NUMBERS):
             results.append(Number(found))
         else:
-            raise errors.CaptureFailed(f"a graph gives {type(found).__name__}, which is no tensor and no number")
+            raise errors.CaptureFailed(
+                f"a graph returns {type(found).__name__}, which is neither a tensor nor a number"
+            )
     graph.output(tuple(tensors))
     return graph, tuple(results)

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 
 
 def export(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, object] | None = None) -> ExportedProgram:
-    """The exported graph of one call. Whoever asks has the turn (`workbench.environment.turns`)."""
+    """The exported graph of one call. The caller has the turn (`workbench.environment.turns`)."""
     with _for_this_thread():
         return torch.export.export(module, inputs, kwargs, strict=False)
 

@@ -42,14 +42,14 @@ def flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, 
     except containers.NotATree as error:
         where = f" at result{error.path}" if error.path else ""
         raise errors.UnsupportedContainer(
-            f"{name} returns {error.why}{where}; results are {CONTAINERS}. Return what is in it, e.g. as a dict. "
+            f"{name} returns {error.why}{where}; results are {CONTAINERS}. Return its contents, e.g. as a dict. "
             f"{_how_to_register(error.value)}"
         ) from None
 
 
 CONTAINERS = (
-    "tensors, numbers, strings and None, in tuples, named tuples, lists, dicts, dataclasses and whatever is registered "
-    "with PyTorch as a container"
+    "tensors, numbers, strings and None, in tuples, named tuples, lists, dicts, dataclasses and containers that "
+    "are registered with PyTorch"
 )
 
 
@@ -57,9 +57,9 @@ def _how_to_register(value: object) -> str:
     """How an object of this class becomes a container that PyTorch, and so the workbench, knows."""
     cls = type(value).__name__
     return (
-        f"An object that holds tensors is taken once its class is registered, with how it is taken apart and made "
-        f"again: torch.utils._pytree.register_pytree_node({cls}, lambda it: ([it.a, it.b], None), lambda parts, _: "
-        f"{cls}(*parts)); for a dataclass torch.utils._pytree.register_dataclass({cls})"
+        "To use an object that holds tensors, register its class, with functions that take it apart and make it "
+        f"again: torch.utils._pytree.register_pytree_node({cls}, lambda it: ([it.a, it.b], None), lambda parts, "
+        f"_: {cls}(*parts)); for a dataclass torch.utils._pytree.register_dataclass({cls})"
     )
 
 

@@ -20,7 +20,7 @@ too:
 * **Functions.** Libraries of vector functions (exp, tanh, erf, the roots of odd norms and so on) promise four units.
 * **Norms, softmax and the like** are written out in simpler ops, each with its own roundings.
 * **Attention** is computed step by step, as PyTorch does it in one of its ways.
-* **Operators of a person's own** are what their Python says, op by op. One that is not written with
+* **The user's own operators** are computed by their Python, op by op. One that is not written with
   `torch.library.custom_op` has no visible inside and counts as a library's function.
 * **Terms added to a product** (a bias) may find it stored already, in 16 bits if these are the result's.
 

@@ -1,22 +1,22 @@
-"""How far a float may lie from the reference: the error that rounding explains, element by element.
+"""The bound on a float's error against the reference: the error that rounding explains, element by element.
 
 Three things are allowed, whichever is the largest:
 
 * **one unit** in the last place of the result's type at the reference's value: the type has nothing between;
 * **four times PyTorch's own error**, at its largest among the elements of about the same size;
 * **six times the spread** of the same function with its roundings drawn by lot (`workbench.checking.drawn_roundings`):
-  where errors are accidents, six standard deviations are passed by two elements of a billion. This is computed only
-  where the other two do not suffice, and with more draws only while elements are left that lie outside.
+  of random errors two in a billion exceed six standard deviations. This is computed only where the other two do not
+  suffice, and with more draws only while elements beyond the bound are left.
 
 A result may have parts of very different size (rows that were scaled, two results side by side), and a rounding error
 in one may exceed all values in another. So errors are compared within a size: the largest elements and those down to an
 eighth of them, then the next, ten or more at a time, and no size reaches over a gap. Within one, errors are either
-about the same all over (a product of matrices) or about the same part of each value (a softmax). Whichever describes
-PyTorch's errors better is taken for them. A few elements that PyTorch has on the other side of a jump do not excuse the
-others: as its largest error counts no more than three times what one element in ten exceeds, which is where the largest
-of some hundred thousand accidents lies; they themselves may be off as much as PyTorch is, as where a result is nearly
-cancelled and the reference has no more than its own rounding left. An element whose few draws happen to lie close
-together is granted the spread that is usual for its size.
+about the same all over (a product of matrices) or about the same part of each value (a softmax). The check assumes
+whichever describes PyTorch's errors better. A few elements that PyTorch has on the other side of a jump do not raise
+the bound of the others: its largest error counts as at most three times the error that one element in ten exceeds, the
+expected largest of some hundred thousand random errors. Those few elements themselves may be off as much as PyTorch is,
+as where a result nearly cancels and the reference has only its own rounding left. An element whose few draws happen to
+be close together gets the usual spread of its size.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ DEVIATIONS: Final = 6.0
 TAIL: Final = 3.0
 """The largest of 100,000 normal errors, over what one in ten exceeds: 4.4 and 1.6 standard deviations."""
 DRAWS: Final = (2, 4, 8, 16, 32)
-"""How many answers with roundings drawn by lot: more only while elements are left that fewer do not explain."""
+"""The numbers of answers with roundings drawn by lot: more only while fewer do not explain all elements."""
 ALIKE: Final = 8.0
-"""Elements are of about the same size when the largest of them is so many times the smallest."""
+"""Elements are of about the same size when the largest is at most so many times the smallest."""
 TOGETHER: Final = 10
-"""Elements at least that a size has, unless a gap is on both sides: the largest of fewer errors says little."""
+"""The fewest elements of a size, unless a gap is on both sides: the largest of fewer errors says little."""
 GAP: Final = 64.0
-"""Neighbours in size of which one is so many times the other are not of one kind. Among numbers that cancel by accident
-the smallest lies so far below the next once in sixty-four results."""
+"""A gap: neighbours in size, one of which is so many times the other, are of different sizes. Among numbers that cancel
+by chance the smallest is so far below the next once in sixty-four results."""
 _LOOKED_AT: Final = 1 << 16
-"""Elements of a large result, evenly taken, that typical errors are read off."""
+"""The number of evenly spaced elements of a large result from which typical errors are computed."""
 
 
 def one_unit(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -72,7 +72,7 @@ def _largest_accident(errors: torch.Tensor) -> float:
 def spread(runs: Sequence[torch.Tensor], reference: torch.Tensor, unit: torch.Tensor) -> torch.Tensor:
     """Six times the root mean square of the runs' errors; runs that are not finite do not count.
 
-    Where no run is off by more than a unit anywhere, the result is rounded once: more than that unit is no accident.
+    If no run is off by more than a unit anywhere, the result is rounded once: a larger error is not rounding.
     """
     if all(bool((~((run - reference).abs() > unit)).all()) for run in runs):
         return torch.zeros_like(reference)

@@ -30,7 +30,7 @@ OWN: Final = "4 x PyTorch's error"
 NATIVE: Final = "PyTorch's answer"
 GIVEN: Final = "given"
 HOPELESS: Final = 10.0
-"""Times the allowance anywhere in the result: more draws do not make up for so much."""
+"""The factor of the allowance beyond which more draws cannot explain an element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class OutputCheck:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A tensor that was computed, by the name that it is shown under. `type` is what was recorded."""
+    """A computed tensor with its shown name. `type` is the recorded type."""
 
     name: str
     got: torch.Tensor
@@ -178,7 +178,7 @@ class _Comparison:
 
     @property
     def hopeless(self) -> bool:
-        """Whether an element lies so far out that no number of draws will explain it."""
+        """Whether an element is so far beyond its bound that no number of draws will explain it."""
         if not self.open or not self.draws or not self.close:
             return False
         allowed = self.allowed[self.allowed.isfinite()]

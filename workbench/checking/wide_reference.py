@@ -1,8 +1,8 @@
-"""PyTorch's results: the side of `j.check()` that is taken as right.
+"""PyTorch's results, which `j.check()` takes as right.
 
-The user's own function is called, never a record of it. It is called once as it is, in the types it is written in:
-that is **PyTorch's answer**. And once with every float widened to 64 bits: that is **the reference**, next to which
-PyTorch's answer has a rounding error as ours has. Where 64 bits cannot be had (bits of a float read as an integer,
+The user's own function is called, never a record of it. It is called once as it is, in the types it is written in: that
+is **PyTorch's answer**. And once with every float widened to 64 bits: that is **the reference**, next to which
+PyTorch's answer has a rounding error as ours has. Where 64 bits are not possible (bits of a float read as an integer,
 eight-bit floats, a function that raises because of the type) the reference is computed in 32 bits; and where that fails
 too, PyTorch's answer is the reference.
 """

@@ -1,8 +1,8 @@
 """The user's function in wider floats: its tensors swapped for wide ones, its ops made to stay wide.
 
-Functions of PyTorch compare the types of their operands before any of their ops can be seen, so the tensors that a
-function is given and holds are themselves wide while it runs. Ops that ask for a narrow type (a cast, `zeros`) get the
-wide one; those that have no kernel for it run in 32 bits.
+Functions of PyTorch compare the types of their operands before any of their ops can be seen, so the function's
+arguments and its own tensors are themselves wide while it runs. Ops that ask for a narrow type (a cast, `zeros`) get
+the wide one; those that have no kernel for it run in 32 bits.
 
 A function may look at the type of a tensor, for the largest number of it or its smallest difference. It sees the type
 that it is written in, so that it computes the same in wide numbers. Where its tensors have several narrow types, a wide
@@ -36,7 +36,7 @@ SWAPPING: Final = own_lock()
 
 
 class CannotWiden(Exception):
-    """The function uses a type as no other can be used: it reads its bits, or packs eight-bit floats."""
+    """The function depends on one type: it reads its bits, or packs eight-bit floats."""
 
 
 def wider(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
@@ -51,7 +51,7 @@ def wider(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
 
 
 def all_wide(values: Any, wide: torch.dtype) -> Any:
-    """Arguments of an op with every float, and every type that is asked for, wide."""
+    """Arguments of an op with every float, and every requested type, wide."""
 
     def one(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -132,7 +132,7 @@ _SIZES: Final = (_TENSOR.element_size, _TENSOR.itemsize.__get__, _TENSOR.nbytes.
 
 
 class Wide(TorchDispatchMode):
-    """Every op on wide floats, but for those that write into a tensor that is narrow."""
+    """Every op on wide floats, except those that write into a narrow tensor."""
 
     def __init__(self, wide: torch.dtype, own: Collection[torch.dtype] = ()) -> None:
         """`own` are the types of the tensors that the function is given and holds, as it is written."""

@@ -1,7 +1,7 @@
-"""`workbench doctor`: what is wrong with an installation, and what to do about it.
+"""`workbench doctor`: the faults of an installation, and how to mend each.
 
-Nothing of what is examined is imported into this process. A library that crashes when it is loaded does so in a child,
-and is a finding like any other.
+This process imports none of the examined libraries. A library that crashes while it loads does so in a child, and
+becomes a finding like any other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXAMINATIONS: Final[tuple[Callable[[], Iterable[Finding]], ...]] = (
 
 
 def examine() -> list[Finding]:
-    """Everything that can be said, in reading order; the trial run last, and only where it can succeed."""
+    """All findings, in reading order; the trial run comes last, and only where it can succeed."""
     found = [finding for examination in EXAMINATIONS for finding in examination()]
     broken = any(finding.level == Level.PROBLEM and finding.topic in child_processes.CORE for finding in found)
     return [*found, *child_processes.trial(skipped=broken)]

@@ -1,6 +1,6 @@
-"""What can only be found out by doing it: importing the libraries, and taking one tiny kernel all the way.
+"""Findings that need an attempt: importing the libraries, and running one tiny kernel through all stages.
 
-Each attempt is a process of its own, so that a crash or an endless wait ends the attempt and not the doctor.
+Each attempt runs in a process of its own, so that a crash or an endless wait ends the attempt and not the doctor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CORE: Mapping[str, str] = {
     "torch": "torch",
     "torch_mlir": "torch_mlir.ir, torch_mlir.fx, torch_mlir.execution_engine, torch_mlir.dialects.linalg",
 }
-"""What the journey cannot do without: name -> modules that are imported."""
+"""The libraries that a journey needs: name -> modules to import."""
 
 LAB: Mapping[str, str] = {
     "jupyterlab": "jupyterlab",
@@ -31,7 +31,7 @@ LAB: Mapping[str, str] = {
     "anywidget": "anywidget",
     "matplotlib": "matplotlib.figure",
 }
-"""What notebooks and pictures need."""
+"""The libraries that notebooks and pictures need."""
 
 _SECONDS = 300
 
@@ -59,7 +59,8 @@ else:
     print(f"{', '.join(kinds)}; {j.simulated.cycles} cycles on {j.machine.name}, the numbers agree with PyTorch")
 raise SystemExit(4 if failed else 3 if wrong else 0)
 """
-"""One kernel for each element type: a processor may lack what one of them needs. 3: other numbers; 4: an error."""
+"""One kernel for each element type: a processor may lack the instructions of one. Exit status 3: other numbers; 4: an
+error."""
 
 _KERNEL = """
 from jupyter_client.kernelspec import KernelSpecManager
@@ -77,7 +78,7 @@ class Attempt:
     err: str
 
     def said(self) -> str:
-        """In a few words, why it failed."""
+        """The reason of its failure, in a few words."""
         if self.code is None:
             return "does not end"
         if self.code < 0:
@@ -130,7 +131,7 @@ def notebook_kernel() -> Iterable[Finding]:
     """Whether notebooks run in this Python: a kernel of the same name may have been installed by another one."""
     tried = attempt(_KERNEL)
     if tried.code != 0:
-        return  # that Jupyter is missing or broken is said elsewhere
+        return  # another finding reports a missing or broken Jupyter
     runs = tried.out.strip()
     if runs in ("python", "python3") or os.path.realpath(runs) == os.path.realpath(sys.executable):
         yield ok("notebooks", "run in this Python")
@@ -143,9 +144,9 @@ def notebook_kernel() -> Iterable[Finding]:
 
 
 def trial(*, skipped: bool = False, seconds: float = _SECONDS) -> Iterable[Finding]:
-    """A tiny kernel of each type from PyTorch to machine code. Compiled for sure: no cache is read."""
+    """A tiny kernel of each type from PyTorch to machine code. It is always compiled: no cache is read."""
     if skipped:
-        yield warning("trial run", "not tried: what it needs is broken", "put the problems above right first")
+        yield warning("trial run", "not tried: the packages it needs are broken", "mend the problems above first")
         return
     tried = attempt(_TRIAL, seconds=seconds, env={"ATEN_WORKBENCH_KERNEL_CACHE": "off"})
     if tried.code == 0:
@@ -158,12 +159,13 @@ def trial(*, skipped: bool = False, seconds: float = _SECONDS) -> Iterable[Findi
     yield problem(
         "trial run",
         f"tracing, compiling and running a tiny kernel fails: {said}",
-        "if all else is ok, this is a mistake in the workbench: report it with the output of workbench doctor --json",
+        "if every other line is ok, this is a fault of the workbench: report it with the output of workbench "
+        "doctor --json",
     )
 
 
 def _when(tried: Attempt) -> str:
-    """The element type that a trial run was at when it ended by no will of its own."""
+    """The element type of a trial run when it crashed or was stopped."""
     kinds = [line.split()[1] for line in tried.err.splitlines() if line.startswith("trying ")]
     return f", in {kinds[-1]}" if kinds and (tried.code or -1) < 0 else ""
 

@@ -1,4 +1,4 @@
-"""What the doctor finds: one sentence each, and what to do about it."""
+"""The doctor's findings: one sentence each, with the way to mend it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from enum import StrEnum
 class Level(StrEnum):
     OK = "ok"
     WARNING = "warning"
-    """It works, but not as it should: slower, or not everything."""
+    """It works, but slowly or only in part."""
     PROBLEM = "problem"
     """Something does not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one examination."""
 
     topic: str
     level: Level
@@ -39,7 +39,7 @@ def problem(topic: str, what: str, todo: str) -> Finding:
 
 
 def healthy(findings: Sequence[Finding]) -> bool:
-    """Whether everything works, be it with warnings."""
+    """Whether everything works, perhaps with warnings."""
     return all(finding.level != Level.PROBLEM for finding in findings)
 
 
@@ -48,7 +48,7 @@ def as_json(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def as_text(findings: Sequence[Finding], *, width: int = 100) -> str:
-    """A line or more for each finding, and a last line that sums up."""
+    """A line or more for each finding, and a last line with the counts."""
     room = max((len(finding.topic) for finding in findings), default=0)
     lines: list[str] = []
     for finding in findings:

@@ -1,4 +1,4 @@
-"""What is installed: Python, the packages and their versions, and whether other code stands in their way."""
+"""The installation: Python, the packages and their versions, and other code that hides them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BOUND = re.compile(r"\s*(>=|<=|==|!=|<|>)\s*(\S+)\s*")
 
 
 def python() -> Iterable[Finding]:
-    """Its version, and that it addresses 64 bits: the wheels are made for no other."""
+    """Python's version, and its 64 bits: the wheels exist only for 64 bits."""
     version, bits = platform.python_version(), 64 if sys.maxsize > 2**32 else 32
     what = f"{platform.python_implementation()} {version}, {bits} bits, {sys.executable}"
     if sys.version_info < _OLDEST:
@@ -39,12 +39,12 @@ def python() -> Iterable[Finding]:
 
 
 def home() -> Path:
-    """The folder that the running workbench lies in."""
+    """The folder of the running workbench."""
     return Path(__file__).resolve().parents[2]
 
 
 def copies() -> Iterable[Finding]:
-    """Installed workbenches, and whether the one that runs is among them."""
+    """Installed workbenches, and whether the running one is among them."""
     places = {place(found) for found in metadata.distributions(name=DISTRIBUTION)}
     here = home()
     others = sorted(str(each) for each in places if each != here)
@@ -53,14 +53,14 @@ def copies() -> Iterable[Finding]:
     elif not places:
         yield warning(
             "workbench",
-            f"{VERSION} runs from {here} without being installed: nothing says which packages it needs",
+            f"{VERSION} runs from {here} without being installed, so the packages that it needs are not checked",
             "pip install --editable '.[lab]' in that folder",
         )
     else:
         yield warning(
             "workbench",
-            f"the one that runs lies in {here}, but {DISTRIBUTION} is also installed in {', '.join(others)}",
-            f"keep one: pip uninstall {DISTRIBUTION}, and install the one you want; or mind PYTHONPATH",
+            f"the running one is in {here}, but {DISTRIBUTION} is also installed in {', '.join(others)}",
+            f"keep one: pip uninstall {DISTRIBUTION}, and install the one you want; or check PYTHONPATH",
         )
 
 
@@ -73,7 +73,7 @@ def place(distribution: metadata.Distribution) -> Path:
 
 
 def requirements() -> Iterable[Finding]:
-    """Every package that the workbench says it needs, and its version."""
+    """Every package that the workbench requires, and its version."""
     found = next(iter(metadata.distributions(name=DISTRIBUTION)), None)
     good: list[str] = []
     for line in (found.requires or []) if found else []:
@@ -115,7 +115,7 @@ def satisfies(version: str, wanted: str) -> bool:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """The numbers of a version, without what marks a build: `2.13.0+cpu` is 2.13.0."""
+    """The numbers of a version, without its build tag: `2.13.0+cpu` is 2.13.0."""
     match = re.match(r"\d+(\.\d+)*", version)
     return tuple(map(int, match[0].split("."))) if match else ()
 
@@ -136,7 +136,7 @@ def _misfit(name: str, wanted: str, version: str | None, extra: str) -> Finding:
     return problem(
         name,
         f"{what}. A wheel of torch-mlir is made for one release of PyTorch",
-        f"install the two together, as the workbench asks for them: pip install --upgrade {DISTRIBUTION}",
+        f"install the two together, in the versions that the workbench requires: pip install --upgrade {DISTRIBUTION}",
     )
 
 
@@ -163,7 +163,7 @@ def shadows() -> Iterable[Finding]:
             found = True
             yield problem(
                 name,
-                f"the package {name} is taken from {where or 'nowhere'}, but the workbench lies in {here}",
+                f"the package {name} is imported from {where or 'nowhere'}, but the workbench is in {here}",
                 "another distribution or PYTHONPATH has a package of this name: uninstall it, or take it off the path",
             )
     if not found:

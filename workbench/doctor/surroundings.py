@@ -1,4 +1,4 @@
-"""What the workbench finds around it: processor, memory, disk, terminal, environment and the folder of its caches."""
+"""The surroundings of the workbench: processor, memory, disk, terminal, environment and the folder of its caches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN_IN_TEXTS = "µ·→─│█é"
 
 
 def processor() -> Iterable[Finding]:
-    """What its vector unit can do."""
+    """The processor, and its vector instructions."""
     what = f"{platform.machine()} with {os.cpu_count()} cores on {platform.system()}"
     if level := os.environ.get(SWITCH, ""):
         try:
@@ -45,7 +45,7 @@ def processor() -> Iterable[Finding]:
 
 
 def _flags() -> frozenset[str]:
-    """The processor's features by name, where Linux tells them (x86)."""
+    """The processor's features by name, where Linux lists them (x86)."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -55,17 +55,21 @@ def _flags() -> frozenset[str]:
 
 
 def protection() -> Iterable[Finding]:
-    """How far a fault of native code is kept away from the notebook, and whether machine code is kept, on this one."""
+    """How far this system protects the notebook from faults of native code, and whether it keeps machine code."""
     if os.environ.get("ATEN_WORKBENCH_WORKER", "").lower() in ("0", "off", "no", "false"):
         yield warning(
             "protection",
-            "kernels that are not known to be safe run in this process at once: a fault in one ends it",
+            "kernels that are not known to be safe run in this process without a trial: a fault in one ends it",
             "unset ATEN_WORKBENCH_WORKER",
         )
         return
     held = fence()
-    seen = f"reading past a tensor is seen ({held[0]})" if held else "reading past a tensor is not seen on this system"
-    kept = "kept on disk" if can_link() else "made anew in each process here"
+    seen = (
+        f"a read past a tensor is detected ({held[0]})"
+        if held
+        else "a read past a tensor is not detected on this system"
+    )
+    kept = "kept on disk" if can_link() else "compiled anew in each process here"
     forks = "a forked child has its own" if hasattr(os, "register_at_fork") else "this system does not fork"
     yield ok(
         "protection",
@@ -78,7 +82,7 @@ def memory() -> Iterable[Finding]:
     """Whether a model fits beside PyTorch and MLIR, which take about one gigabyte."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not told on this system
+    except (AttributeError, ValueError, OSError):  # this system does not report it
         return
     if total < _LEAST_MEMORY:
         yield warning(
@@ -89,14 +93,14 @@ def memory() -> Iterable[Finding]:
 
 
 def encoding() -> Iterable[Finding]:
-    """Whether texts can be printed: they hold letters beyond ASCII, like the micro sign."""
+    """Whether texts can be printed: they have characters beyond ASCII, like the micro sign."""
     name = sys.stdout.encoding or "ascii"
     try:
         _SHOWN_IN_TEXTS.encode(name)
     except UnicodeEncodeError:
         yield warning(
             "terminal",
-            f"the output is {name}, which lacks some of the letters in texts and timelines, like the micro sign: "
+            f"the output is {name}, which lacks some characters of texts and timelines, like the micro sign: "
             "printing them fails",
             "set PYTHONUTF8=1, or a locale like C.UTF-8",
         )
@@ -111,13 +115,13 @@ def switches() -> Iterable[Finding]:
     if os.environ.get("ATEN_WORKBENCH_KERNEL_CACHE", "").lower() in ("0", "off", "no", "false"):
         yield warning(
             "ATEN_WORKBENCH_KERNEL_CACHE",
-            "kernels are not kept on disk, so each process makes them anew",
+            "kernels are not kept on disk, so each process compiles them anew",
             "unset ATEN_WORKBENCH_KERNEL_CACHE",
         )
 
 
 def cache() -> Iterable[Finding]:
-    """The folder of kernels and of the compiled simulator: that it can be written, its size, and room for more."""
+    """The folder of kernels and of the compiled simulator: whether it can be written, its size, and the free space."""
     folder = user_cache()
     try:
         for part in (folder, *_parts(folder)):
@@ -129,7 +133,7 @@ def cache() -> Iterable[Finding]:
             "cache",
             f"{folder} cannot be written ({error.strerror or error}): kernels and the simulator are compiled in each "
             "process",
-            "make it writable, or name another folder in ATEN_WORKBENCH_CACHE",
+            "make it writable, or set ATEN_WORKBENCH_CACHE to another folder",
         )
         return
     try:
@@ -142,8 +146,8 @@ def cache() -> Iterable[Finding]:
     said = f"{folder}: {_size(sum(sizes.values()))}{f' ({parts}; each may have {limit})' if parts else ''}"
     said += f", {_size(free)} free on its disk"
     todo = (
-        f"make room, name another folder in ATEN_WORKBENCH_CACHE, or set {LIMIT} to fewer megabytes; what the folder "
-        "holds can be removed any time"
+        f"make room, set ATEN_WORKBENCH_CACHE to another folder, or set {LIMIT} to fewer megabytes; you can "
+        "remove the folder's contents at any time"
     )
     if free < _LEAST_DISK:
         yield problem("cache", said, todo)
@@ -159,7 +163,7 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """What each part takes, as people call it; the simulator has a folder for each state of its sources."""
+    """The bytes of each part, by its name in words; the simulator has a folder for each state of its sources."""
     called = {"kernels": "kernels", "native": "machine code", "verdicts": "verdicts"}
     found: dict[str, int] = {}
     for part in _parts(folder):

@@ -1,4 +1,4 @@
-"""What surrounds the journey: processor, disk, threads, progress, the user's own lines and cells."""
+"""The journey's environment: processor, disk, threads, progress, the user's own lines and cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in the user's code something was called: stack traces down to one file and line."""
+"""The place of a call in the user's code: from a stack trace to one file and line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
 
 def is_torchs(file: str) -> bool:
-    """Whether a file of code is PyTorch's, which need not be there at all."""
+    """Whether a file of code is PyTorch's; PyTorch need not be installed."""
     torch = sys.modules.get("torch")
     return torch is not None and file.startswith(os.path.dirname(str(torch.__file__)) + os.sep)
 
@@ -52,7 +52,8 @@ def place_text(stack_trace: str | None) -> str:
 
 
 def called_from() -> Place:
-    """Where the user's code calls the workbench, or calls PyTorch and that us; nowhere, if a shell did."""
+    """The place where the user's code calls the workbench, directly or through PyTorch; none for a call from a
+    shell."""
     for frame, line in traceback.walk_stack(inspect.currentframe()):
         file = frame.f_code.co_filename
         if file.startswith(_HERE + "cli"):
@@ -63,10 +64,10 @@ def called_from() -> Place:
 
 
 def users_frames(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of PyTorch and ours, of which there are a hundred between two of the user's.
+    """A traceback without the frames of PyTorch and ours, a hundred of which may lie between two of the user's.
 
-    What these call of Python's goes with them; what the user's code calls of it stays. Where none of the user's code is
-    in it, the fault is PyTorch's or ours, and every frame may matter.
+    Frames of Python's library go if PyTorch or we call them, and stay if the user's code does. A traceback without any
+    of the user's code stays whole: the fault is PyTorch's or ours, and every frame may matter.
     """
     links: list[TracebackType] = []
     kept: list[TracebackType] = []
@@ -74,7 +75,7 @@ def users_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None:
         links.append(trace)
         file = trace.tb_frame.f_code.co_filename
-        users = is_users(file) and file != "<string>"  # of which PyTorch makes code, too
+        users = is_users(file) and file != "<string>"  # PyTorch also runs generated code under this name
         called_by_user = users or (called_by_user and is_pythons(file))
         if called_by_user:
             kept.append(trace)

@@ -1,10 +1,9 @@
 """Bytes by key in a folder that several processes may share, bounded in size.
 
-An entry is a file, written under a temporary name and then renamed: whoever reads sees a whole entry or none, and a
-process that is killed leaves at most a temporary file behind. Every entry carries a checksum over its key and its
-bytes; one that does not fit (cut short, changed, of another version, copied from elsewhere) counts as absent, and
-the next `put` replaces it. Nothing here is ever an error: a folder that cannot be written is one warning, and from
-then on nothing is kept.
+An entry is a file, written under a temporary name and then renamed: a reader sees a whole entry or none, and a killed
+process leaves at most a temporary file. Every entry has a checksum over its key and its bytes; an entry with a wrong
+checksum (truncated, changed, of another version, copied from elsewhere) counts as absent, and the next `put` replaces
+it. The store raises no errors: if the folder cannot be written, it warns once and then keeps nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _OFF = ("0", "off", "no", "false")
 _MAGIC = b"aten-workbench store 1\n"
 _SUFFIX, _TEMPORARY = ".entry", ".writing-"
 _ABANDONED_SECONDS = 3600
-"""A temporary file this old belongs to nobody who is still writing."""
+"""No process still writes a temporary file of this age."""
 
 
 def user_folder(name: str) -> Path | None:
-    """The folder of a store of the user's; None when `ATEN_WORKBENCH_KERNEL_CACHE=off` says to keep nothing. A path
-    there is a folder of its own for all these stores."""
+    """The folder of a store of the user's; None when `ATEN_WORKBENCH_KERNEL_CACHE=off` turns the stores off. If that
+    variable is a path, all these stores are in that folder."""
     given = os.environ.get(_SWITCH, "")
     if given.lower() in _OFF:
         return None
@@ -44,18 +43,18 @@ class Store:
 
     folder: Path
     limit_bytes: int = field(default_factory=limit_bytes)
-    """What it keeps at most; a kernel takes some ten to some hundred kilobytes."""
+    """The most bytes that it keeps; a kernel takes some ten to some hundred kilobytes."""
     hits: int = 0
     misses: int = 0
     writes: int = 0
     writable: bool = True
     _unseen: int = field(default=0, init=False, repr=False)
-    """Bytes written since this process last looked through the folder, which takes longer than writing an entry."""
+    """Bytes written since this process last listed the folder, which takes longer than writing an entry."""
     _allowed: int = field(default=0, init=False, repr=False)
-    """How many of them there may be before it looks again."""
+    """The number of these bytes at which it lists the folder again."""
 
     def get(self, key: str) -> bytes | None:
-        """What `put` kept under `key`; None when nothing whole is there."""
+        """The bytes that `put` kept under `key`; None if there is no whole entry."""
         found = self._read(key)
         if found is None:
             self.misses += 1
@@ -64,7 +63,7 @@ class Store:
         return found
 
     def put(self, key: str, data: bytes) -> None:
-        """Keeps `data`, in the place of what was there, and drops the entries longest unused beyond the limit."""
+        """Keeps `data` in place of an older entry, and drops the least recently used entries beyond the limit."""
         if not self.writable:
             return
         try:
@@ -76,8 +75,8 @@ class Store:
         except OSError as error:
             self.writable = False
             warnings.warn(
-                f"kernels are not kept on disk: {self.folder} cannot be written ({error.strerror or error}). "
-                f"ATEN_WORKBENCH_CACHE names another folder, ATEN_WORKBENCH_KERNEL_CACHE=off keeps none.",
+                f"kernels are not kept on disk: {self.folder} cannot be written ({error.strerror or error}). Set "
+                "ATEN_WORKBENCH_CACHE to another folder, or ATEN_WORKBENCH_KERNEL_CACHE=off to keep none.",
                 CacheWarning,
                 stacklevel=2,
             )
@@ -105,7 +104,7 @@ class Store:
         if whole[:head] != _MAGIC + _checksum(key, whole[head:]):
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # used now: what is dropped first is what nobody used for longest
+            os.utime(path)  # marks it as used now: the least recently used entries are dropped first
         return whole[head:]
 
     def _write(self, key: str, data: bytes) -> None:
@@ -121,14 +120,14 @@ class Store:
             Path(temporary).unlink(missing_ok=True)
             if not self._path(key).exists():
                 raise
-            return  # another process reads the entry that is there, and this system replaces no open file
+            return  # another process reads the old entry, and this system cannot replace an open file
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
         self.writes += 1
 
     def _trim(self) -> None:
-        """Makes room, and some more, so that not every entry needs it; four processes may use it up at a time."""
+        """Makes more room than needed, so that not every entry has to; four processes may use up the room at a time."""
         files = sorted(self._files(), key=lambda file: file[2])
         total = sum(size for _, size, _ in files)
         kept = self.limit_bytes if total <= self.limit_bytes else self.limit_bytes - self.limit_bytes // 16
@@ -136,7 +135,9 @@ class Store:
         for path, size, used in files:
             abandoned = _is_temporary(path) and now - used > _ABANDONED_SECONDS
             if total > kept or abandoned:
-                with contextlib.suppress(PermissionError):  # another process reads it, on a system that minds
+                with contextlib.suppress(
+                    PermissionError
+                ):  # another process reads it, on a system that keeps open files
                     path.unlink(missing_ok=True)
                     total -= size
         self._unseen, self._allowed = 0, (self.limit_bytes - total) // 4

@@ -1,4 +1,4 @@
-"""What made something: a part of the key of everything that is kept on disk."""
+"""The versions behind a result: a part of the key of everything that is kept on disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WHEELS = ("torch-mlir", "numpy")
 
 @cache
 def made_by() -> str:
-    """A digest of what makes scheduled kernels: our sources, and the versions of what they call."""
+    """A digest of the code that makes scheduled kernels: our sources, and the versions of the libraries they call."""
     digest = hashlib.sha256()
     library = Path(__file__).parents[1]
     folders = [library / name for name in _SOURCES] + [Path(simulator.__file__).parent]

@@ -1,4 +1,4 @@
-"""Notebook cells as places of code: a cell has no file but a number, and Python keeps its text for tracebacks."""
+"""Notebook cells as places of code: a cell has a number instead of a file, and Python keeps its text for tracebacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _KERNEL_FOLDER = "ipykernel_"
 
 
 def cell_name(file: str) -> str:
-    """`In[3]` for the temporary file that a notebook kernel keeps cell 3 in, any other file as it is."""
+    """`In[3]` for the temporary file of cell 3 in a notebook kernel; other files unchanged."""
     if _KERNEL_FOLDER not in file or (ipython := sys.modules.get("IPython")) is None:
         return file
     shell = cast(Any, ipython).get_ipython()
@@ -19,7 +19,7 @@ def cell_name(file: str) -> str:
 
 
 def cell_with(text: str) -> tuple[str, int] | None:
-    """The cell, run last of those, that holds this text, and how many lines of it come before the text."""
+    """The most recently run cell that has this text, and the number of its lines before the text."""
     if not text:
         return None
     for file, entry in reversed(list(cast("dict[str, Any]", linecache.cache).items())):

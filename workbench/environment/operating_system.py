@@ -1,4 +1,4 @@
-"""What the workbench does on some systems only."""
+"""Features of the workbench that only some systems have."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import sys
 
 
 def can_link() -> bool:
-    """Whether machine code can be taken from one process to another here (`mlir.machine_code`)."""
+    """Whether machine code of one process can run in another on this system (`mlir.machine_code`)."""
     return sys.platform == "linux" and platform.machine() == "x86_64"

@@ -1,4 +1,4 @@
-"""Who registered something: the Python object, and where it is written."""
+"""The owner of a registration: the Python object, and where it is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.environment.notebook_cells import cell_name, cell_with
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who registered: the Python object and where it is written."""
+    """The Python object that was registered, and where it is written."""
 
     module: str
     name: str
@@ -21,7 +21,7 @@ class Owner:
 
     @staticmethod
     def of(value: object) -> Owner:
-        """The owner of a function or a class: where its own code stands."""
+        """The owner of a function or a class, with the place of its own code."""
         code = _code_of(value)
         module = str(getattr(value, "__module__", None) or "builtins")
         name = str(getattr(value, "__qualname__", type(value).__qualname__))
@@ -57,7 +57,7 @@ def _code_of(value: object) -> types.CodeType | None:
 
 
 def _class_place(value: object, module: str) -> tuple[str, int]:
-    """Where a class without methods is written; one that is made of a whole cell says it itself."""
+    """Where a class without methods is written; a class that is made from a whole cell has its own record of this."""
     if isinstance(value, type):
         if "cell" in vars(value):
             return str(vars(value)["cell"]), 1
@@ -65,6 +65,6 @@ def _class_place(value: object, module: str) -> tuple[str, int]:
             return cell_name(cell[0]), cell[1] + 1
         try:
             return inspect.getsourcefile(value) or "<unknown>", inspect.getsourcelines(value)[1]
-        except (OSError, TypeError):  # made by code that is in no file
+        except (OSError, TypeError):  # its code is in no file
             pass
     return "<unknown>", 0

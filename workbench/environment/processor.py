@@ -1,8 +1,8 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Which processor machine code is made for: the one it runs on, or an older one that it stands in for.
+"""The processor for which machine code is compiled: the running one, or an older one that it imitates.
 
 `ATEN_WORKBENCH_PROCESSOR` restricts kernels to the instructions of a level of the x86-64 ABI, so that any processor
-shows what an older one would do: the calls that take the place of missing instructions, and their numbers.
+shows the behaviour of an older one: the calls in place of missing instructions, and their numbers.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 LEVELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"x86-64": _X86_64, "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 )
-"""The levels of the x86-64 ABI from the oldest, with the features of each as LLVM calls them."""
+"""The levels of the x86-64 ABI from the oldest, with LLVM's names of the features of each."""
 
 _X86: Final = ("x86_64", "AMD64")
 
 
 @dataclass(frozen=True)
 class Processor:
-    """What machine code may use."""
+    """The instructions that machine code may use."""
 
     name: str
     """`native`, or a level."""
     level: str
-    """The highest level whose features it all has; on another architecture, that."""
+    """The highest level whose features it has; on another architecture the architecture's name."""
     features: frozenset[str]
 
     @property
     def restricted(self) -> bool:
-        """Whether it is less than the processor that this process runs on."""
+        """Whether it has fewer features than the processor of this process."""
         return self.name != NATIVE
 
     @property
@@ -59,7 +59,7 @@ class Processor:
 
     @property
     def target(self) -> str:
-        """Tells it from every other one that needs other machine code."""
+        """A text that differs for processors that need other machine code."""
         about = self.name if self.restricted else f"{llvm.get_host_cpu_name()} {' '.join(sorted(self.features))}"
         return f"{llvm.get_process_triple()} {about}"
 
@@ -76,7 +76,7 @@ def processor_named(name: str) -> Processor:
     if name == NATIVE:
         return Processor(NATIVE, _level(here), here)
     if name not in LEVELS:
-        raise BadOption(f"{SWITCH}={name!r} is no processor; expected {NATIVE}, {', '.join(LEVELS)}")
+        raise BadOption(f"{SWITCH}={name!r} is no level of a processor; expected {NATIVE}, {', '.join(LEVELS)}")
     if missing := frozenset(LEVELS[name]) - here:
         raise BadOption(
             f"{SWITCH}={name!r}: {processor_named(NATIVE)} lacks {', '.join(sorted(missing))}. Machine code "
@@ -99,8 +99,8 @@ def _level(features: frozenset[str]) -> str:
 def _host_features() -> frozenset[str]:
     try:
         told = llvm.get_host_cpu_features()
-    except RuntimeError:  # LLVM cannot tell on every system
+    except RuntimeError:  # LLVM does not support this on every system
         told = dict[str, bool]()
     found = frozenset(name for name, present in told.items() if present)
-    # Where LLVM cannot tell the features of an x86-64 processor, it still has those of the first level.
+    # If LLVM cannot list the features of an x86-64 processor, it still has those of the first level.
     return found | frozenset(_X86_64 if platform.machine() in _X86 else ())

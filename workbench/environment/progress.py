@@ -1,18 +1,16 @@
-"""One way of saying that something takes a while: a line in the terminal or below a notebook's cell, from the second
-second on.
+"""The progress of long work: a line in the terminal or below a notebook's cell, from the second second on.
 
     with waiting("schedule"):           # the journey, around a stage
         for kernel in counted(kernels):     # the stage, if it has something to count
             ...
 
-A stage whose work counts by itself says how far it is with `reached`, and what it is at with `at`.
+A stage that counts its own work reports its progress with `reached`, and its current step with `at`.
 
-Nothing is written when the work is done within a second, and the line is taken away at the end. A thread draws it, so
-that it moves also where the work itself is one long call. Work within work has no line of its own: the one that stands
-tells of the innermost.
+Work that ends within a second writes nothing, and the line disappears at the end. A thread draws it, so that it also
+moves during one long call. Work within work has no line of its own: the one line shows the innermost.
 
-What says how far it is can also be told to stop: work `in_background` has no line, and ends with `Stopped` at the next
-of these places once its event is set.
+Work that reports its progress can also be stopped: work `in_background` has no line, and ends with `Stopped` at its
+next report once its event is set.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _BAR_CELLS = 24
 
 @dataclass
 class Progress:
-    """How far one piece of work has come."""
+    """The progress of one piece of work."""
 
     what: str
     began: float = field(default_factory=time.perf_counter)
@@ -47,10 +45,10 @@ class Progress:
     total: int | None = None
     step: str = ""
     within: Progress | None = None
-    """Work that is part of this, while it is done."""
+    """The current work inside this one, if there is any; the line shows it."""
 
     def line(self, now: float) -> str:
-        """What the line says at time `now`."""
+        """The text of the line at time `now`."""
         if self.within is not None:
             return self.within.line(now)
         seconds, what = now - self.began, f"{self.what}: {self.step}" if self.step else self.what
@@ -66,7 +64,7 @@ _STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 @contextmanager
 def in_background(what: str, stop: threading.Event) -> Generator[Progress]:
-    """Work that nobody waits for: it draws no line, and whoever sets `stop`, in whatever thread, ends it."""
+    """Background work: it draws no line, and ends when any thread sets `stop`."""
     progress = Progress(what)
     tokens = _CURRENT.set(progress), _STOP.set(stop)
     try:
@@ -83,7 +81,7 @@ def _go_on() -> None:
 
 
 def counted(items: Sequence[T]) -> Iterator[T]:
-    """The items one by one; the line that is being shown, if there is one, counts those that are done."""
+    """The items one by one; the current line, if there is one, counts the finished ones."""
     progress = _CURRENT.get()
     if progress is None:
         yield from items
@@ -96,7 +94,7 @@ def counted(items: Sequence[T]) -> Iterator[T]:
 
 
 def reached(done: int, total: int) -> None:
-    """Says how far the work has come, on the line that is being shown, if there is one."""
+    """Reports the progress of the work on the current line, if there is one."""
     _go_on()
     progress = _CURRENT.get()
     if progress is not None:
@@ -104,14 +102,14 @@ def reached(done: int, total: int) -> None:
 
 
 def at(step: str) -> None:
-    """Says which part of the work takes its time, on the line that is being shown; nothing more after `""`."""
+    """Reports the current step of the work on the current line; `""` removes the step."""
     progress = _CURRENT.get()
     if progress is not None:
         progress.step = step
 
 
 class Line(Protocol):
-    """A place for one line of text that leaves nothing behind."""
+    """A place for one line of text, which can be removed again."""
 
     def draw(self, text: str) -> None: ...
 
@@ -136,8 +134,8 @@ class _TerminalLine:
 
 
 def _watched_line() -> Line | None:
-    """Where somebody sees the line, and it can be taken away again: at a terminal, or below a cell that somebody looks
-    at. A log file would collect it, and so would a program that runs notebooks.
+    """A place where the line is seen and can be removed: a terminal, or the output of a cell that is shown. There is
+    none for a log file or a program that runs notebooks, which would keep every line.
     """
     out = cast("TextIO | None", sys.stderr)  # a program without a console has none
     if out is not None and not out.closed and out.isatty():
@@ -151,8 +149,8 @@ def _watched_line() -> Line | None:
 def waiting(
     what: str, *, stream: TextIO | None = None, delay: float = _DELAY_SECONDS
 ) -> Generator[Progress, None, None]:
-    """Shows a progress line on `stream`, else where it is seen, while the block runs, once it has run for `delay`
-    seconds."""
+    """Shows a progress line while the block runs, once it has run for `delay` seconds: on `stream`, else on a terminal
+    or below a cell."""
     _go_on()
     progress, around = Progress(what), _CURRENT.get()
     token = _CURRENT.set(progress)

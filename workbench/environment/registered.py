@@ -1,8 +1,8 @@
-"""What a person registers by name: passes, views, and rules of findings.
+"""Registrations by name: passes, views, and rules of findings.
 
-One rule holds for all of it, and for operators (`aten/registry.py`): what is registered has an owner; the same thing
-defined again takes the place of its last version; another owner's is refused, with both places; `with wb.ops.scope():`
-undoes at its end what was registered inside. What is shipped may be replaced.
+The same rules hold for all of them, and for operators (`aten/registry.py`): a registration has an owner; defining the
+same object again replaces its last version; another owner's is refused, with both places; `with wb.ops.scope():` undoes
+at its end all registrations inside. Shipped ones may be replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ V = TypeVar("V", bound=Callable[..., Any])
 
 _EVERY: Final[list[Named[Any]]] = []
 _SHIPPED: Final = "workbench."
-"""Modules whose rules a person may replace begin with it."""
+"""The names of modules whose rules a user may replace begin with it."""
 
 
 def _is_shipped(owner: Owner) -> bool:
@@ -28,44 +28,44 @@ def _is_shipped(owner: Owner) -> bool:
 
 
 class Named(Mapping[str, V]):
-    """Functions by name, each with its owner. It reads as they are now, or within `as_of` as they were then."""
+    """Functions by name, each with its owner. Reading gives the current ones, or within `as_of` those of that time."""
 
     def __init__(self, what: str) -> None:
         self.what = what
-        """One of them in words: `pass`, `view of captured`."""
+        """The kind of a registration in words: `pass`, `view of captured`."""
         self._functions: dict[str, V] = {}
         self._then: ContextVar[Mapping[str, V] | None] = ContextVar(f"registered {what}", default=None)
         self._lock = own_lock()
         _EVERY.append(self)
 
     def add(self, name: str, function: V) -> None:
-        """Registers the function, in the place of an older version of it; refuses another owner's."""
+        """Registers the function in place of its older version; refuses a function of another owner."""
         new = Owner.of(function)
         with self._lock:
             if name in self._functions:
                 old = Owner.of(self._functions[name])
                 if not new.replaces(old) and not _is_shipped(old):
                     raise RegistrationClash(
-                        f"there is a {self.what} {name!r} already: {old.name} of {old.module}, {old.place}. {new.name} "
-                        f"of {new.module}, {new.place}, claims the name too. Give one of them another name, or "
-                        "register it inside `with wb.ops.scope():` if it is only for a while"
+                        f"there is a {self.what} {name!r} already: {old.name} of {old.module}, {old.place}. "
+                        f"{new.name} of {new.module}, {new.place}, registers the name too. Give one of them "
+                        "another name, or register it inside `with wb.ops.scope():` if only for a while"
                     )
             self._functions[name] = function
 
     def now(self) -> dict[str, V]:
-        """Those that there are now; later changes do not reach it."""
+        """A copy of the current ones; later changes do not affect it."""
         with self._lock:
             return dict(self._functions)
 
     def put_back(self, functions: Mapping[str, V]) -> None:
-        """Those and no others, but for what is shipped: a module registers it once, when it is first imported."""
+        """Restores exactly these, and keeps the shipped ones: a module registers those once, at its first import."""
         with self._lock:
             kept = {name: each for name, each in self._functions.items() if _is_shipped(Owner.of(each))}
             self._functions = kept | dict(functions)
 
     @contextmanager
     def as_of(self, then: Mapping[str, V] | None) -> Generator[None]:
-        """Within it, this thread reads what there was `then`; None is now."""
+        """Within the block, this thread reads the registrations `then`; None means the current ones."""
         token = self._then.set(then)
         try:
             yield
@@ -88,16 +88,16 @@ class Named(Mapping[str, V]):
 
 
 def now() -> list[tuple[Named[Any], dict[str, Any]]]:
-    """All that is registered by name."""
+    """All registrations by name."""
     return [(each, each.now()) for each in _EVERY]
 
 
 def put_back(before: list[tuple[Named[Any], dict[str, Any]]]) -> None:
-    """Undoes what was registered since; what was not loaded then had nothing of a person's."""
+    """Undoes later registrations; a table that was not loaded then had none of a user's."""
     known = {id(each): functions for each, functions in before}
     for each in _EVERY:
         each.put_back(known.get(id(each), {}))
 
 
 PASSES: Final = Named[Any]("pass")
-"""Here, since a journey keeps those that there were when its `passes=` were given, and MLIR need not be loaded then."""
+"""It is in this module, since a journey copies it when its `passes=` are given, and MLIR need not be loaded then."""

@@ -1,12 +1,12 @@
-"""One thread at a time where PyTorch and MLIR are asked to trace or compile; what is compiled runs side by side.
+"""One thread at a time traces or compiles with PyTorch and MLIR; compiled code runs in parallel.
 
-PyTorch keeps what it does while it traces in places that all threads share: decompositions put aside, patched classes,
-the state of an export. Dynamo has a lock for its own part, which it holds for `torch.compile` too. The turn is that
-lock, so that a trace here and a `torch.compile` in another thread keep out of each other's way, and no two locks can be
-taken in two orders. It can be taken again by who has it: a backend may be called inside a trace.
+PyTorch keeps the state of a trace in places that all threads share: saved decompositions, patched classes, the state of
+an export. Dynamo has a lock for its own part, which it also holds for `torch.compile`. The turn is that lock, so that a
+trace here and a `torch.compile` in another thread exclude each other, and no two locks can be taken in two orders. It
+is reentrant: a backend may be called inside a trace.
 
-A process that forks does so with the turn taken, and while no other thread imports: the child finds nothing half done,
-and locks that are free. What is half imported stays so in the child, and whoever asks for it there waits for ever.
+A process forks only with the turn taken, and while no other thread imports: the child finds no unfinished work and no
+taken locks. A half-imported module would stay so in the child, and an import of it would wait for ever.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from weakref import WeakSet
 
 _DYNAMO: Final = "torch._dynamo.convert_frame"
 _WITHOUT_TORCH: Final = threading.RLock()
-"""Where there is no PyTorch nothing is traced, and who needs it says so."""
+"""The lock without PyTorch: nothing is traced then, and code that needs PyTorch raises an error."""
 
 
 @contextmanager
 def turn() -> Generator[None]:
-    """Waits until no other thread traces or compiles, and has them wait until the block is left."""
+    """Waits until no other thread traces or compiles, and makes others wait until the end of the block."""
     with _lock():
         yield
 
@@ -42,7 +42,7 @@ def _lock() -> AbstractContextManager[object]:
 
 
 _HELD: Final[list[Any]] = []
-"""The lock that a fork of this process has taken: it is given back on both sides."""
+"""The lock that a fork of this process has taken: both sides release it."""
 
 
 _PATIENCE: Final = 60.0
@@ -57,7 +57,7 @@ def _before_fork() -> None:
         lock.acquire()
         if not _others_import() or time.monotonic() > until:
             break
-        lock.release()  # what is imported may wait for the turn
+        lock.release()  # an import may wait for the turn
         time.sleep(0.01)
     _HELD.append(lock)
 
@@ -77,7 +77,7 @@ _OWN: Final[WeakSet[Any]] = WeakSet()
 
 
 def own_lock() -> threading.RLock:
-    """A lock beside the turn, for what is written in one step: a forked child finds it free, whoever had it."""
+    """A lock beside the turn, for data that is written in one step: a forked child finds it free in any case."""
     lock = threading.RLock()
     _OWN.add(lock)
     return lock

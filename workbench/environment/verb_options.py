@@ -1,4 +1,4 @@
-"""How a verb is asked: options that it does not have are an error that says what was meant."""
+"""Checks of a verb's options: an unknown option is an error that suggests the right one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _STAGES = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
 
 
 def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
-    """`verb`, or what a handle shows of itself, with a keyword that it does not take refused as `UnknownOption`.
+    """`verb`, or a method of a handle, with unknown keywords refused as `UnknownOption`.
 
-    An argument of another kind than its annotation says is refused as `BadArgument`.
+    An argument that does not match its annotation is refused as `BadArgument`.
 
-    An error that stands for another library's comes out of it with no traceback but the caller's, and one of the user's
-    code without the frames of PyTorch that led there.
+    An error in place of another library's has only the caller's traceback, and an error of the user's code has none of
+    PyTorch's frames before it.
     """
     parameters = inspect.signature(verb).parameters.values()
     known = [each.name for each in parameters if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)]
@@ -46,9 +46,9 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
         except WorkbenchError as error:
             if error.original is None:
                 raise
-            raise error.with_traceback(None) from None  # our own steps say no more than the pages it stands for
+            raise error.with_traceback(None) from None  # our own frames would not explain more
         except Exception as error:  # of the user's own code
-            if isinstance(error.__context__, WorkbenchError):  # an attempt of ours before
+            if isinstance(error.__context__, WorkbenchError):  # an earlier attempt of ours
                 error.__context__ = None
             raise error.with_traceback(call_sites.users_frames(error.__traceback__))  # noqa: B904 - it is the same one
 
@@ -56,7 +56,7 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
 
 
 def _called(owner: str, arguments: Sequence[object]) -> str:
-    """What stands before a verb's name: `wb`, `j` for a journey, `j.simulated` for a stage, else what it is of."""
+    """The text before a verb's name: `wb`, `j` for a journey, `j.simulated` for a stage, else the name of its class."""
     if owner in ("", "Journey"):
         return "j" if owner else "wb"
     of = type(arguments[0]).__name__
@@ -70,12 +70,12 @@ def _told(called: str, given: Mapping[str, object], option: str, known: list[str
     elif "machine" in known and option in figure_names():
         told += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
     elif "kwargs" in known and option in _takes(arguments):
-        told += f"; arguments of the function by name are kwargs={{{option!r}: ...}}"
+        told += f"; give keyword arguments of the function as kwargs={{{option!r}: ...}}"
     return sentences(told, f"Its options are {', '.join(known)}" if known else "It takes none")
 
 
 def _takes(arguments: Iterable[object]) -> set[str]:
-    """Names of what the first argument takes, if it can be called: `torch.nn.Module` by its `forward`."""
+    """Parameter names of the first argument, if it can be called: `torch.nn.Module` by its `forward`."""
     target = next(iter(arguments), None)
     target = getattr(target, "forward", target)
     if not callable(target):

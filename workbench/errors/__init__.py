@@ -1,4 +1,4 @@
-"""What can go wrong for a user: one class per mistake, each saying what, where, what was expected, what to do."""
+"""The errors of a user: one class per mistake, each with what is wrong, where, what was expected, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a builder's node can do wrong, and what torch-mlir refuses."""
+"""Errors of builders, and of torch-mlir's import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from simulator.errors import WorkbenchError
 
 
 class ImportFailed(WorkbenchError):
-    """torch-mlir could not bring a kernel into MLIR."""
+    """torch-mlir could not import a kernel into MLIR."""
 
     def __init__(self, kernel: str, reason: str) -> None:
         super().__init__(f"kernel {kernel} could not be imported into MLIR: {reason}")
@@ -14,7 +14,7 @@ class ImportFailed(WorkbenchError):
 
 
 class BuilderError(WorkbenchError):
-    """A registered builder did not make the node it was asked for."""
+    """A registered builder did not build its node."""
 
 
 class BuilderFailed(BuilderError):
@@ -22,14 +22,14 @@ class BuilderFailed(BuilderError):
 
 
 class BuilderArgument(BuilderError, KeyError):
-    """A builder asked its node for what it does not have."""
+    """A builder read an argument that its node does not have."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class BuilderResult(BuilderError, TypeError):
-    """A builder returned something that is no MLIR value."""
+    """A builder returned something other than an MLIR value."""
 
 
 class BuilderResultCount(BuilderError):

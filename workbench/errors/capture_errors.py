@@ -1,4 +1,4 @@
-"""What can be wrong with a function, its inputs and its results when it is captured."""
+"""Errors in a function, its inputs and its results at its capture."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from simulator.errors import WorkbenchError
 
 
 class UnsupportedContainer(WorkbenchError):
-    """Inputs or results hold something that is no tensor, tuple, list, dict or plain constant."""
+    """Inputs or results hold something other than tensors, tuples, lists, dicts and plain constants."""
 
 
 class InputMismatch(WorkbenchError):
-    """The inputs do not fit the function, or do not fit the ones it was captured with."""
+    """The inputs do not fit the function, or differ from those of its capture."""
 
 
 class UnreadableTensor(WorkbenchError):
-    """A tensor's numbers do not lie in memory as its shape and strides say, and cannot be made to."""
+    """A tensor's memory does not follow its shape and strides, and cannot be converted."""
 
     def __init__(self, name: str, path: str, why: str) -> None:
         super().__init__(f"{path} of {name} {why}")
@@ -25,20 +25,20 @@ class NoTensorWork(WorkbenchError):
 
 
 class GraphBreak(WorkbenchError):
-    """The function cannot be captured as one graph, and not as several either."""
+    """The function cannot be captured, neither as one graph nor as several."""
 
-    KEEP_OUT = "keep prints, calls out of Python, and shapes and branches that depend on the data, out of it"
+    KEEP_OUT = "remove prints, calls of other libraries, and shapes and branches that depend on the data"
     BY_DYNAMO = (
-        f"With capture='dynamo' it becomes several, with Python between them, if it computes something that can be "
-        f"captured, on tensors that hold numbers. Otherwise {KEEP_OUT}"
+        "With capture='dynamo' it becomes several graphs, with Python between them, if some of its computation "
+        f"can be captured and its tensors hold numbers. Otherwise {KEEP_OUT}"
     )
     NO_NUMBERS = (
-        f"To become several graphs, with Python between them, it must run once: give tensors that hold numbers, not "
-        f"ones of the device 'meta'. Otherwise {KEEP_OUT}"
+        "To become several graphs, with Python between them, it must run once: give tensors that hold numbers, "
+        f"not tensors on the device 'meta'. Otherwise {KEEP_OUT}"
     )
     NOTHING_LEFT = (
-        "Several graphs, with Python between them, were tried too: nothing is left that one could hold. Trace it "
-        "together with what is computed before or after it, or leave it to PyTorch"
+        "Several graphs, with Python between them, were tried too: none of them would have any computation. "
+        "Trace it together with the computation before or after it, or leave it to PyTorch"
     )
 
     def __init__(self, name: str, reason: str, place: str = "", advice: str = BY_DYNAMO) -> None:
@@ -47,13 +47,13 @@ class GraphBreak(WorkbenchError):
         self.name, self.reason, self.place = name, reason, place
 
     def advising(self, advice: str) -> GraphBreak:
-        """The same, with something else to do about it."""
+        """The same error with other advice."""
         made = GraphBreak(self.name, self.reason, self.place, advice)
         return made if self.original is None else made.instead_of(self.original)
 
 
 class CaptureFailed(WorkbenchError):
-    """The function raised while it was being captured."""
+    """The function raised an exception during its capture."""
 
 
 class GradientsInside(WorkbenchError):
@@ -62,14 +62,14 @@ class GradientsInside(WorkbenchError):
     def __init__(self, name: str, call: str, place: str) -> None:
         where = f", at {place}" if place else ""
         super().__init__(
-            f"{name} takes gradients inside ({call}{where}), and what is traced is a forward pass, in which nothing "
-            f"has any. Return what would be differentiated, and take gradients of PyTorch's own result outside; or "
-            f"write the derivative out as operations on tensors"
+            f"{name} takes gradients inside ({call}{where}), but a trace is a forward pass without gradients. "
+            "Return the value to differentiate, and take gradients of PyTorch's own result outside; or write "
+            "the derivative as operations on tensors"
         )
 
 
 class ReshapedInput(WorkbenchError):
-    """The function gives a tensor from outside another shape or other memory in place."""
+    """The function changes the shape or the memory of a tensor from outside in place."""
 
     @staticmethod
     def by(name: str, call: str, place: str, what: str = "an input") -> ReshapedInput:
@@ -77,13 +77,13 @@ class ReshapedInput(WorkbenchError):
         by = f", by {call}" if call else ""
         where = f" at {place}" if place else ""
         return ReshapedInput(
-            f"{name} gives {what} another shape or other memory in place{by}{where}. The tensors of a graph keep their "
-            f"shape: use what returns a new one, as x.t() for x.t_()"
+            f"{name} gives {what} another shape or other memory in place{by}{where}. The tensors of a graph keep "
+            "their shape: use an operation that returns a new tensor, as x.t() for x.t_()"
         )
 
 
 class SharedElements(WorkbenchError):
-    """The function changes a tensor in place several elements of which are one place in memory."""
+    """The function changes a tensor in place whose elements share memory."""
 
 
 class HiddenState(WorkbenchError):
@@ -91,11 +91,11 @@ class HiddenState(WorkbenchError):
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(
-            f"{name} puts new tensors into {what} while it runs; a graph records results, and changes of tensors in "
-            f"place. Return them, or change a registered buffer in place: `buffer.copy_(...)`."
+            f"{name} puts new tensors into {what} while it runs, but a graph records only results and changes of "
+            "tensors in place. Return them, or change a registered buffer in place: `buffer.copy_(...)`."
         )
         self.reason, self.place = f"new tensors are put into {what}", ""
 
 
 class MissingFake(WorkbenchError):
-    """An op cannot say the shape of its result without computing it."""
+    """An op has no fake, so the shape of its result is unknown without computing it."""

@@ -1,4 +1,4 @@
-"""Journeys in files, and what is looked for in one."""
+"""Errors of journeys in files, and of selections in a journey."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from simulator.errors import WorkbenchError
 
 
 class JourneyFileError(WorkbenchError):
-    """A file cannot be opened as a journey. Its subclasses say why."""
+    """A file cannot be opened as a journey. The subclasses are the reasons."""
 
 
 class JourneyFileForeign(JourneyFileError):
-    """The file is something else."""
+    """The file is not a journey."""
 
     def __init__(self, path: str, what: str) -> None:
-        super().__init__(f"{path} is not a journey: {what}. wb.load opens what j.save(path) wrote")
+        super().__init__(f"{path} is not a journey: {what}. wb.load opens files that j.save(path) wrote")
         self.path = path
 
 
@@ -22,8 +22,8 @@ class JourneyFileTruncated(JourneyFileError):
 
     def __init__(self, path: str, size: int) -> None:
         super().__init__(
-            f"{path} is a journey that is cut off after {size:,} bytes: its end is missing. Copy it again, or save the "
-            "journey again"
+            f"{path} is a journey that ends after {size:,} bytes: the rest is missing. Copy it again, or save "
+            "the journey again"
         )
         self.path = path
 
@@ -33,8 +33,8 @@ class JourneyFileVersion(JourneyFileError):
 
     def __init__(self, path: str, found: str, expected: str, made_by: object) -> None:
         super().__init__(
-            f"{path} is a journey of {found}, written by {made_by}; this version reads {expected}. Trace and save it "
-            "again with this version, or open it with the one that wrote it"
+            f"{path} is a journey of {found}, written by {made_by}; this version reads {expected}. Trace and "
+            "save it again with this version, or open it with the version that wrote it"
         )
         self.path = path
 
@@ -44,8 +44,8 @@ class JourneyFileEdited(JourneyFileError):
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
-            f"{path} is a journey, but was changed or damaged after it was saved: {what}. Journeys are read whole or "
-            "not at all; save it again"
+            f"{path} is a journey, but was changed or damaged after it was saved: {what}. Such a file is not "
+            "opened, not even in part; save the journey again"
         )
         self.path = path
 
@@ -55,33 +55,33 @@ class JourneyFileTooLarge(JourneyFileError):
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
-            f"{path} is not opened: {what}, as many as any journey in a file of this size takes. It was made to take "
-            "all memory, or is damaged"
+            f"{path} is not opened: {what}, the most that a journey in a file of this size can have. The file is "
+            "damaged, or was made to fill the memory"
         )
         self.path = path
 
 
 class NoFunction(WorkbenchError):
-    """A journey that was loaded from a file is asked to compute, which takes the function and its weights."""
+    """A journey from a file was told to compute, which needs the function and its weights."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
-            f"{what} computes with the function that was traced and with its weights, and {path} holds neither. Trace "
-            "the function again; looking, selecting, simulating and rescheduling work on a loaded journey"
+            f"{what} computes with the traced function and its weights, and {path} has neither. Trace the "
+            "function again; on a loaded journey, views, selections, simulation and scheduling work"
         )
         self.path = path
 
 
 class UnknownSelection(WorkbenchError, LookupError):
-    """`j.select` was given something that is not in the journey."""
+    """The argument of `j.select` is not in the journey."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"nothing in this journey is {what}: {hint}")
 
 
 class AmbiguousSelection(WorkbenchError, LookupError):
-    """`j.select` was given a text that names several things."""
+    """The text given to `j.select` names several things."""
 
     def __init__(self, what: str, meanings: list[str]) -> None:
-        super().__init__(f"{what!r} can mean {len(meanings)} things: {', '.join(meanings)}. Say which")
+        super().__init__(f"{what!r} has {len(meanings)} meanings: {', '.join(meanings)}. Use one of them")
         self.meanings = tuple(meanings)

@@ -1,4 +1,4 @@
-"""Operators: names, registrations and routes, and what registered Python functions do wrong."""
+"""Errors of operators: names, registrations, routes, and registered Python functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class UnknownOverload(WorkbenchError):
 
 
 class BadRegistration(WorkbenchError):
-    """Something was registered in a way that means nothing."""
+    """A registration has a wrong form."""
 
 
 class RegistrationClash(WorkbenchError):
@@ -18,27 +18,27 @@ class RegistrationClash(WorkbenchError):
 
 
 class RegistrationGone(WorkbenchError):
-    """A lowered graph needs a registration that is not there any more."""
+    """A lowered graph needs a registration that no longer exists."""
 
 
 class OpHasRoute(WorkbenchError):
-    """A kernel is to be written for an op that has a registered one."""
+    """`workbench new-op` was given an op that already has a registered kernel."""
 
 
 class MissingRoutes(WorkbenchError):
-    """The graph has ops that nothing here knows how to make."""
+    """The graph has ops without a route."""
 
 
 class HostRoute(UserWarning):
-    """Some ops run on the host, because nothing makes a kernel of them."""
+    """Some ops run on the host, because they have no kernel."""
 
 
 class EmptyReduction(WorkbenchError):
-    """A maximum or minimum is asked of a tensor that has no elements."""
+    """A maximum or minimum of a tensor without elements."""
 
 
 class FusionError(WorkbenchError, ValueError):
-    """A user's choice of fusions names a rule or a node that is not there, or has another form."""
+    """A user's `fusion` names an unknown rule or node, or has a wrong form."""
 
 
 class ConversionFailed(WorkbenchError):
@@ -46,7 +46,7 @@ class ConversionFailed(WorkbenchError):
 
 
 class ConversionResult(WorkbenchError, TypeError):
-    """A registered conversion did not return what stands for its node."""
+    """A registered conversion did not return a replacement of its node."""
 
 
 class ExecutorFailed(WorkbenchError):
@@ -54,15 +54,15 @@ class ExecutorFailed(WorkbenchError):
 
 
 class HostResult(WorkbenchError):
-    """PyTorch made something else of a node on the host than it said without data."""
+    """PyTorch's result of a node on the host differs in type or shape from its result without data."""
 
 
 class HostFailed(WorkbenchError):
-    """PyTorch raised while it computed a node on the host."""
+    """PyTorch raised an exception while it computed a node on the host."""
 
 
 class AssertionFailed(WorkbenchError, AssertionError, RuntimeError):
-    """An assertion about data, an AssertionError where Python makes it and a RuntimeError where PyTorch does."""
+    """A failed assertion about data: an AssertionError as Python's own, and a RuntimeError as PyTorch's."""
 
 
 class ExecutorResult(WorkbenchError, TypeError):

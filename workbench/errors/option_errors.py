@@ -1,4 +1,4 @@
-"""What is asked for: options, files and packages that are not as they should be."""
+"""Errors of options, files and packages."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from simulator.errors import WorkbenchError
 
 
 class NotYet(WorkbenchError, NotImplementedError):
-    """The workbench will do this, but does not do it yet."""
+    """A planned feature that does not exist yet."""
 
 
 def not_yet(what: str, instead: str = "") -> NotYet:
-    """The one way of saying that something the design promises is not in this version."""
+    """The error for a planned feature that this version lacks."""
     return NotYet(f"{what} is planned, but this version of ATen Workbench does not have it. {instead}".rstrip())
 
 
 class BadOption(WorkbenchError, ValueError):
-    """An option was given a value it does not take."""
+    """An option has a value that it does not take."""
 
 
 class UnknownOption(BadOption, TypeError):
@@ -23,7 +23,7 @@ class UnknownOption(BadOption, TypeError):
 
 
 class MissingExtra(WorkbenchError, ImportError):
-    """Something needs a package that a plain install does not bring."""
+    """A feature needs a package that a plain installation lacks."""
 
 
 class ProgramFileError(WorkbenchError):
@@ -31,4 +31,4 @@ class ProgramFileError(WorkbenchError):
 
 
 class FileInTheWay(WorkbenchError):
-    """A file that is to be written exists already."""
+    """A file to be written exists already."""

@@ -1,4 +1,4 @@
-"""What can go wrong where numbers are computed: natively, in the worker, in a replay."""
+"""Errors while numbers are computed: natively, in the worker, in a replay."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from simulator.errors import WorkbenchError
 
 
 class Stopped(WorkbenchError):
-    """Work in the background was told to stop: what it was making is not there, and nothing else has changed."""
+    """Work in the background was stopped: it has no result, and nothing else has changed."""
 
     def __init__(self) -> None:
-        super().__init__("the work was stopped before it was done; ask again to have it done")
+        super().__init__("the work was stopped before it was done; start it again if you need it")
 
 
 class NativeArgumentError(WorkbenchError):
-    """A compiled kernel was called with tensors that are not laid out as its type says."""
+    """A compiled kernel was called with tensors of another layout than its type's."""
 
 
 class MissingFunctions(WorkbenchError):
     """Machine code calls functions that this process does not have: it is not run."""
 
     def __init__(self, kernel: str, functions: Sequence[str], target: str) -> None:
-        named = ", ".join(functions) or "(the compiler told their names on stderr)"
+        named = ", ".join(functions) or "(the compiler printed their names on stderr)"
         super().__init__(
             f"machine code of {kernel} calls functions that this process does not have: {named}. It was not run. "
-            f"It was made for {target}, which has no instructions for what they do: compute in f32 there, or leave the "
-            "op out of the traced function; then report it with the output of `workbench doctor`"
+            f"It was compiled for {target}, which lacks the instructions for them: compute in f32 there, or "
+            "leave the op out of the traced function; then report it with the output of `workbench doctor`"
         )
         self.kernel, self.functions = kernel, tuple(functions)
 
 
 class NativeInputError(WorkbenchError):
-    """A traced function was run on inputs that are not like the traced ones."""
+    """A traced function was run on inputs of other types or shapes than the traced ones."""
 
 
 class NoData(WorkbenchError):
-    """Numbers were asked of tensors on the meta device, which have none."""
+    """A computation needs numbers of tensors on the meta device, which have none."""
 
 
 class Bounded(Protocol):
-    """Indices and their bounds, as the record of a kernel has them: `workbench.ir.Bound`."""
+    """Indices and their bounds, as in the record of a kernel: `workbench.ir.Bound`."""
 
     @property
     def value(self) -> str: ...
@@ -58,14 +58,15 @@ class Bounded(Protocol):
 
 
 class IndexOutOfRange(WorkbenchError, IndexError):
-    """An index that a tensor holds lies outside of what it chooses from."""
+    """An index in a tensor is out of range."""
 
     def __init__(self, bound: Bounded, index: int) -> None:
         self.bound, self.index = bound, index
         below = f", where {bound.low} to -1 count from the end" if bound.low < 0 else ""
         super().__init__(
-            f"{bound.node} at {bound.place}: its {bound.argument} ({bound.value}) hold {index}; expected {bound.low} "
-            f"to {bound.high - 1}{below}. Give it indices in that range: a kernel is not launched with others"
+            f"{bound.node} at {bound.place}: its {bound.argument} ({bound.value}) hold {index}; expected "
+            f"{bound.low} to {bound.high - 1}{below}. Give it indices in that range: kernels are launched only "
+            "with these"
         )
 
 
@@ -74,7 +75,7 @@ class ReplayError(WorkbenchError):
 
 
 class KernelFault(WorkbenchError):
-    """A kernel did in a worker process what would have taken this one down. Its subclasses say what."""
+    """A kernel did something in a worker process that would have ended this process. The subclasses say what."""
 
     happened = "went wrong"
     advice = ""
@@ -90,27 +91,27 @@ class KernelFault(WorkbenchError):
 
 
 _HEARD_LINES = 8
-"""The beginning says why; the stack dump after it is for those who build the library."""
+"""The first lines have the reason; the stack dump after them is for developers of the library."""
 
 
 class KernelCrashed(KernelFault):
-    """Importing, scheduling, compiling or running a kernel ends the process that does it."""
+    """Importing, scheduling, compiling or running a kernel ends its process."""
 
     happened = "ends the process that works on it"
     advice = (
-        "If the kernel is yours (a builder, a template, a schedule), mend it; what is remembered of it is for this"
-        " text alone. For an op that is not yours, write a builder (`workbench new-op`), or compute it on the host:"
-        " leave it out of the traced function"
+        "If the kernel is yours (a builder, a template, a schedule), mend it; this verdict is kept for this "
+        "text alone, so the new text is tried anew. For an op that is not yours, write a builder (`workbench "
+        "new-op`), or leave the op out of the traced function, to compute it on the host"
     )
 
 
 class KernelHung(KernelFault):
-    """A kernel does not come back."""
+    """A kernel does not return."""
 
-    happened = "does not come back"
+    happened = "does not return"
     advice = (
-        "If it only needs longer, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds; otherwise look for a loop that"
-        " has no end"
+        "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds; otherwise look for a "
+        "loop that has no end"
     )
 
 
@@ -125,19 +126,19 @@ class KernelOverran(KernelFault):
 
 
 class WorkerUnavailable(WorkbenchError):
-    """There is no process that could try what is not known to be safe."""
+    """There is no worker process to try kernels that are not known to be safe."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"the worker process, which tries kernels that are not known to be safe, is not available: {reason}. With"
-            " ATEN_WORKBENCH_WORKER=off they are compiled and run in this process at once, which a fault in one of"
-            " them would end"
+            f"the worker process, which tries kernels that are not known to be safe, is not available: {reason}. "
+            "With ATEN_WORKBENCH_WORKER=off they are compiled and run in this process without a trial, and a "
+            "fault in one would end it"
         )
 
 
 class NoCommonMemory(UserWarning):
-    """What stays in the common memory is left to a heuristic, and the machine has none."""
+    """A heuristic should fill the common memory, but the machine has none."""
 
 
 class EmptyTable(UserWarning):
-    """A table has no rows because of what the machine has, or of what was not asked for."""
+    """A table has no rows, since the machine lacks the unit, or an option was not given."""

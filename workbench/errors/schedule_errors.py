@@ -1,4 +1,4 @@
-"""MLIR, passes, mappings and scripts: what can be wrong on the way to the scheduled form and its tile program."""
+"""Errors of MLIR, passes, mappings and scripts, up to the scheduled form and its tile program."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from simulator.errors import WorkbenchError
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a text, and the 1-based line it is on where that is known."""
+    """One error in a text, and its 1-based line where that is known."""
 
     message: str
     line: int | None = None
 
 
 _MOST_LETTERS = 400
-"""Of a line that is shown with what is wrong in it."""
+"""The most letters of a line that is shown with its error."""
 
 
 def _listed(problems: tuple[Problem, ...], text: str = "") -> str:
-    """Problems one below the other, each with the line of `text` it is about."""
+    """Problems one below the other, each with its line of `text`."""
     source = text.splitlines()
     rows: list[str] = []
     for problem in problems:
@@ -52,7 +52,7 @@ class PassError(WorkbenchError):
 
 
 class ScheduledFormError(WorkbenchError):
-    """A module is not in the scheduled form that the JIT and the tile program are read from."""
+    """A module is not in the scheduled form, from which the JIT and the tile program are read."""
 
     def __init__(self, name: str, text: str, problems: tuple[Problem, ...]) -> None:
         self.name, self.text, self.problems = name, text, problems
@@ -61,7 +61,7 @@ class ScheduledFormError(WorkbenchError):
 
 
 class MappingError(WorkbenchError):
-    """A user's mapping names something that is not there, or asks for what cannot be."""
+    """A user's mapping names something unknown, or has an impossible value."""
 
     def __init__(self, kernel: str, reason: str) -> None:
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
@@ -69,13 +69,14 @@ class MappingError(WorkbenchError):
 
 
 class MappingOrder(WorkbenchError):
-    """A mapping walks a parallel dim inside a reduced one."""
+    """A mapping puts the loop over a parallel dim inside that over a reduced one."""
 
     def __init__(self, kernel: str, order: tuple[str, ...], reduced: tuple[str, ...], late: tuple[str, ...]) -> None:
         super().__init__(
-            f"mapping of kernel {kernel}: order {', '.join(order)} walks {', '.join(late)} inside a loop over a reduced"
-            f" dim ({', '.join(reduced)}). A tile's accumulator stays in the scratchpad until its reduction is"
-            f" finished, so reduced dims come last: move {', '.join(late)} to the front, or leave its tile out"
+            f"mapping of kernel {kernel}: order {', '.join(order)} walks {', '.join(late)} inside a loop over a "
+            f"reduced dim ({', '.join(reduced)}). A tile's accumulator stays in the scratchpad until its "
+            f"reduction is done, so reduced dims come last: move {', '.join(late)} to the front, or leave its "
+            "tile out"
         )
         self.kernel, self.order, self.reduced = kernel, order, reduced
 
@@ -93,25 +94,26 @@ class DataDecides(WorkbenchError):
 
     def __init__(self, kernel: str, line: int, op: str) -> None:
         super().__init__(
-            f"kernel {kernel}, line {line}: a bound, an address or a branch depends on what {op} gives, which is only"
-            f" known when the kernel runs. Loops and addresses must follow from loop variables and constants"
+            f"kernel {kernel}, line {line}: a bound, an address or a branch depends on the result of {op}, which "
+            "is only known when the kernel runs. Loops and addresses must depend only on loop variables and "
+            "constants"
         )
         self.kernel, self.line = kernel, line
 
 
 class NotAffine(WorkbenchError):
-    """Unstaged accesses of a loop do not follow one another at a constant distance."""
+    """Unstaged accesses of a loop are not at a constant distance from one iteration to the next."""
 
     def __init__(self, kernel: str, line: int) -> None:
         super().__init__(
-            f"kernel {kernel}, line {line}: the elements that this loop loads or stores do not lie at a constant"
-            f" distance from one iteration to the next. Split the loop, or move the data through the scratchpad"
+            f"kernel {kernel}, line {line}: the distance between the elements that this loop loads or stores in "
+            "one iteration and the next is not constant. Split the loop, or move the data through the scratchpad"
         )
         self.kernel, self.line = kernel, line
 
 
 class TooManyInstructions(WorkbenchError):
-    """A kernel's program would be so long that nobody could wait for it: told before it is made."""
+    """A kernel's program would be too long; the error is raised before it is made."""
 
     def __init__(
         self, kernel: str, count: int, most: int, op: str, runs: int, rounds: tuple[int, ...], scratchpad: int,
@@ -120,8 +122,9 @@ class TooManyInstructions(WorkbenchError):
         self.kernel, self.count, self.most = kernel, count, most
         loops = f", in loops of {' x '.join(f'{each:,}' for each in rounds)} rounds" if rounds else ""
         super().__init__(
-            f"{kernel!r} would be a program of {count:,} instructions or more; programs up to {most:,} are read off. "
-            f"Most of it is {op}, which would run {runs:,} times{loops}: so small are the tiles, with a scratchpad of "
-            f"{scratchpad:,} bytes. Larger tiles in mapping=, a machine with a larger scratchpad, or smaller tensors "
-            f"make it shorter. {variable} sets another limit; a million instructions take a minute or two, and GBs"
+            f"{kernel!r} would be a program of {count:,} instructions or more; the most is {most:,}. Most of it "
+            f"is {op}, which would run {runs:,} times{loops}, since the tiles are small, for a scratchpad of "
+            f"{scratchpad:,} bytes. Larger tiles in mapping=, a machine with a larger scratchpad, or smaller "
+            f"tensors make it shorter. {variable} sets another limit; a million instructions take a minute or "
+            "two, and GBs"
         )

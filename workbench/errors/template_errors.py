@@ -1,4 +1,4 @@
-"""What can be wrong with a template, said at its own lines."""
+"""Errors of templates, at the template's own lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from simulator.errors import WorkbenchError
 
 
 class TemplateSyntaxError(WorkbenchError):
-    """A template's text cannot be rendered: it is no valid Jinja, or uses a name nobody gave."""
+    """A template's text cannot be rendered: it is not valid Jinja, or uses an unknown name."""
 
     def __init__(self, template: str, place: str, reason: str) -> None:
         super().__init__(f"template {template} at {place} cannot be rendered: {reason}")
@@ -16,7 +16,7 @@ class TemplateSyntaxError(WorkbenchError):
 
 
 class TemplateOutputError(WorkbenchError):
-    """A template renders something that is no kernel for its node."""
+    """A template's rendered text is not a kernel for its node."""
 
     def __init__(self, template: str, place: str, reason: str) -> None:
         super().__init__(f"template {template} at {place}: {reason}")
@@ -24,7 +24,7 @@ class TemplateOutputError(WorkbenchError):
 
 
 class TemplateMlirError(WorkbenchError):
-    """What a template renders is not valid MLIR, or leaves the scheduled form; every line is the template's own."""
+    """A template's rendered text is not valid MLIR, or leaves the scheduled form; lines are the template's own."""
 
     def __init__(self, template: str, what: str, problems: tuple[tuple[str, str, str], ...]) -> None:
         rows = [f"  {place}: {message}\n      {source}" for place, message, source in problems]
@@ -39,8 +39,8 @@ class TemplateBoundsError(WorkbenchError):
         super().__init__(
             f"template {template} reaches outside its memory:\n"
             + "\n".join(f"  {reason}" for reason in reasons)
-            + "\nOffsets and sizes of every subview, load and store must stay within the extents, those of the last,"
-            " ragged tile included"
+            + "\nOffsets and sizes of every subview, load and store must stay within the extents, also in the "
+            "last, ragged tile"
         )
         self.template, self.reasons = template, reasons
 
@@ -58,18 +58,19 @@ class TemplateOutputMissing(WorkbenchError):
 
 
 class TemplateSignatureError(WorkbenchError):
-    """A template's function does not take the arguments that the kernel ABI gives it."""
+    """A template's function does not take the arguments of the kernel ABI."""
 
     def __init__(self, template: str, place: str, found: str, expected: str) -> None:
         super().__init__(
-            f"template {template} at {place}: its function takes ({found}), but the kernel ABI gives it ({expected}):"
-            f" inputs, then outputs, with the types of the tensors. Write {{{{ signature }}}} to get them right"
+            f"template {template} at {place}: its function takes ({found}), but the kernel ABI passes "
+            f"({expected}): inputs, then outputs, with the types of the tensors. Write {{{{ signature }}}} to "
+            "get these arguments"
         )
         self.template, self.found, self.expected = template, found, expected
 
 
 class TemplateHookUnused(WorkbenchError):
-    """A template registered as taking pointwise neighbours does not say where on its tiles they go."""
+    """A template for pointwise neighbours (`kind="tile"`) does not call their hooks on its tiles."""
 
     def __init__(self, template: str, place: str, tensor: str, output: str) -> None:
         call = "{{ epilogue(tile, type) }}" if tensor == output else f"{{{{ prologue('{tensor}', tile, type) }}}}"
@@ -82,22 +83,22 @@ class TemplateHookUnused(WorkbenchError):
 
 
 class TemplateNotRegistered(WorkbenchError):
-    """A template's text has another mapping than is asked for, and nothing is registered to write it anew."""
+    """A template's text has another mapping than the given one, and the template is not registered to write it anew."""
 
     def __init__(self, kernel: str, op: str, template: str, mappings: tuple[str, str]) -> None:
-        """`mappings` are as JSON the one that the text was written for and the one asked for, empty for none."""
+        """`mappings`, as JSON: the one that the text was written for, and the given one; empty for none."""
         has, asked = (f"the mapping {each}" if each else "the template's own mapping" for each in mappings)
         super().__init__(
-            f"kernel {kernel} is a template's, {template}, and its text was written for {has}. For {asked} it has to be"
-            f" written anew, and no template of {op} is registered here. Register it and ask again:"
-            f" wb.ops.template({op!r})(...), or leave the text as it is:"
-            f" mapping={{{kernel!r}: {mappings[0] or '{}'}, ...}}"
+            f"kernel {kernel} is a template's, {template}, and its text was written for {has}. For {asked} it "
+            f"has to be written anew, but no template of {op} is registered here. Register it and try again: "
+            f"wb.ops.template({op!r})(...), or keep the text: mapping={{{kernel!r}: {mappings[0] or '{}'}, ...}}"
         )
         self.kernel, self.template = kernel, template
 
 
 class TemplateOfAnotherMachine(UserWarning):
-    """A template's text was written for another machine and stays, as nothing is registered to write it anew."""
+    """A template's text was written for another machine and stays, as the template is not registered to write it
+    anew."""
 
     def __init__(
         self, kernel: str, op: str, template: str, machines: tuple[str, str], figures: Mapping[str, str]
@@ -106,8 +107,8 @@ class TemplateOfAnotherMachine(UserWarning):
         told = "; ".join(f"{name} is {value}" for name, value in [*figures.items()][:3])
         told += f"; and {len(figures) - 3} more" if len(figures) > 3 else ""
         super().__init__(
-            f"kernel {kernel} is a template's, {template}, and no template of {op} is registered here: on {here} its"
-            f" text stays as it was written for {written_for}. With other figures it may be another one: {told}."
-            f" Register the template, wb.ops.template({op!r})(...), to have it written for {here}"
+            f"kernel {kernel} is a template's, {template}, and no template of {op} is registered here: on {here} "
+            f"it keeps the text written for {written_for}. Other figures may need another text: {told}. Register "
+            f"the template, wb.ops.template({op!r})(...), to write it for {here}"
         )
         self.kernel, self.template = kernel, template

@@ -141,7 +141,7 @@ class Evaluator:
             return self.linalg(op)
         if len(op.regions):  # never to be skipped: its body is work
             raise not_yet(
-                f"Reading a program off {name}", "Write scf.for, or scf.forall for what cores do side by side."
+                f"Reading a program off {name}", "Write scf.for, or scf.forall for the parallel shares of cores."
             )
         return self.scalar(op)  # constants are read where they are used; deallocations cost nothing
 

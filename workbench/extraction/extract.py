@@ -135,7 +135,7 @@ class _Extractor(Evaluator):
         return run
 
     def place_buffer(self, op: ir.Operation, core: int) -> Box:
-        assert space_of(op.results[0]) == SCRATCHPAD, "the scheduled form allocates in the scratchpad only"
+        assert space_of(op.results[0]) == SCRATCHPAD, "the scheduled form allocates only in the scratchpad"
         kind = ir.MemRefType(op.results[0].type)
         shape, size = tuple(kind.shape), element_bytes(kind)
         padded, slots = slot_bytes(op, self.machine)

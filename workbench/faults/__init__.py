@@ -1,9 +1,9 @@
-"""Native code that may fault runs first in a process of its own, where a fault is an answer and not an end.
+"""Native code that may fault runs first in a process of its own, where a fault becomes an answer.
 
-torch-mlir, MLIR's passes and compiled kernels run inside the Python process, so that one bad kernel can take a
-notebook with everything in it down. What is known to be safe (`aten/proven.py`) is done in process at once. Everything
-else is a trial: the same work, done first by a worker process (`workbench.worker`), under a time-out and with the
-memory around its tensors watched. Its verdict is kept, on disk beside the kernels.
+torch-mlir, MLIR's passes and compiled kernels run inside the Python process, so that one bad kernel can end a
+notebook's session with all its data. Work that is known to be safe (`aten/proven.py`) runs in this process at once. All
+other work is tried first: a worker process (`workbench.worker`) does the same work, under a time-out and with watched
+memory around its tensors. Its verdict is kept, on disk beside the kernels.
 
-`ATEN_WORKBENCH_WORKER_TIMEOUT` is the seconds a trial may take, `ATEN_WORKBENCH_WORKER=off` does without trials.
+`ATEN_WORKBENCH_WORKER_TIMEOUT` is the longest time of a trial in seconds, `ATEN_WORKBENCH_WORKER=off` turns trials off.
 """

@@ -1,4 +1,4 @@
-"""Pages that nobody may touch, as far as this system lets a program ask for them."""
+"""Memory pages without access, where the system supports them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any, Final, TypeAlias
 _NO_ACCESS: Final = {"mprotect": 0, "VirtualProtect": 1}
 
 Forbid: TypeAlias = Callable[[int, int], None]
-"""Makes touching memory, given by address and bytes in whole pages, end the process."""
+"""Forbids access to memory, given by address and bytes in whole pages: an access ends the process."""
 
 
 @cache
 def fence() -> tuple[str, Forbid] | None:
-    """What forbids pages here, by name; None where nothing does, and reading past an end goes unseen.
+    """The function that forbids pages on this system, with its name; None if there is none, so that a read past an end
+    goes unnoticed.
 
-    Writing past an end is seen all the same, up to the width of the watched zones.
+    A write past an end is still detected, up to the width of the watched zones.
     """
     return _by_virtual_protect() if sys.platform == "win32" else _by_mprotect()
 

@@ -1,7 +1,7 @@
-"""Messages over a pipe: one JSON object, followed by blocks of bytes whose lengths it has told. No pickle.
+"""Messages over a pipe: one JSON object with the lengths of the blocks of bytes that follow it. No pickle.
 
-The pipes are the standard input and output of the process that is asked, which every system gives to a child. It takes
-them for itself at its very beginning (`taken`): what libraries print goes where errors go, and nothing can be read.
+The pipes are the standard input and output of the worker, which every system gives to a child. The worker takes them at
+its start (`taken`): from then on libraries print to standard error, and read nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeAlias
 _LENGTH = struct.Struct("<Q")
 _BEGIN = b"\0workbench messages\0"
 _LONGEST_TEXT = 1 << 30
-"""No message has that much JSON: what claims to is none."""
+"""The most bytes of a message's JSON: a longer one is not a message."""
 
 Block: TypeAlias = "bytes | memoryview"
 
@@ -32,7 +32,7 @@ class Message:
 
 
 def send(stream: BinaryIO, message: Message) -> None:
-    """Writes a message; `OSError` when nobody reads any more."""
+    """Writes a message; `OSError` when the reader has gone."""
     text = json.dumps([message.body, [len(block) for block in message.blocks]]).encode()
     stream.write(_LENGTH.pack(len(text)) + text)
     for block in message.blocks:
@@ -41,7 +41,7 @@ def send(stream: BinaryIO, message: Message) -> None:
 
 
 def taken() -> tuple[BinaryIO, BinaryIO]:
-    """The ends of this process's pipes, messages to read and to write, which nothing else in it can reach any more."""
+    """The ends of this process's pipes, to read and to write messages; no other code in it can use them afterwards."""
     requests, answers = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -57,7 +57,7 @@ def taken() -> tuple[BinaryIO, BinaryIO]:
 
 
 def begins(stream: BinaryIO) -> bool:
-    """Whether messages begin here, after whatever a process said before it took its pipes."""
+    """Skips a process's output from before it took its pipes; whether messages begin after it."""
     seen = b""
     while not seen.endswith(_BEGIN):
         byte = stream.read(1)

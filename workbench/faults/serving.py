@@ -16,15 +16,16 @@ from workbench.faults.messages import Message, receive, send
 from workbench.faults.trial import FAILED, OK, OVERRAN, TRIALS, Verdict
 
 _GRACE_SECONDS: Final = 5
-"""How much longer than allowed a job may take before the worker ends itself, should nobody else be left to do it."""
+"""Seconds beyond a job's time-out after which the worker ends itself, in case its parent has died."""
 
 Say: TypeAlias = Callable[[str], None]
 Work: TypeAlias = Callable[[Message, Say], str]
-"""What a kind of job does. `Say` is told what comes next; the text is what was written where it must not."""
+"""The function of a kind of job. It calls `Say` with each next step; its text is the fault that it found, empty for
+none."""
 
 
 def serve(jobs: dict[str, Work], requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answers jobs that come on one pipe on the other, until nobody is left to ask."""
+    """Reads jobs from one pipe and answers on the other, until the pipe is closed."""
     TRIALS.inside = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _no_core_dumps()
@@ -42,13 +43,13 @@ def _tried(jobs: dict[str, Work], job: Message, say: Say) -> Verdict:
         found = jobs[kind](job, say)
     except WorkbenchError as error:
         return Verdict(FAILED, kind, str(error))
-    except Exception as error:  # whatever it is, the process that asked will meet it too, and tell it better
+    except Exception as error:  # the parent will meet the same exception, and report it better
         return Verdict(FAILED, kind, f"{type(error).__name__}: {error}")
     return Verdict(OVERRAN, "run", found) if found else Verdict(OK)
 
 
 def _no_core_dumps() -> None:
-    """A crash is what a worker is for; it shall leave no files, and no seconds of writing them."""
+    """A worker is made to crash; core dumps would leave files and take seconds."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -56,9 +57,9 @@ def _no_core_dumps() -> None:
 
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Generator[None]:
-    """Has this process end unless the block is left in time, also in the middle of native code.
+    """Ends this process if the block does not end in time, also in the middle of native code.
 
-    Usually the process that asked does this, and sooner. It may have died, and an endless loop has no other end then.
+    Usually the parent does this, and sooner. If the parent has died, nothing else would stop an endless loop.
     """
     faulthandler.dump_traceback_later(seconds, exit=True)  # a thread of its own that needs no interpreter
     yield

@@ -1,4 +1,4 @@
-"""Trials: whether some native work ends the process that does it, found out elsewhere and remembered."""
+"""Trials: whether native work ends its process, tried in a worker and remembered."""
 
 from __future__ import annotations
 
@@ -26,65 +26,65 @@ _SWITCH: Final = "ATEN_WORKBENCH_WORKER"
 _OFF: Final = ("0", "off", "no", "false")
 _TIMEOUT: Final = "ATEN_WORKBENCH_WORKER_TIMEOUT"
 _DEFAULT_SECONDS: Final = 120.0
-"""More than any kernel of the tests takes by two orders; a person who waits that long has given up."""
+"""A hundred times the longest kernel of the tests; no user waits longer."""
 
 _STORE_BYTES: Final = 8 << 20
 _FROM_OUTSIDE: Final = (-9, -15)
-"""Signals that no kernel raises by itself: somebody killed the worker, or the system, short of memory. They say
-nothing about the kernel, so they are not remembered, and the work is tried once more."""
+"""Signals that no kernel raises by itself: a user, or a system without memory, killed the worker. They say nothing
+about the kernel, so they are not remembered, and the work is tried once more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a trial."""
+    """The result of a trial."""
 
     outcome: str
-    """ok; failed: it raised an ordinary exception; crashed; hung; overran: it wrote where it must not."""
+    """ok; failed: it raised an ordinary exception; crashed; hung; overran: it wrote outside its memory."""
     stage: str = ""
-    """What was being done: import, schedule, read, compile, run."""
+    """The step of the work: import, schedule, read, compile, run."""
     reason: str = ""
-    """How the process ended, what was raised, or what was written where."""
+    """How the process ended, the exception, or the wrong write."""
     said: str = ""
-    """What native code wrote to stderr."""
+    """The output of native code on stderr."""
     seconds: float = 0.0
-    """Of one that hung: how long it was waited for."""
+    """For a hung trial, how long this process waited."""
 
     @property
     def harmless(self) -> bool:
-        """Whether the same work can be done in this process: it may raise, but comes back."""
+        """Whether the same work can be done in this process: it may raise, but returns."""
         return self.outcome in (OK, FAILED)
 
     @property
     def lasting(self) -> bool:
-        """Whether it says something about the work, and not about a kill from outside."""
+        """Whether the work itself is the cause, and not a kill from outside."""
         return self.outcome != CRASHED or not any(self.reason == ending(code) for code in _FROM_OUTSIDE)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Some work that a worker can do: which, the key it is known by, and what it is done on."""
+    """Work for a worker: its kind, its key, and its material."""
 
     kind: str
     key: str
-    """The same for the same work; where machine code is run, with the processor. Versions are added to it."""
+    """Equal for equal work; it includes the processor if machine code runs. Versions are added to it."""
     material: Callable[[], Message]
-    """Only asked for when the work has to be done."""
+    """Called only when the work has to be done."""
     kernel: str
     nodes: Sequence[str]
-    """The nodes it is about, for people: `aten.mm.default at model.py:12`."""
+    """Its nodes, for messages: `aten.mm.default at model.py:12`."""
 
 
 class Trials:
-    """Verdicts of this process, and the worker that makes them. Both go with the process."""
+    """Verdicts of this process, and the worker that makes them. Both end with the process."""
 
     def __init__(self, worker: WorkerProcess | None = None) -> None:
         self.worker = worker or WorkerProcess()
         self.inside = False
-        """Whether this process is itself a worker, where everything is tried by being done."""
+        """Whether this process is itself a worker, which does all work without a trial."""
         self._known: dict[str, Verdict] = {}
 
     def verdict(self, trial: Trial) -> Verdict:
-        """What comes of the work: as it is known, or found out now."""
+        """The verdict on the work: the remembered one, or that of a trial now."""
         if self._off():
             return Verdict(OK)
         key = hashlib.sha256("\0".join([trial.kind, trial.key, made_by()]).encode()).hexdigest()
@@ -101,19 +101,19 @@ class Trials:
         return known
 
     def expect(self) -> None:
-        """Starts the worker beside what goes on here, since it will be asked for something: it takes seconds."""
+        """Starts the worker in the background, since it will be needed soon and takes seconds to start."""
         if not self._off() and self.worker.pid is None:
             threading.Thread(target=self._start, name="start of the worker", daemon=True).start()
 
     def _start(self) -> None:
-        with contextlib.suppress(errors.WorkerUnavailable):  # whoever then asks it is told
+        with contextlib.suppress(errors.WorkerUnavailable):  # the next trial raises it
             self.worker.start()
 
     def _off(self) -> bool:
         return self.inside or os.environ.get(_SWITCH, "").lower() in _OFF
 
     def pass_or_raise(self, trial: Trial) -> None:
-        """Comes back when the work can be done in this process, and raises what there is to say when it cannot."""
+        """Returns when the work can be done in this process, and raises an error with the verdict when it cannot."""
         verdict = self.verdict(trial)
         if not verdict.harmless:
             raise error_of(verdict, trial)
@@ -134,16 +134,16 @@ class Trials:
             return Verdict(HUNG, stage, f"was not done after {allowed:g} s", answer.said, allowed)
         verdict = Verdict(**answer.body["verdict"])
         if verdict.outcome == OVERRAN:
-            self.worker.end()  # its memory is no longer what it should be
+            self.worker.end()  # its memory may be damaged
         return verdict
 
 
 TRIALS: Final = Trials()
-"""The process's own: a worker costs seconds to start and is there once."""
+"""The trials of this process: a worker costs seconds to start, so there is only one."""
 
 
 def _seconds() -> float:
-    """How long a trial may take."""
+    """The longest time of a trial."""
     given = os.environ.get(_TIMEOUT, "")
     try:
         seconds = float(given or _DEFAULT_SECONDS)
@@ -172,6 +172,6 @@ def _store_in(folder: Path) -> Store:
 
 
 def error_of(verdict: Verdict, trial: Trial) -> errors.KernelFault:
-    """The error that a verdict is to whoever asked for the kernel."""
+    """The error of a bad verdict."""
     kinds = {CRASHED: errors.KernelCrashed, HUNG: errors.KernelHung, OVERRAN: errors.KernelOverran}
     return kinds[verdict.outcome](trial.kernel, tuple(trial.nodes), verdict.stage, verdict.reason, verdict.said)

@@ -1,4 +1,4 @@
-"""The worker seen from the process that asks it: started when first needed, and again whenever it has died."""
+"""The parent's side of the worker: it starts the worker at its first use, and again whenever it has died."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from workbench.errors import WorkerUnavailable
 from workbench.faults.messages import Message, begins, receive, send
 
 _START_SECONDS: Final = 300.0
-"""Importing PyTorch takes two seconds, on a machine that is busy or has a cold disk many more. One that ends is noticed
-at once."""
+"""Importing PyTorch takes two seconds, but many more on a busy machine or a cold disk. A worker that ends is noticed at
+once."""
 
 _SAID_BYTES: Final = 1 << 16
-"""How much of what native code says is kept: its beginning, which names the reason; a stack dump comes after."""
+"""The most bytes kept of native code's output: its first lines have the reason; a stack dump follows."""
 
 _BOOT: Final = (
     "import sys; sys.path[:] = sys.argv[1:]; from workbench.faults.messages import taken; ends = taken(); "
@@ -48,14 +48,14 @@ class Died:
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """The worker took longer than allowed, and was ended."""
+    """The worker exceeded its time-out, and was ended."""
 
     said: str
 
 
 @dataclass(frozen=True)
 class _Running:
-    """A worker process and the ways to and from it."""
+    """A worker process and the pipes to and from it."""
 
     process: subprocess.Popen[bytes]
     jobs: BinaryIO
@@ -68,25 +68,25 @@ class WorkerProcess:
     """One process that takes one job at a time. Threads wait for each other."""
 
     def __init__(self, command: list[str] | None = None) -> None:
-        """`command` is what starts it; jobs come on its standard input, and answers go to its standard output."""
+        """`command` starts it; jobs come on its standard input, and answers go to its standard output."""
         self._command = command
         self._turn = own_lock()
         self._running: _Running | None = None
         self._parents: _Running | None = None
-        """After a fork: the parent's, kept so that nothing of it is closed or waited for here."""
+        """After a fork: the parent's process, kept so that this child neither closes its pipes nor waits for it."""
         self.started = 0
-        """How many processes have been started."""
+        """The number of processes started so far."""
         _WORKERS.add(self)
 
     @property
     def pid(self) -> int | None:
-        """Of the process that takes the next job; None when that has yet to be started."""
+        """The id of the process that takes the next job; None if it has yet to be started."""
         return self._running.process.pid if self._running else None
 
     def ask(
         self, job: Message, seconds: float, at_stage: Callable[[str], None] = lambda _: None
     ) -> Message | Died | Overdue:
-        """The answer to a job. `at_stage` is told what the worker is about to do. Interrupting ends the worker."""
+        """The answer to a job. `at_stage` is called with the worker's next step. Interrupting ends the worker."""
         with self._turn:
             running = self._ready()
             try:
@@ -96,12 +96,12 @@ class WorkerProcess:
                 raise
 
     def start(self) -> None:
-        """Starts the process, if there is none, so that the next job does not wait for it."""
+        """Starts the process, if there is none, so that the next job does not wait for the start."""
         with self._turn:
             self._ready()
 
     def end(self) -> None:
-        """Ends the process, if there is one, after the job it has; the next job starts another."""
+        """Ends the process, if there is one, after its current job; the next job starts another."""
         with self._turn:
             self._end()
 
@@ -120,7 +120,7 @@ class WorkerProcess:
         running.process.kill()
         running.process.wait()
         running.said.wait()
-        with contextlib.suppress(OSError):  # what was still to be written has no reader
+        with contextlib.suppress(OSError):  # unwritten bytes have no reader
             running.jobs.close()
 
     def _answer(
@@ -145,7 +145,7 @@ class WorkerProcess:
             at_stage(answer.body["stage"])
 
     def _died(self, running: _Running) -> Died:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it may have closed its pipe and live on
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may have closed its pipe and still run
             running.process.wait(timeout=5)
         self._end()
         return Died(running.process.returncode, running.said.text())
@@ -161,7 +161,7 @@ class WorkerProcess:
         self._running = running
         self.started += 1
         atexit.unregister(self._end)
-        atexit.register(self._end)  # now, whatever another thread still waits for
+        atexit.register(self._end)  # at once, even if another thread still waits
         try:
             ready = running.answers.get(timeout=_START_SECONDS)
         except queue.Empty:
@@ -198,7 +198,7 @@ def _launched(command: list[str]) -> _Running:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Ctrl-C in the terminal is for this process, which then decides
+            # Ctrl-C in the terminal must reach only this process, which then decides
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
@@ -215,11 +215,11 @@ _ON_WINDOWS: Final = {
     0xC0000005: "an access violation", 0xC0000094: "a division fault", 0xC00000FD: "a stack overflow",
     0xC000001D: "an illegal instruction", 0xC0000409: "an abort",
 }  # fmt: skip
-"""Exit statuses by which Windows tells that a process was ended."""
+"""Exit statuses of Windows for a process that was ended."""
 
 
 def ending(returncode: int) -> str:
-    """In words how a process ended: `was ended by a segmentation fault (SIGSEGV)`."""
+    """How a process ended, in words: `was ended by a segmentation fault (SIGSEGV)`."""
     if fault := _ON_WINDOWS.get(returncode & 0xFFFFFFFF):
         return f"was ended by {fault} (0x{returncode & 0xFFFFFFFF:X})"
     if returncode >= 0:
@@ -235,7 +235,7 @@ def ending(returncode: int) -> str:
 
 
 class _Collected:
-    """What a process says, read as it comes, so that a flood of it blocks nobody and fills nothing."""
+    """The output of a process, read as it comes, so that a flood of it neither blocks a pipe nor fills the memory."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._kept = bytearray()
@@ -252,7 +252,7 @@ class _Collected:
         self._kept.clear()
 
     def wait(self) -> None:
-        """Until all is read that a process said that has ended."""
+        """Waits until all output of an ended process is read."""
         self._thread.join(timeout=5)
 
     def text(self) -> str:
@@ -266,13 +266,13 @@ def _listen(stream: BinaryIO, answers: queue.Queue[Message | None]) -> None:
             begun = begins(stream)
             while begun and (message := receive(stream)) is not None:
                 answers.put(message)
-        except (OSError, ValueError):  # no messages of ours
+        except (OSError, ValueError):  # the stream has no messages of ours
             pass
     answers.put(None)
 
 
 def _search_path() -> list[str]:
-    """Where this process finds modules, this package's own folder included, as absolute paths."""
+    """This process's search path for modules, with this package's own folder, as absolute paths."""
     own = str(Path(__file__).resolve().parents[2])
     found = [os.path.abspath(each) for each in sys.path]
     return found if own in found else [*found, own]

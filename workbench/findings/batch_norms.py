@@ -28,8 +28,9 @@ _NORM = "aten._native_batch_norm_legit_no_training."
 
 
 def batch_norm_pairs(graph: AtenGraph, module_at: ModuleAt | None = None) -> list[tuple[Node, Node]]:
-    """A layer with weights, and the batch norm over its channels that alone reads its result. Both are modules that run
-    once, and nothing else reads their weights. If the modules are known, only those that can be folded."""
+    """A layer with weights, and the batch norm over its channels that is the only reader of its result. Both are
+    modules that run once, and nothing else reads their weights. If the modules are known, only those that can be
+    folded."""
     given = {each.value: each.path for each in graph.inputs}
     runs = Counter(node.origin.module for node in graph.nodes if node.op.startswith((*_WEIGHTED, _NORM)))
     readers = Counter(value for node in graph.nodes for value in node.operands)
@@ -47,7 +48,7 @@ def batch_norm_pairs(graph: AtenGraph, module_at: ModuleAt | None = None) -> lis
 
 
 def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node, Node]]:
-    """The norms over the channels of a layer's result, which they alone read, each with its layer."""
+    """The norms over the channels of a layer's result that are its only reader, each with its layer."""
     weighted = {node.results[0]: node for node in graph.nodes if node.op.startswith(tuple(_WEIGHTED))}
     readers = Counter(value for node in graph.nodes for value in node.operands)
     alone = {
@@ -59,7 +60,7 @@ def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node,
 
 
 def _in_batches(graph: AtenGraph, layer: Node) -> bool:
-    """Whether its result's second axis, which a batch norm goes by, is that of its channels."""
+    """Whether its result's second axis, which a batch norm normalises over, is that of its channels."""
     rank = next(rank for op, rank in _WEIGHTED.items() if layer.op.startswith(op))
     return len(graph.types[layer.results[0]].shape) == rank
 
@@ -85,9 +86,9 @@ def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> 
         folded += 1
     if not folded:
         raise BadOption(
-            f"{FOLDED_BATCH_NORMS!r}: there is no batch norm in evaluation mode that alone reads what a plain "
-            "convolution or linear layer makes, both of them modules without hooks that run once, of which nothing "
-            "else reads the weights"
+            f"{FOLDED_BATCH_NORMS!r}: no batch norm can be folded. It must be in evaluation mode and the only "
+            "reader of the result of a plain convolution or linear layer; both must be modules without hooks "
+            "that run once, and nothing else may read their weights"
         )
     return made
 

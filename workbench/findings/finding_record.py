@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A remedy to try: options of `with_`, or a line of the person's own that only they can change."""
+    """A remedy to try: options of `with_`, or a line of the user's code that only they can change."""
 
     call: str
     """The call as text: `j.with_(resident="auto")`."""
@@ -29,7 +29,7 @@ class Finding:
     kernel: str
     """Name of the scheduled kernel; empty where it is the whole program."""
     cycles: int
-    """Cycles at stake: the gain if the cause vanished altogether."""
+    """Cycles at stake: the gain without the cause."""
     reason: str
     """One plain sentence with its numbers."""
     spans: tuple[int, ...] = ()

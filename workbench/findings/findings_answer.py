@@ -33,7 +33,7 @@ class Findings(CardTable):
 
     @staticmethod
     def of(found: Sequence[Finding], trials: Trials) -> Findings:
-        """Calls with no expected or no known saving are not shown."""
+        """Leaves out calls without an expected or known saving."""
         rows, kept = list[tuple[Any, ...]](), list[Finding]()
         for each in found:
             nodes, place = trials.places(each)
@@ -56,17 +56,16 @@ class Findings(CardTable):
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        """The rows as a person reads them, with what was measured of their remedies by now; none where rows were taken
-        away in place."""
+        """The rows as cards, with the measured gains of their remedies; none if rows were removed in place."""
         found = self._kept_of_rows("_found")
         return tuple(map(vars(self)["_trials"].card, found)) if found else ()
 
     @knows_its_options
     def tried(self, *, same_machine: bool = False) -> CardTable:
         """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it. With
-        `same_machine` only remedies that leave the machine as it is are tried.
+        `same_machine` it tries only remedies that keep the machine.
 
-        Where that is not possible, `untried` says why: a change of the function cannot be tried of a loaded journey.
+        Where that is not possible, `untried` has the reason: a loaded journey cannot try a change of the function.
         """
         trials, found = self._own()
         known = dict[str, tuple[int | None, str]]()
@@ -106,15 +105,15 @@ class Findings(CardTable):
 
     @knows_its_options
     def followed(self, steps: int = 3, *, same_machine: bool = False) -> StepTable:
-        """What several remedies save together: one row a step, the first of them with nothing changed.
+        """The saving of several remedies together: one row a step, the first of them without a change.
 
-        Each step follows the remedy that is predicted to save most, on a copy that has all those before, and looks for
-        findings anew. A remedy that saves nothing is told and not kept. With `same_machine` only those that leave
-        the machine as it is. Each row's remedy is a call on the journey of the last row before it that was kept: that
-        of row 1 is `j1`.
+        Each step follows the remedy with the largest predicted saving, on a copy with all remedies before, and looks
+        for findings anew. A remedy that saves nothing is shown and not kept. With `same_machine` it takes only remedies
+        that keep the machine. Each row's remedy is a call on the journey of the last kept row before it: that of row 1
+        is `j1`.
         """
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BadOption(f"steps={steps!r}: expected how many remedies to follow, a whole number of 1 or more")
+            raise BadOption(f"steps={steps!r}: expected the number of remedies to follow, a whole number of 1 or more")
         trials, found = self._own()
         rows: list[tuple[Any, ...]] = [(0, "", "", "", None, trials.cycles, None, True, "")]
         done, name = set[tuple[str, str]](), "j"
@@ -148,11 +147,11 @@ class Findings(CardTable):
     def _own(self) -> tuple[Trials, tuple[Finding, ...]]:
         found = self._kept_of_rows("_found")
         if "_found" not in vars(self) or len(found) != len(self):
-            raise BadOption("these rows are not all findings of a journey any more; j.findings has them again")
+            raise BadOption("these rows are only some of a journey's findings; j.findings has all of them")
         return vars(self)["_trials"], found
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """What is pickled is the plain table: trying a remedy takes the journey."""
+        """Pickles the plain table: trying a remedy needs the journey."""
         return pd.DataFrame(self).__reduce__()
 
 
@@ -175,13 +174,13 @@ def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
 
 
 def _what_is_left(*, step_count: int, left: int, others: int, same_machine: bool) -> str:
-    """How many findings still have a remedy, and how to go on."""
+    """The number of findings with remaining remedies, and the call to continue."""
     if left:
         told = "1 more finding has a remedy" if left == 1 else f"{left} more findings have a remedy"
         return f"{told}: .followed({step_count + left}{', same_machine=True' if same_machine else ''}) goes on"
     if others:
         told = "1 remedy is" if others == 1 else f"{others} remedies are"
-        return f"{told} left that need another machine: without same_machine=True they are followed"
+        return f"{told} left that need another machine: call it without same_machine=True to follow them"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of few channels as ones of many: see `folded_window`."""
+"""Convolutions of few channels as convolutions of many: see `folded_window`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def folds(module: object) -> bool:
-    """Whether `folded_window` takes it: a convolution over images, zeros around them, windows without holes, and
-    nothing else: what a subclass or a hook does would be lost."""
+    """Whether `folded_window` takes it: a plain convolution over images, with zero padding and without dilation. The
+    work of a subclass or a hook would be lost."""
     from torch import nn
 
     return (
@@ -28,11 +28,11 @@ def folds(module: object) -> bool:
 
 
 def folded_window(conv: nn.Conv2d) -> nn.Module:
-    """The same convolution over images whose channels are its window's rows as well, or its columns: so many more.
+    """The same convolution with the rows or columns of its window as additional channels.
 
-    Adjacent rows are folded, or, where the channels are innermost, adjacent columns with all their channels. They are
-    copied once for each place of the window that they lie in, in long runs. For that a product's depth is channels
-    times rows or columns, and an array with many rows to fill is filled so much further.
+    It folds adjacent rows, or, where the channels are innermost, adjacent columns with all their channels. They are
+    copied once for each place of the window that contains them, in long runs. In return a product's depth is channels
+    times rows or columns, and fills more rows of an array.
     """
     return folded_window_class()(conv)
 

@@ -1,4 +1,4 @@
-"""Copies of the person's module in which a part is another one."""
+"""Copies of the user's module with a replaced part."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def copied_module(change: str, target: Callable[..., object]) -> nn.Module:
     from torch import nn
 
     if not isinstance(target, nn.Module):
-        raise BadOption(f"{change!r} is for modules; what was traced is a function")
+        raise BadOption(f"{change!r} is for modules, but the trace is of a function")
     return copy.deepcopy(target)
 
 
 def submodule_at(model: object, path: str) -> nn.Module | None:
-    """The part of a module at a path; None where there is none, and where it is no module."""
+    """The part of a module at a path; None if there is none, or it is not a module."""
     from torch import nn
 
     if not isinstance(model, nn.Module):

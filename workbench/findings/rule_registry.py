@@ -1,4 +1,4 @@
-"""The rules by name: those that are shipped, and those of a person's own."""
+"""The rules by name: the shipped ones, and the user's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _RULES: Final = Named["Rule"]("rule")
 
 @checks_what_it_is_given
 def finding(name: str = "") -> Callable[[R], R]:
-    """Registers a function of the facts of a run as the rule `name`, by default the function's; defined again, it
-    replaces itself, and one of the shipped rules goes for it.
+    """Registers a function of the facts of a run as the rule `name`, by default the function's name. Defining it again
+    replaces it; it may also replace a shipped rule.
 
     `@wb.finding("long stores")` before `def long_stores(facts): ...`, which yields `wb.Finding`s.
     """
@@ -34,5 +34,5 @@ def finding(name: str = "") -> Callable[[R], R]:
 
 
 def registered() -> dict[str, Rule]:
-    """Those that were registered by now, in that order."""
+    """The registered rules, in the order of registration."""
     return _RULES.now()

@@ -24,7 +24,7 @@ def found(facts: Facts, *, least: float | None = None) -> tuple[Finding, ...]:
     """All rules' findings, most cycles at stake first; findings without a gain come last. `least` is the least cycles
     at stake to report, by default a hundredth of all.
 
-    A rule that raises is named in a finding of its own, and the others stand.
+    A rule that raises becomes a finding of its own, and the others still answer.
     """
     every = [each for name, rule in rules().items() for each in _told(name, rule, facts)]
     bound = LEAST_SHARE * facts.cycles if least is None else least
@@ -38,6 +38,6 @@ def _told(name: str, rule: Rule, facts: Facts) -> list[Finding]:
         for each in every:
             refuse_unsound(each, facts)
         return [replace(each, rule=name) for each in every]
-    except Exception as error:  # a rule may be anybody's
+    except Exception as error:  # a rule may be the user's code
         what = f"the rule {name!r} failed: {type(error).__name__}: {error}"
         return [Finding("", 0, what, rule=name)]

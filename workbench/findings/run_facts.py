@@ -49,7 +49,7 @@ def numbers_of(node: Node, place: int, usual: int) -> tuple[int, int]:
 
 
 def channels_innermost(kind: TensorType) -> bool:
-    """Whether all channels of a place of images lie together."""
+    """Whether all channels of a pixel are adjacent."""
     return len(kind.shape) == 4 and kind.shape[1] > 1 and kind.strides[1] == 1
 
 
@@ -137,12 +137,12 @@ class Facts:
         return memory_use_of(self.trace)
 
     def named(self, value: str) -> str:
-        """A tensor as the user would write it, where it is an input; a view goes by its base."""
+        """The user's name of a tensor, if it is an input; a view has its base's name."""
         base = next((view.base for view in self.lowered.views if view.value == value), value)
         return next((each.path for each in self.lowered.captured.inputs if each.value == base), base)
 
     def moved(self, kernel: str, value: str, way: Access) -> int:
-        """Bytes that a kernel of the graph asks the memory for, of a value or of a view of it: to read or to write."""
+        """Bytes that a kernel of the graph reads or writes in memory, of a value or of a view of it."""
         base_of, total = {view.value: view.base for view in self.lowered.views}, 0
         for place, launch in enumerate(self.scheduled.launches.launches):
             if launch.name != kernel or launch.kernel not in self._programs:
@@ -160,7 +160,7 @@ class Facts:
         return {kernel.kernel: kernel.program for kernel in self.scheduled.kernels}
 
     def beyond_memory(self, kernel: KernelFacts) -> int:
-        """Cycles of a kernel beyond those of its bytes alone: what could be saved without moving fewer."""
+        """Cycles of a kernel beyond those of its bytes alone: the possible saving without moving fewer bytes."""
         moved = int(self.memory_use.requested[kernel.spans].sum())
         return max(0, kernel.cycles - round(moved / float(self.machine.bus_bytes_per_cycle)))
 

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from workbench.errors import BadOption
 
 _ROUNDING: Final = 2.0**-10
-"""Of the largest element: what sums in another order, of weights that are products themselves, may be apart. Of types
-with fewer digits the square root of their last place."""
+"""The allowed difference, relative to the largest element: sums in another order differ, and folded weights are
+products themselves. Types with fewer digits have the square root of their last place."""
 
 
 def refuse_other_numbers(
@@ -20,18 +20,18 @@ def refuse_other_numbers(
     inputs: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> None:
-    """Raises where the copy gives other numbers for the traced inputs, or raises itself: what a module does besides
-    calling its parts, nobody knows."""
+    """Raises if the copy computes other numbers for the traced inputs, or raises itself: a module may use its parts in
+    other ways than calling them."""
     before = _results(copy.deepcopy(target), inputs, kwargs)
     try:
         after = _results(copy.deepcopy(made), inputs, kwargs)
-    except Exception as error:  # it is the person's code that runs, on a part it does not expect
+    except Exception as error:  # the user's code runs, with a part that it does not expect
         told = f"{type(error).__name__}: {error}"
-        raise BadOption(f"{change!r}: the changed copy raised where the model itself does not: {told}") from None
+        raise BadOption(f"{change!r}: the changed copy raises an error that the model does not: {told}") from None
     if len(before) != len(after) or any(_apart(*pair) for pair in zip(before, after, strict=True)):
         raise BadOption(
-            f"{change!r}: the changed copy computes other numbers than the model itself, so the model does more with "
-            "these parts than call them: nothing was changed"
+            f"{change!r}: the changed copy computes other numbers than the model, so the model uses these parts "
+            "in other ways than calling them; nothing was changed"
         )
 
 

@@ -1,4 +1,4 @@
-"""Checks that a rule's findings fit their run: they are added up, sorted and shown with those of other rules."""
+"""Checks that a rule's findings fit their run, since they are summed, sorted and shown with those of other rules."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from workbench.findings.run_facts import Facts
 
 
 def refuse_unsound(given: object, facts: Facts) -> None:
-    """Anybody may write a rule: a finding that does not fit the run is an error that says what was expected."""
+    """Raises for a finding that does not fit the run, with the expected form: users write rules too."""
     if not isinstance(given, Finding):
-        raise TypeError(f"it gave {given!r}, of type {type(given).__name__}; expected wb.Finding(...)")
+        raise TypeError(f"it yielded {given!r}, of type {type(given).__name__}; expected wb.Finding(...)")
     _cycles("cycles", given.cycles, facts)
     if given.predicted is not None:
         _cycles("predicted", given.predicted, facts)
@@ -35,7 +35,7 @@ def _cycles(name: str, value: object, facts: Facts) -> None:
     if name == "cycles" and not 0 <= cast("int", value) <= facts.cycles:
         raise ValueError(f"cycles={value:,}: expected 0 to {facts.cycles:,}, the cycles of the run")
     if cast("int", value) > facts.cycles:
-        raise ValueError(f"{name}={value:,}: more than the {facts.cycles:,} cycles of the run cannot be saved")
+        raise ValueError(f"{name}={value:,}: a remedy cannot save more than the {facts.cycles:,} cycles of the run")
 
 
 def _text(name: str, value: object) -> None:
@@ -49,7 +49,7 @@ def _spans(spans: object, facts: Facts) -> None:
         raise TypeError(f"spans={spans!r}, of type {type(spans).__name__}; expected a tuple of rows of events")
     for span in cast("tuple[object, ...]", spans):
         if not _whole(span) or not 0 <= cast("int", span) < rows:
-            raise ValueError(f"spans has {span!r}; expected rows of events, of which there are {rows:,}")
+            raise ValueError(f"spans has {span!r}; expected rows of events, whose number is {rows:,}")
 
 
 def _nodes(nodes: object, facts: Facts) -> None:
@@ -70,7 +70,7 @@ def _remedy(remedy: object, facts: Facts) -> None:
         given: object = getattr(remedy, name)
         if not isinstance(given, Mapping):
             raise TypeError(f"remedy.{name}={given!r}, of type {type(given).__name__}; expected a mapping")
-    facts.machine.with_(**remedy.machine)  # which says what is wrong with a figure
+    facts.machine.with_(**remedy.machine)  # raises for a wrong figure
 
 
 def _whole(value: object) -> bool:

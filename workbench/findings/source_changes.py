@@ -1,4 +1,4 @@
-"""Changes of the person's own lines that can be tried on a copy of the traced function."""
+"""Changes of the user's own lines that can be tried on a copy of the traced function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CHANNELS_LAST = "channels last"
 """Images, weights and activations with the channels innermost."""
 EVALUATION = "evaluation mode"
-"""All modules as `eval()` has them."""
+"""All modules in evaluation mode, as after `eval()`."""
 FOLDED_WINDOW = "folded window"
 """`folded window:path`: the convolution at that path as one over the rows or columns of its window, laid beside each
 other."""
@@ -33,8 +33,7 @@ def changed(
     kwargs: Mapping[str, object],
     graph: AtenGraph,
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-    """The call with a change made to copies of its arguments; the originals stay as they are. `graph` is its
-    capture."""
+    """The call with a change made to copies of its arguments; the originals stay unchanged. `graph` is its capture."""
     kind, _, path = name.partition(":")
     if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
         folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)
@@ -46,14 +45,15 @@ def changed(
         return copied_module(EVALUATION, target).eval(), tuple(inputs), dict(kwargs)
     hint = did_you_mean(name, [CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW])
     known = (
-        f"Known are {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
+        f"The changes are {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r} and '{FOLDED_WINDOW}:<path "
+        "of a Conv2d>'"
     )
     raise BadOption(sentences(f"there is no change {name!r}{hint}", known))
 
 
 def call_of(name: str, written: str) -> str:
-    """The call that tries a change on a copy, and beside it what one would write in the model itself."""
-    yours = "in your code, model being what was traced" if "model" in written else "in your code"
+    """The call that tries a change on a copy, and the same change as a line in the model itself."""
+    yours = "in your code, where model is the traced one" if "model" in written else "in your code"
     return f"j.changed({name!r})  # {yours}: {written}"
 
 
@@ -79,10 +79,10 @@ def _folded(target: Callable[..., object], path: str) -> nn.Module:
     made = copied_module(f"{FOLDED_WINDOW}:{path}", target)
     conv = submodule_at(made, path)
     if conv is None:
-        raise BadOption(f"'{FOLDED_WINDOW}:{path}': there is no module at {path!r} in what was traced")
+        raise BadOption(f"'{FOLDED_WINDOW}:{path}': the traced model has no module at {path!r}")
     if not folds(conv):
         raise BadOption(
-            f"'{FOLDED_WINDOW}:{path}': what stands there is of the class {type(conv).__name__}; expected a plain "
-            "Conv2d, without hooks, of one group over images with zeros around them, whose window has no holes"
+            f"'{FOLDED_WINDOW}:{path}': the module there is a {type(conv).__name__}; expected a plain Conv2d "
+            "without hooks, of one group, with zero padding and without dilation"
         )
     return with_submodule(made, path, folded_window(cast("nn.Conv2d", conv)))

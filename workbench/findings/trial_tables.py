@@ -1,4 +1,4 @@
-"""Tables of tried remedies that are read as they stand: the calls whole, as they can be run."""
+"""Tables of tried remedies, with whole calls that can be run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class CardTable(_ReadTable):
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        """The rows as a person reads them; none where rows were taken away in place."""
+        """The rows as cards; none if rows were removed in place."""
         return self._kept_of_rows("_cards")
 
     def _kept_of_rows(self, name: str) -> tuple[Any, ...]:
-        """What is kept for each row under a name; none where rows were taken away in place."""
+        """What is kept for each row under a name; none if rows were removed in place."""
         kept: tuple[Any, ...] = vars(self).get(name, ())
         return kept if len(kept) == len(self) else ()
 

@@ -1,7 +1,7 @@
-"""Ops that are made of others: each one's own formula, one family a file, as a table from overload to function.
+"""Ops that decompose into others: one formula each, one family a file, as a table from overload to function.
 
-A formula is written with `b`, which adds one ATen call at a time to the record and gives back a reference to its
-result. Types come from running the call on meta tensors, so a formula costs microseconds and no tracing.
+A formula uses `b`, which adds one ATen call at a time to the record and returns a reference to its result. Types come
+from running the call on meta tensors, so a formula costs microseconds and no tracing.
 """
 
 from __future__ import annotations

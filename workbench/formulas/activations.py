@@ -1,4 +1,4 @@
-"""Activations made of simpler ops. Where a float of 16 bits comes in, all of it is computed in float32."""
+"""Activations made of simpler ops. With 16-bit floats as operands, all of it is computed in float32."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def sinc(b: Builder, x: Ref) -> Ref:
 
 
 def _float(b: Builder, x: Ref) -> torch.dtype | None:
-    """What whole numbers are computed in."""
+    """The type in which whole numbers are computed."""
     return None if to_dtype(b.type(x).dtype).is_floating_point else torch.get_default_dtype()
 
 

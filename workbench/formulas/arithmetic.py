@@ -127,7 +127,7 @@ def plus_truth(b: Builder, x: Ref | Number, other: Ref | Number, alpha: Number =
 
 
 def log_of_sum(exp: str, base: float) -> Formula:
-    """The larger one, and what the smaller one adds: exp never overflows, and log1p sees the smallest of them."""
+    """The larger one, and the smaller one's part of the sum: exp never overflows, and log1p keeps small parts."""
 
     def made(b: Builder, x: Ref, y: Ref) -> Ref:
         x, y = compute(b, x), compute(b, y)

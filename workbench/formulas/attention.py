@@ -16,10 +16,9 @@ def attention(
     b: Builder, query: Ref, key: Ref, value: Ref, mask: Ref | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Ref | None:  # fmt: skip
-    """Two batched products, with all that changes a score done where it is made.
+    """Two batched products; every change of a score is done where the score is computed.
 
-    Scores stay in float32 for 16-bit inputs; the weights are rounded before the second product, which takes them as
-    they come.
+    Scores stay in float32 for 16-bit inputs; the weights are rounded before the second product.
     """
     if dropout_p:
         return None
@@ -62,7 +61,8 @@ def _batched(b: Builder, x: Ref, lead: list[int]) -> Ref:
 
 
 def _masked(b: Builder, scores: Ref, mask: Ref, shape: list[int]) -> Ref:
-    """A mask of bools says which scores count, one of numbers is added. One for all matrices is broadcast to them."""
+    """A mask of bools chooses the scores that count, a mask of numbers is added. One for all matrices is broadcast to
+    them."""
     if math.prod(b.type(mask).shape[:-2]) == 1:
         mask = reshape(b, mask, [1, *([1] * (2 - b.rank(mask))), *b.type(mask).shape[-2:]])
     else:
@@ -73,7 +73,7 @@ def _masked(b: Builder, scores: Ref, mask: Ref, shape: list[int]) -> Ref:
 
 
 def _weights(b: Builder, scores: Ref, may_be_empty: bool) -> Ref:
-    """The softmax of each row; zeros where a mask has left nothing of a row.
+    """The softmax of each row; zeros for a row that is masked completely.
 
     The largest score of any other row is finite, and the sum is at least the 1 that the largest one adds, so that the
     two bounds change nothing there.

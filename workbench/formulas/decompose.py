@@ -1,4 +1,4 @@
-"""Writing a node out as the ATen calls it is made of."""
+"""Decomposing a node into ATen calls."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from workbench.tensors.torch_literals import from_arg, to_arg
 
 
 def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[Node, ...] | None:
-    """The nodes that `node` is made of, its results keeping their names and types; None when nothing is to be done.
+    """The nodes into which `node` decomposes, with the same names and types of its results; None if it stays.
 
-    A formula for several results gives one reference each, and None for one that it does not make.
+    A formula for several results returns one reference each, and None for a result that it does not compute.
     """
     builder = Builder(node.origin, types, taken)
     args = [from_arg(arg, Ref) for arg in node.args]

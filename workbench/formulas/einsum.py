@@ -27,7 +27,7 @@ def einsum(b: Builder, equation: str, operands: list[Ref], *, path: list[int] | 
 
 
 def _summed(b: Builder, x: Ref, letters: str, wanted: str) -> tuple[Ref, str]:
-    """`x` without the letters that nobody wants."""
+    """`x` without the unwanted letters."""
     gone = [dim for dim, letter in enumerate(letters) if letter not in wanted]
     kept = "".join(letter for letter in letters if letter in wanted)
     return (b("aten.sum.dim_IntList", x, gone, False) if gone else x), kept

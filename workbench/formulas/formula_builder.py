@@ -1,4 +1,4 @@
-"""Adding calls to a record, one at a time, in the name of the node that is made of them."""
+"""Adding calls to a record, one at a time, in the name of the decomposed node."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from workbench.tensors.element_types import to_dtype
 from workbench.tensors.torch_literals import to_arg, to_type
 
 Formula = Callable[..., Any]
-"""From `b`, which makes the calls, and the node's arguments to its result, or a tuple of its results.
-
-None where nothing is to be done.
+"""A function of `b`, which makes the calls, and of the node's arguments; it returns the result, or a tuple of results.
+None means that the node stays.
 """
 
 
@@ -59,7 +58,7 @@ class Builder:
         return len(self.type(value).shape)
 
     def extent(self, value: Ref, dims: list[int]) -> int:
-        """How many elements a reduction over `dims` puts into one."""
+        """The number of elements that a reduction over `dims` combines into one."""
         return math.prod(self.type(value).shape[dim] for dim in dims)
 
     def dims(self, value: Ref, dims: int | list[int] | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""Reading and writing at places that tensors say, by way of the ops that have kernels of their own."""
+"""Reads at the places in index tensors, through the ops that have kernels of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors with known contents: one number everywhere, or numbers that follow from where they stand.
+"""Tensors with known contents: one number everywhere, or numbers that depend on their places.
 
 All are made of `full` and `arange`, which are computed where they are read.
 """
@@ -14,7 +14,7 @@ from workbench.ir import Ref
 from workbench.tensors.element_types import to_dtype
 
 CPU = torch.device("cpu")
-"""Where creation ops say that their tensors are, whatever makes them."""
+"""The recorded device of created tensors, whatever computes them."""
 
 Number = bool | int | float
 

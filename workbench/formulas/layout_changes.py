@@ -1,4 +1,4 @@
-"""Changes of layout: a view where strides can say it, else a copy."""
+"""Changes of layout: a view where strides can express it, else a copy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def contiguous(b: Builder, x: Ref, *, memory_format: torch.memory_format = torch
 
 
 def reshape(b: Builder, x: Ref, shape: list[int]) -> Ref:
-    """A view where strides can say it, else a copy and a view of that."""
+    """A view where strides can express it, else a copy and a view of the copy."""
     try:
         meta_tensor(b.type(x)).view(shape)
     except RuntimeError:

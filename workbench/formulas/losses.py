@@ -1,4 +1,4 @@
-"""Losses of classes: what a network gave the right class, by way of `gather`."""
+"""Losses of classes: the network's score of the right class, by `gather`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Classes:
         return self.b("aten.index.Tensor", self.weight, [self.target])
 
     def _counted(self, loss: Ref) -> Ref:
-        """The loss where it counts, else nothing, whatever the scores are there."""
+        """The loss where it counts, else zero, whatever the scores are there."""
         b = self.b
         nothing = b("aten._to_copy.default", b("aten.ne.Tensor", self.target, self.target), dtype=self.dtype)
         return b("aten.where.self", self.counts, loss, nothing)

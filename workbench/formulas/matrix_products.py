@@ -1,4 +1,4 @@
-"""Products of matrices, by way of `mm` and `bmm`."""
+"""Products of matrices, through `mm` and `bmm`."""
 
 from __future__ import annotations
 

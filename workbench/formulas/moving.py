@@ -1,7 +1,7 @@
 """Ops that put elements elsewhere: concatenations, repetition, shuffles.
 
-What strides can say is a view, and a result that is put together (`aten.cat`) has its parts made in place. So all of
-these are views, concatenations and copies of views.
+A change that strides can express is a view, and the parts of an assembled result (`aten.cat`) are computed in place. So
+all of these are views, concatenations and copies of views.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _spread(b: Builder, x: Ref, shape: list[int]) -> Ref:
 
 
 def roll(b: Builder, x: Ref, shifts: int | list[int], dims: int | list[int] = ()) -> Ref:  # pyright: ignore[reportArgumentType]
-    """What is pushed out at the end comes first. Along several dims it is what lies in one part that is rolled."""
+    """Elements pushed out at the end come first. Along several dims, rolls one dim after the other."""
     moves, axes = _list(shifts), _list(dims)
     if not axes:
         flat = reshape(b, x, [b.type(x).numel])

@@ -1,4 +1,4 @@
-"""Padding: what lies around a tensor is made, or copied, where it belongs."""
+"""Padding: the border of a tensor is computed, or copied, in its place in the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.ir import Ref
 from workbench.tensors.element_types import to_dtype
 
 Side = Callable[[Builder, Ref, int, int], Ref]
-"""What stands beside a tensor along a dim, so many elements of it."""
+"""The border beside a tensor along a dim, of so many elements."""
 
 
 def constant_pad(b: Builder, x: Ref, pad: list[int], value: float | None = 0) -> Ref:
@@ -26,7 +26,7 @@ def constant_pad(b: Builder, x: Ref, pad: list[int], value: float | None = 0) ->
 
 
 def bordered_pad(b: Builder, x: Ref, pad: list[int], *, mode: str) -> Ref | None:
-    """A border of what is in the tensor. What a negative size means beside one is left to the host."""
+    """A border of the tensor's own elements. Negative sizes beside such a border are left to the host."""
     if any(size < 0 for size in pad):
         return None
     return _bordered(b, x, pad, *_SIDES[mode])

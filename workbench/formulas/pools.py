@@ -1,4 +1,4 @@
-"""Pools: the largest number, or the average, of what a window shows, and of what it takes to get a given shape."""
+"""Pools: the largest number, or the average, of each window; also of the windows that give a wanted shape."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _adaptive_maximum(dims: int) -> Formula:
 
 
 def _wanted(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
-    """The extents asked for; None asks for the one there is."""
+    """The wanted extents; None keeps the present one."""
     extents = b.type(x).shape[-dims:]
     return [extent if want is None else want for want, extent in zip(each(size, dims), extents, strict=True)]  # pyright: ignore[reportUnnecessaryComparison]
 

@@ -1,8 +1,8 @@
 """The element type that a pointwise call computes in, where the importer would choose another one than PyTorch.
 
 PyTorch promotes the operands of a call to one type, wraps whole numbers to it, and computes with 16-bit floats in
-float32, rounding once. torch-mlir mostly does the same. What it does not is written out as casts, so that every kernel
-says in which type it computes:
+float32, rounding once. torch-mlir mostly does the same. The exceptions become explicit casts, so that every kernel
+shows the type in which it computes:
 
 u8        has no sign, which MLIR's `i8` does not say: computed in i16, whose low 8 bits are the right ones
 i8        beside a number that is no tensor: the importer ends the process on it; computed in i16 as well

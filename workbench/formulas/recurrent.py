@@ -10,7 +10,7 @@ from workbench.ir import Ref
 
 State = tuple[Ref, ...]
 Step = Callable[[Builder, Ref, State, Ref, "Ref | None"], State]
-"""From what the input adds to the gates, the state, and the weights and bias of the state, to the next state."""
+"""The next state, from the input's part of the gates, the state, and the weights and bias of the state."""
 
 
 def _chunks(b: Builder, gates: Ref, count: int) -> list[Ref]:

@@ -1,4 +1,4 @@
-"""Writing at places that tensors say: all of it by way of one pass of updates over a copy, which has kernels."""
+"""Writes at the places in index tensors: all through one pass of updates over a copy, which has kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scatter_with(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, reduce: 
 def scatter_reduce(
     b: Builder, x: Ref, dim: int, index: Ref, src: Ref, reduce: str, *, include_self: bool = True
 ) -> Ref | None:
-    """Without the old values: what updates go to is first set to the number that changes nothing."""
+    """Without the old values: the updated places are first set to the neutral number."""
     dtype = to_dtype(b.type(x).dtype)
     if reduce == "mean":
         return _mean(b, x, dim, index, src, include_self=include_self) if dtype.is_floating_point else None

@@ -1,4 +1,4 @@
-"""What is read off a sorted row: places, the middle, the k-th smallest."""
+"""Results read from a sorted row: places, the middle, the k-th smallest."""
 
 from __future__ import annotations
 

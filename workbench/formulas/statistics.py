@@ -57,7 +57,8 @@ def cosine_similarity(b: Builder, x: Ref, y: Ref, dim: int = 1, eps: float = 1e-
 
 
 def logsumexp(b: Builder, x: Ref, dim: Dims, keepdim: bool = False) -> Ref:
-    """The largest, and the logarithm of what the others are beside it; one that is infinite is beside nothing."""
+    """The largest, plus the logarithm of the sum of the others relative to it; an infinite largest one is not
+    subtracted."""
     x = compute(b, x)
     dims = b.dims(x, dim)
     largest = b("aten.amax.default", x, dims, True)

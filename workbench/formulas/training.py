@@ -1,4 +1,4 @@
-"""What normalises by the statistics of the batch itself, and keeps count of them."""
+"""Norms that use the statistics of the batch itself, and update the running ones."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _same(b: Builder, x: Ref, weight: Ref, dilation: list[int]) -> tuple[Ref, li
 
 
 def _every(b: Builder, x: Ref, steps: list[int]) -> Ref:
-    """What a window of one point reads when it moves in steps: a view."""
+    """The elements that a window of one point reads when it moves in steps: a view."""
     for dim, step in enumerate(steps):
         if step > 1:
             x = b("aten.slice.Tensor", x, dim + 2, 0, b.type(x).shape[dim + 2], step)

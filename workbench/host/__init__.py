@@ -1,4 +1,4 @@
-"""The host route: records and nodes computed by PyTorch."""
+"""The host route: PyTorch computes records and nodes."""
 
 from __future__ import annotations
 

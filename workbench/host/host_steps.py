@@ -1,4 +1,4 @@
-"""The host route: nodes that no kernel makes, computed by PyTorch from the record, and what that costs."""
+"""The host route: PyTorch computes nodes without kernels from the record; and the cost of these steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.tensors.kernel_function import KernelFunction
 
 
 def functions(lowered: KernelGraph, registrations: Registrations) -> dict[str, KernelFunction]:
-    """What runs each kernel of kind host, by the kernel's name."""
+    """The function that runs each kernel of kind host, by the kernel's name."""
     hosted = [kernel for kernel in lowered.kernels if kernel.kind == HOST]
     return {kernel.name: partial(_run, lowered.node(kernel.nodes[0]).node, kernel, registrations) for kernel in hosted}
 
@@ -34,12 +34,13 @@ def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequ
         made = run_nodes([node], given, registrations)
     except WorkbenchError:
         raise
-    except Exception as error:  # PyTorch's own, of an op that it cannot compute for these tensors
+    except Exception as error:  # PyTorch cannot compute the op for these tensors
         if node.op in ASSERTIONS:
             raise AssertionFailed(f"an assertion at {node.origin.place} does not hold: {error}") from None
         raise HostFailed(
             f"{node.origin.op} at {node.origin.place} has no kernel, and PyTorch cannot compute it on the host: "
-            f"{error}. The same call fails in PyTorch alone: convert its operands, or keep it out of what is traced"
+            f"{error}. The same call fails in PyTorch alone: convert its operands, or keep it out of the traced "
+            "function"
         ) from error
     for value, out in zip(kernel.outputs, tensors[len(kernel.inputs) :], strict=True):
         _refuse_unlike(node, made[value], out)
@@ -47,7 +48,7 @@ def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequ
 
 
 def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor) -> None:
-    """Copying would turn a result into what the record takes it for."""
+    """Raises for a result of another type or shape than the record's: a copy would convert it silently."""
     alike = (made.shape, made.dtype) == (out.shape, out.dtype)
     if alike and not (made.is_quantized and made.qscheme() != out.qscheme()):
         return
@@ -55,14 +56,14 @@ def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor) -> None:
     if made.is_quantized and alike:
         kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
     raise HostResult(
-        f"{node.origin.op} at {node.origin.place} made {kinds[0]} on the host, and was captured as {kinds[1]}: without "
-        f"data PyTorch says another type of it than with data. Keep this call out of what is traced, or convert its "
-        f"operands so that the two agree"
+        f"{node.origin.op} at {node.origin.place} made {kinds[0]} on the host, and was captured as {kinds[1]}: "
+        "PyTorch gives its result another type without data than with data. Keep this call out of the traced "
+        "function, or convert its operands so that both types agree"
     )
 
 
 def steps(lowered: KernelGraph) -> tuple[HostStep, ...]:
-    """The cost of each kernel of kind host: every tensor it reads goes to the host, every one it makes comes back."""
+    """The cost of each kernel of kind host: every operand goes to the host, every result comes back."""
     return tuple(_step(lowered, kernel) for kernel in lowered.kernels if kernel.kind == HOST)
 
 
@@ -77,9 +78,9 @@ def _bytes(kind: TensorType) -> int:
 
 
 def flops(node: Node, types: Mapping[str, TensorType]) -> int:
-    """Operations of one node: PyTorch's own formula for products, convolutions and attention; for what has none, one
+    """Operations of one node: PyTorch's own formula for products, convolutions and attention; without a formula, one
     for each element of its largest tensor."""
-    if node.op == BREAK:  # what Python computes there is nobody's to say
+    if node.op == BREAK:  # the work of Python code is unknown
         return 0
     if node.bodies:
         return _flops_of_graphs(node, types)
@@ -91,8 +92,8 @@ def flops(node: Node, types: Mapping[str, TensorType]) -> int:
 
 
 def _flops_of_graphs(node: Node, types: Mapping[str, TensorType]) -> int:
-    """Of the graphs that a node is given to run: the larger branch, each turn of a loop that is counted, one turn of
-    a loop that data ends; for attention its two products, and what is done to each score."""
+    """Operations of the graphs that a node runs: of branches the larger one, of a counted loop all iterations, of a
+    loop that data ends one iteration; for attention its two products, and the work on each score."""
     once = [sum(flops(each, body.types) for each in body.nodes) for body in node.bodies]
     kind = node.op.split(".")[1]
     if kind == "cond":
@@ -107,7 +108,7 @@ def _flops_of_graphs(node: Node, types: Mapping[str, TensorType]) -> int:
 
 
 _COUNTED = {"scan": 2, "map_impl": 1}
-"""Loops over the leading axis of one of their arguments, and which that is."""
+"""Loops over the leading axis of one of their arguments, and the place of this argument."""
 
 
 def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:

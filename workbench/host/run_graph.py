@@ -1,4 +1,4 @@
-"""Runs a record with PyTorch: what `check(stage="captured")` compares, and what later runs nodes on the host."""
+"""Runs a record with PyTorch, for `check(stage="captured")` and for nodes on the host."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class InputCountMismatch(WorkbenchError):
 
 @dataclass(frozen=True)
 class Executed:
-    """What running a record gave: its output leaves, and what its mutated inputs hold afterwards."""
+    """The result of running a record: its output leaves, and the contents of its mutated inputs afterwards."""
 
     outputs: list[torch.Tensor]
     mutated: dict[str, torch.Tensor]
-    """Input value -> what it holds after the call. The inputs themselves are left as they were."""
+    """Input value -> its contents after the call. The inputs themselves stay unchanged."""
 
 
 def run_nodes(
@@ -35,7 +35,7 @@ def run_nodes(
 ) -> dict[str, torch.Tensor]:
     """`values` with the results of `nodes` added, computed in order by the overloads their names say.
 
-    An overload that an executor is registered for is computed by that.
+    An overload's registered executor, if there is one, computes it.
     """
     known = dict(values)
     with torch.no_grad():
@@ -47,12 +47,12 @@ def run_nodes(
 
 
 def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """What a registered executor makes of a node: a list with a tensor for each result."""
+    """A node's results by its registered executor: a list with a tensor for each."""
     inputs, attributes = inputs_and_attributes(node, known.__getitem__)
     who = f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
     try:
         made = executor.value(inputs, attributes)
-    except Exception as error:  # whatever the executor's own code raises, it is told with the node it was for
+    except Exception as error:  # any exception of the executor's own code becomes an error that names the node
         raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
     if not isinstance(made, (list, tuple)):
         raise ExecutorResult(f"{who} returned {type(made).__name__}; expected a list of tensors, one for each result")
@@ -80,7 +80,7 @@ def execute(
 def execute_in_place(
     graph: AtenGraph, values: Sequence[torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
 ) -> list[torch.Tensor]:
-    """The output leaves; the inputs that the record says are changed are."""
+    """The output leaves; the record's changes of inputs happen in place."""
     made = execute(graph, values, registrations)
     given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
     for name, value in made.mutated.items():

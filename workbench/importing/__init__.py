@@ -1,1 +1,1 @@
-"""From a kernel of the record to MLIR, by way of fx and torch-mlir."""
+"""From a kernel of the record to MLIR, through fx and torch-mlir."""

@@ -1,9 +1,9 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
-"""Roundings of constants, which happen before the loop.
+"""Roundings of constants, moved before the loop.
 
-A number in an ATen call is a double. torch-mlir puts it before the loop as such and its conversion into the body, for
-every element anew, and MLIR folds a conversion only if nothing is lost. PyTorch rounds the number once, and so do we.
+A number in an ATen call is a double. torch-mlir puts the double before the loop and its conversion into the body, so
+that every element repeats it, and MLIR folds only exact conversions. PyTorch rounds the number once, and so do we.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One kernel of the record as an `fx.GraphModule`, which is what the torch importer reads.
+"""One kernel of the record as an `fx.GraphModule`, which the torch importer reads.
 
 Everything comes from the record, so a kernel of a loaded file imports like a fresh one.
 """

@@ -43,7 +43,7 @@ _PLACE = re.compile(r'File "(aten:\d+)"')
 
 
 class Part(Protocol):
-    """A piece of a kernel's function: adds its ops to the end of a block, and says which values they make."""
+    """A piece of a kernel's function: adds its ops to the end of a block, and returns their values."""
 
     def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]: ...
 
@@ -57,7 +57,7 @@ class Imported:
     outputs: tuple[str, ...]
 
     def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]:
-        """Moves the imported function's ops over: both modules are of one context."""
+        """Moves the imported function's ops into the block: both modules have one context."""
         imported = _import(self.module, "part", block.owner.context)
         source = function_of(imported).regions[0].blocks[0]
         for argument, name in zip(list(source.arguments), self.inputs, strict=True):
@@ -75,9 +75,9 @@ def assemble_kernel(
     parts: Sequence[Part],
     makers: Mapping[str, int],
 ) -> ir.Module:
-    """The verified MLIR module of a kernel made of several parts, each reading what those before it make.
+    """The verified MLIR module of a kernel made of several parts, each of which reads results of those before it.
 
-    `makers` gives the origin id of the node that makes each output.
+    `makers` has for each output the origin id of the node that makes it.
     """
     with new_context(torch_dialect=True, every_dialect=True), ir.Location.unknown():
         module = ir.Module.create()
@@ -120,18 +120,19 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
     with _native_stderr() as said:
         try:
             imported = _to_linalg(importer, module, name)
-        except Exception as error:  # torch-mlir raises bare exceptions of many kinds; the reason is on stderr
+        except Exception as error:  # torch-mlir raises exceptions of many classes; the reason is on stderr
             raise ImportFailed(name, said() or str(error)) from None
     with imported.context:
         round_constants(imported)
         raise_to_floats(imported)
         choose_extremes(imported)
-        run_passes(imported, "func.func(cse)")  # what nothing reads any more
+        run_passes(imported, "func.func(cse)")  # removes values without readers
     return imported
 
 
 def _to_linalg(importer: FxImporter, module: torch.fx.GraphModule, name: str) -> ir.Module:
-    """What `torch_mlir.fx.stateless_fx_import` does, which makes a context of its own with threads and all dialects."""
+    """The work of `torch_mlir.fx.stateless_fx_import`, which would make a context of its own with threads and all
+    dialects."""
     importer.import_stateless_graph(module.graph, func_name=name)
     run_pipeline_with_repro_report(importer.module, _TO_BACKEND, "Lowering TorchFX IR -> Torch Backend IR")
     return lower_mlir_module(False, OutputType.LINALG_ON_TENSORS, importer.module)
@@ -139,10 +140,10 @@ def _to_linalg(importer: FxImporter, module: torch.fx.GraphModule, name: str) ->
 
 @contextlib.contextmanager
 def _native_stderr() -> Generator[Callable[[], str]]:
-    """Catches what native code writes to stderr, where torch-mlir explains a failed import."""
+    """Captures native code's output on stderr, where torch-mlir explains a failed import."""
     try:
         kept = os.dup(2)
-    except OSError:  # a program without a console, where it writes to nowhere
+    except OSError:  # a program without a console, whose output is lost
         yield str
         return
     if sys.stderr is not None:
@@ -167,7 +168,7 @@ def memref_type(kind: TensorType) -> ir.Type:
 
 
 def layout_strides(kind: TensorType) -> list[int]:
-    """The strides of the memref. That of an extent of one says nothing, and is that of what lies inside."""
+    """The strides of the memref. An extent of one has no meaningful stride, and gets that of the dims inside it."""
     strides = list(kind.strides)
     for axis in reversed(range(len(strides))):
         if kind.shape[axis] == 1:
@@ -201,7 +202,7 @@ def tensor_type(kind: TensorType) -> ir.RankedTensorType:
 def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], makers: Sequence[ir.Location] = ()) -> None:
     """Rewrites `(tensors) -> tensors` to the kernel ABI, in place.
 
-    An output that is an input as it stands is copied. No op of it is left to say why, so `makers` do.
+    An output that equals an input is copied. It has no op with a location, so the location is from `makers`.
     """
     places = [*makers] or [ir.Location.unknown()] * (len(arguments) - len(function.regions[0].blocks[0].arguments))
     block = function.regions[0].blocks[0]
@@ -224,7 +225,7 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
         with ir.InsertionPoint(ret):
             squeezed = _squeeze(out, kind)
             source = _copied_from(value)
-            if source is not None:  # nothing to compute: a copy, perhaps between two layouts
+            if source is not None:  # no computation: a copy, perhaps between two layouts
                 with place:
                     copy(source, squeezed)
             else:
@@ -238,7 +239,7 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
 
 
 def _copied_from(value: Value) -> Value | None:
-    """The memref of which an output is a copy: an argument, or a slice of one; None when something is computed."""
+    """The memref of which an output is a copy: an argument, or a slice of one; None for a computed output."""
     op = maker(value)
     if op is None or op.name != "tensor.extract_slice":
         return memref_behind(value)

@@ -2,8 +2,8 @@
 # pyright: reportUnknownArgumentType=false
 """The larger or smaller of two numbers as one operation.
 
-torch-mlir writes it as a comparison and a choice, which gives the wrong one of the two beside a NaN in one of them.
-PyTorch gives NaN, as `arith.maximumf` does, and a vector unit has it as one operation.
+torch-mlir writes it as a comparison and a select, which gives the wrong one of the two if one is NaN. PyTorch gives
+NaN, as `arith.maximumf` does, and a vector unit computes it in one operation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNSIGNED: Final = (6, 7, 8, 9)
 
 
 def choose_extremes(module: ir.Module) -> None:
-    """Puts one operation in place of every choice of the two numbers that were compared for it; in place."""
+    """Replaces every select between two numbers by their comparison with one operation; in place."""
     for op in named(module, "arith.select"):
         condition, then, otherwise = op.operands
         compared = maker(condition)

@@ -114,12 +114,12 @@ def save(path: str | os.PathLike[str], archive: Archive, *, made_by: str) -> Non
 def load(path: str | os.PathLike[str]) -> Archive:
     """The archive that `save` wrote, or one of the `JourneyFile...` errors."""
     if not os.fspath(path):
-        raise NoFile("wb.load opens what j.save(path) wrote, and the path is empty. Name a file")
+        raise NoFile("wb.load opens files that j.save(path) wrote, but the path is empty. Name a file")
     try:
         regular_files.check_readable(path)
         data = Path(path).read_bytes()
     except FileNotFoundError:
-        raise NoFile(f"wb.load opens what j.save(path) wrote, and {not_there(Path(path))}") from None
+        raise NoFile(f"wb.load opens files that j.save(path) wrote, but {not_there(Path(path))}") from None
     except IsADirectoryError:
         raise JourneyFileForeign(str(path), "it is a folder") from None
     except OSError as error:
@@ -186,7 +186,7 @@ def unpack(data: bytes, path: str) -> Archive:
     except unpacking.TooLarge as error:
         raise JourneyFileTooLarge(path, str(error)) from None
     except (RecordFormatError, FileFormatError, SimulatorError, ValueError, KeyError) as error:
-        raise JourneyFileEdited(path, f"its parts do not fit together: {error}") from None
+        raise JourneyFileEdited(path, f"its parts contradict each other: {error}") from None
     return found
 
 
@@ -225,7 +225,7 @@ def _read(data: bytes, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
             _compare_names(expected, held, path)
             content = {name: unpacking.member(file, info) for name, info in held.items()}
             if not data[-_ZIP_END_BYTES:].startswith(_ZIP_ENDS):
-                raise JourneyFileEdited(path, "something follows the end of the archive")
+                raise JourneyFileEdited(path, "there are bytes after the end of the archive")
     except unpacking.TooLarge as error:
         raise JourneyFileTooLarge(path, str(error)) from None
     except (unpacking.NotOurs, RecordFormatError, KeyError) as error:
@@ -240,7 +240,7 @@ def _read(data: bytes, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
         raise JourneyFileEdited(path, str(error)) from None
     for name in sorted(content):
         if _digest(content[name]) != expected[name]:
-            raise JourneyFileEdited(path, f"its part {name} does not have its checksum any more")
+            raise JourneyFileEdited(path, f"its part {name} no longer has its checksum")
     return manifest, content
 
 
@@ -257,7 +257,7 @@ def _manifest(data: bytes, path: str) -> dict[str, Any]:
         raise JourneyFileVersion(path, told, f"version {VERSION} with records {_schema()!r}", manifest.get("made_by"))
     checksum = manifest.pop("checksum", None)
     if checksum != _digest(_json(manifest)):
-        raise JourneyFileEdited(path, f"{_MANIFEST} does not have its checksum any more")
+        raise JourneyFileEdited(path, f"{_MANIFEST} no longer has its checksum")
     return manifest
 
 

@@ -1,4 +1,4 @@
-"""Checks of captured and lowered graphs: a record may come from anybody's file.
+"""Checks of captured and lowered graphs: a record may come from any file.
 
 Readers of a graph rely on these checks: values are made before they are read, all names exist, types are types, and
 containers hold as many results as there are.
@@ -64,21 +64,23 @@ def _graph_mistakes(graph: AtenGraph) -> Iterator[str]:
     yield from (f"input {slot.value!r} is of kind {slot.kind!r}" for slot in graph.inputs if slot.kind not in _INPUTS)
     known = set(inputs)
     if len(known) < len(inputs):
-        yield "two inputs are one value"
+        yield "two inputs have one value"
     yield from _in_order(graph.nodes, known)
     yield from _typed(graph.types, known, (*inputs, *graph.outputs))
     for what, names in (
         ("result", graph.outputs),
-        ("what is stored in an input", [change.value for change in graph.mutations]),
+        ("a value stored in an input", [change.value for change in graph.mutations]),
         ("base of a result", [alias.base for alias in graph.aliases]),
     ):
         yield from (f"{what}: there is no value {name!r}" for name in names if name not in known)
     yield from (
-        f"{change.target!r} is changed, and no input" for change in graph.mutations if change.target not in inputs
+        f"{change.target!r} is changed, but is not an input"
+        for change in graph.mutations
+        if change.target not in inputs
     )
     for alias in graph.aliases:
         if not 0 <= alias.output < len(graph.outputs):
-            yield f"there is no result {alias.output} that could be memory of {alias.base!r}"
+            yield f"there is no result {alias.output} to share the memory of {alias.base!r}"
         yield from _type_mistakes(f"result {alias.output}", alias.type) if alias.type else ()
     yield from _tree_mistakes("the results", graph.tree, len(graph.outputs))
     yield from _tree_mistakes("the inputs", graph.input_tree, sum(slot.kind == "user" for slot in graph.inputs))
@@ -90,22 +92,22 @@ def _in_order(nodes: tuple[Node, ...], known: set[str]) -> Iterator[str]:
     names: set[str] = set()
     for node in nodes:
         if node.name in names:
-            yield f"two nodes are called {node.name!r}"
+            yield f"two nodes have the name {node.name!r}"
         names.add(node.name)
         if not _OVERLOAD.fullmatch(node.op):
-            yield f"node {node.name!r} calls {node.op!r}, which is the name of no overload"
+            yield f"node {node.name!r} calls {node.op!r}, which names no overload"
         for operand in node.operands:
             if operand not in known:
                 yield f"node {node.name!r} reads {operand!r}, which nothing before it makes"
         for result in node.results:
             if result in known:
-                yield f"node {node.name!r} makes {result!r}, which is there already"
+                yield f"node {node.name!r} makes {result!r}, which exists already"
             known.add(result)
         if node.origin.line is not None and node.origin.line < 0:
-            yield f"node {node.name!r} stands on line {node.origin.line}"
+            yield f"node {node.name!r} has the line {node.origin.line}"
         for literal in node.literals:
             if not _is_literal(literal):
-                yield f"node {node.name!r} is given {literal.value!r} as {literal.kind!r}"
+                yield f"node {node.name!r} has the argument {literal.value!r} of kind {literal.kind!r}"
         for body in node.bodies:
             yield from (f"{body.name}, which {node.name!r} runs: {mistake}" for mistake in _graph_mistakes(body))
 
@@ -149,7 +151,7 @@ def _tree_mistakes(what: str, tree: Tree, leaves: int) -> Iterator[str]:
         nonlocal found
         found += part.kind == "leaf"
         if part.kind not in _TREES or (part.items and part.kind in ("leaf", "constant")):
-            yield f"{what} lie in a {part.kind!r} of {len(part.items)}"
+            yield f"{what} are in a {part.kind!r} of {len(part.items)}"
         if part.kind == "constant" and not (part.constant and _is_literal(part.constant)):
             yield f"{what} have the constant {part.constant}"
         if (part.kind == "dict" or part.keys) and len(part.keys) != len(part.items):
@@ -159,14 +161,14 @@ def _tree_mistakes(what: str, tree: Tree, leaves: int) -> Iterator[str]:
 
     yield from walk(tree)
     if found != leaves:
-        yield f"{what} are {leaves} tensors, and their containers hold {found}"
+        yield f"{what} are {leaves} tensors, but their containers hold {found}"
 
 
 def numbers_mistakes(numbers: tuple[Numbers, ...], known: Container[str]) -> Iterator[str]:
     """Of values that are not there, or that cannot be unpacked."""
     for each in numbers:
         if each.value not in known:
-            yield f"there are numbers of {each.value!r}, which is not there"
+            yield f"there are numbers of {each.value!r}, which does not exist"
             continue
         try:
             each.array  # noqa: B018
@@ -188,10 +190,10 @@ def _lowered_mistakes(lowered: KernelGraph) -> Iterator[str]:
         if item.route not in _ROUTES:
             yield f"node {item.node.name!r} is on the route {item.route!r}"
         if item.kernel and item.kernel not in kernels:
-            yield f"node {item.node.name!r} is in the kernel {item.kernel!r}, which is not there"
+            yield f"node {item.node.name!r} is in the kernel {item.kernel!r}, which does not exist"
     for kernel in lowered.kernels:
         yield from (
-            f"kernel {kernel.name!r} has the node {name!r}, which is not there"
+            f"kernel {kernel.name!r} has the node {name!r}, which does not exist"
             for name in kernel.nodes
             if name not in nodes
         )
@@ -204,9 +206,9 @@ def _lowered_mistakes(lowered: KernelGraph) -> Iterator[str]:
     bases = {view.value for view in lowered.views}
     for view in lowered.views:
         if view.value not in lowered.types or view.base not in lowered.types or view.base in bases:
-            yield f"{view.value!r} is a view of {view.base!r}, which is not there or a view itself"
+            yield f"{view.value!r} is a view of {view.base!r}, which does not exist or is a view itself"
     yield from (
-        f"{name!r} was looked at for fusion, and is not there"
+        f"{name!r} is in a decision on fusion, but does not exist"
         for decision in lowered.fusions
         for name in (decision.producer, decision.consumer)
         if name not in nodes

@@ -75,7 +75,7 @@ def schedule_key(module: str, machine: str, wanted: Mapping[str, object] | None)
 
 
 def _digest(data: object) -> str:
-    # What is no JSON is a user's mistake that the schedule will name; here it only has to be told from others.
+    # A value that is no JSON is a user's mistake, which the schedule reports; here it only needs a key of its own.
     text = json.dumps(data, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -173,7 +173,7 @@ class KernelModule:
 
     kernel: str
     mlir: str
-    """Text without locations: what a person reads and what the cache key is made of. Empty for a template's kernel that
+    """Text without locations, for readers and for the cache key. Empty for a template's kernel that
     is not written yet."""
     located: str
     """The same module with kernel-local origin ids as locations."""

@@ -1,4 +1,4 @@
-"""Do kernels, launches and the trace of a journey belong to one another? They may come from anybody's file.
+"""Checks that kernels, launches and the trace of a journey belong together: they may come from any file.
 
 What each record says by itself is checked in `graph_checks`, and by the simulator in programs and traces. Here it is
 what they say of one another: every index and every name leads somewhere.
@@ -45,7 +45,9 @@ def _rendered_mistakes(lowered: KernelGraph, rendered: tuple[KernelModule, ...])
     kernels = {kernel.name: kernel for kernel in lowered.kernels if kernel.kind != HOST}
     names = [module.kernel for module in rendered]
     if sorted(names) != sorted(kernels):
-        yield f"rendered are {', '.join(names[:4])}, and the kernels are {', '.join([*kernels][:4])}"
+        yield (
+            f"the rendered kernels are {', '.join(names[:4])}, but the graph's kernels are {', '.join([*kernels][:4])}"
+        )
         return
     for module in rendered:
         where, kernel = f"kernel {module.kernel!r}", kernels[module.kernel]
@@ -57,20 +59,24 @@ def _rendered_mistakes(lowered: KernelGraph, rendered: tuple[KernelModule, ...])
 
 
 def _template_mistakes(rendered: tuple[KernelModule, ...], scheduled: ScheduledProgram) -> Iterator[str]:
-    """What a template has written is what is scheduled, and one text: with origins it is read off, without them run."""
+    """The scheduled text must be the template's, and equal with and without origins: one is read into a program, the
+    other runs."""
     runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
     kernels = {kernel.kernel: kernel for kernel in scheduled.kernels}
     for module in rendered:
         where, written = f"kernel {module.kernel!r}", module.written
         if module.handwritten != (written is not None):
-            yield f"{where} says what its text was written for, or does not, against what it is"
+            yield (
+                f"{where}: a template's kernel, and no other, must say for which machine and mapping its text was "
+                "written"
+            )
         kernel = kernels.get(runs.get(module.kernel, ""))
         if written is None or kernel is None:
             continue
         if not 0 <= written.origin < len(module.origins):
-            yield f"{where} was written for origin {written.origin}, and has {len(module.origins)}"
+            yield f"{where} was written for origin {written.origin}, but has only {len(module.origins)}"
         if without_origins(module.located) != module.mlir:
-            yield f"{where} has two texts, with and without origins"
+            yield f"{where} has different texts with and without origins"
         texts = (nameless(module.mlir, module.kernel), nameless(kernel.mlir, kernel.kernel))
         if texts[0] != texts[1]:
             yield f"{where} is scheduled with another text than its template has written"
@@ -82,10 +88,10 @@ def _template_mistakes(rendered: tuple[KernelModule, ...], scheduled: ScheduledP
 
 
 def _origins_of(where: str, located: str, count: int) -> Iterator[str]:
-    """Locations that name origins which are not there."""
+    """Locations with unknown origins."""
     for number in _ORIGIN.findall(located):
         if len(number) > len(str(count)) or int(number) >= count:
-            yield f"{where} has a location of origin {number[:20]}, and {count} origins"
+            yield f"{where} has a location of origin {number[:20]}, but only {count} origins"
 
 
 def _kernel_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterator[str]:
@@ -93,7 +99,7 @@ def _kernel_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Itera
     steps = [step.kernel for step in scheduled.hosts]
     known = {kernel.name for kernel in lowered.kernels}
     if len({*names, *steps}) < len(names) + len(steps) or not {*names, *steps} <= known:
-        yield f"scheduled are {', '.join([*names, *steps][:4])}, which are not kernels of the graph, once each"
+        yield f"the scheduled kernels are {', '.join([*names, *steps][:4])}; expected kernels of the graph, once each"
     for step in scheduled.hosts:
         if not 0 <= min(step.bytes_in, step.bytes_out, step.flops) <= max(step.bytes_in, step.bytes_out) <= LARGEST:
             yield f"{step.kernel!r} moves {step.bytes_in} and {step.bytes_out} bytes, for {step.flops} operations"
@@ -111,7 +117,7 @@ def _program_mistakes(kernel: ScheduledKernel, program: TileProgram) -> Iterator
     if program.kernel != kernel.kernel:
         yield f"{where} has the program of {program.kernel!r}"
     if len(program.arguments) != len(kernel.arguments):
-        yield f"{where} has {len(kernel.arguments)} arguments, and its program {len(program.arguments)}"
+        yield f"{where} has {len(kernel.arguments)} arguments, but its program {len(program.arguments)}"
     if np.any(program.opcode == Opcode.HOST):
         yield f"{where} has a step on the host among its instructions"
     lines = len(kernel.mlir.splitlines())
@@ -132,7 +138,7 @@ def _launch_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Itera
     for number, launch in enumerate(scheduled.launches.launches):
         where, own = f"launch {number}", graph.get(launch.name)
         if own is None or launch.kernel not in programs.keys() | steps:
-            yield f"{where} runs {launch.kernel!r} for {launch.name!r}, which is not there"
+            yield f"{where} runs {launch.kernel!r} for {launch.name!r}, which does not exist"
             continue
         if launch.kernel in programs:
             program = programs[launch.kernel].program
@@ -150,7 +156,9 @@ def _launch_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Itera
             f"{where} has {name!r}, which has no type" for name in launch.arguments if name not in lowered.types
         )
         yield from (
-            f"{where} works for {name!r}, which was not captured" for name in launch.origins if name not in captured
+            f"{where} has the origin {name!r}, which was not captured"
+            for name in launch.origins
+            if name not in captured
         )
         yield from (f"{where} waits for launch {other}" for other in launch.after if not 0 <= other < number)
 
@@ -161,11 +169,11 @@ def _plan_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterato
     for storage in launches.storages:
         where = f"the storage of {storage.value!r}"
         if storage.value not in lowered.types:
-            yield f"{where} is of no value"
+            yield f"{where} belongs to no value"
         if not (storage.address >= 0 and storage.bytes >= 0 and storage.end <= min(launches.dram_bytes, LARGEST)):
-            yield f"{where} lies from byte {storage.address} to {storage.end} of {launches.dram_bytes}"
+            yield f"{where} is from byte {storage.address} to {storage.end} of {launches.dram_bytes}"
         if not -1 <= storage.first <= storage.last <= count:
-            yield f"{where} is there from launch {storage.first} to {storage.last} of {count}"
+            yield f"{where} lives from launch {storage.first} to {storage.last} of {count}"
     named = {name for launch in launches.launches for name in launch.arguments}
     yield from numbers_mistakes(launches.numbers, named)
     stored = {storage.value for storage in launches.storages}
@@ -173,7 +181,7 @@ def _plan_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterato
         if not (0 <= each.bytes <= LARGEST and -1 <= each.first <= each.last <= count and each.value in stored):
             yield f"{each.value!r} stays with {each.bytes} bytes from launch {each.first} to {each.last} of {count}"
     yield from (
-        f"{each.value!r} has a place, and no storage" for each in scheduled.placement if each.value not in stored
+        f"{each.value!r} has a place, but no storage" for each in scheduled.placement if each.value not in stored
     )
 
 
@@ -181,7 +189,7 @@ def _trace_mistakes(scheduled: ScheduledProgram, trace: Trace) -> Iterator[str]:
     launches = scheduled.launches.launches
     programs = {kernel.kernel: kernel.program for kernel in scheduled.kernels}
     if tuple(trace.kernels) != tuple(launch.kernel for launch in launches):
-        yield f"{len(trace.kernels)} launches were simulated, which are not the {len(launches)} there are"
+        yield f"{len(trace.kernels)} launches were simulated, but the program has {len(launches)}, or other ones"
         return
     counts = np.bincount(trace.launch, minlength=len(launches))
     edges = np.concatenate([[0], np.cumsum(counts)])
@@ -197,4 +205,4 @@ def _trace_mistakes(scheduled: ScheduledProgram, trace: Trace) -> Iterator[str]:
             yield f"the spans of launch {number} are not those of its instructions"
         first, last = int(trace.origin_start[rows.start]), int(trace.origin_start[rows.stop])
         if int(trace.origin[first:last].max(initial=-1)) >= len(launch.origins):
-            yield f"a span of launch {number} works for an origin that it does not have"
+            yield f"a span of launch {number} has an origin that the launch does not have"

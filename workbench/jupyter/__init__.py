@@ -1,1 +1,1 @@
-"""Everything that draws or talks to a notebook. Reached by name only, so that the core installs without it."""
+"""Everything that draws or talks to a notebook. It is imported only by name, so that the core installs without it."""

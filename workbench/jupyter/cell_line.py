@@ -1,13 +1,12 @@
-"""One line below a running cell that says how far the work is, and leaves no output behind.
+"""One line below a running cell with the progress of the work, which leaves no output behind.
 
-A front end takes an output away again by one message only, `clear_output`, which takes away all outputs of the cell. So
-the line stands only where it is the cell's only output. Behind each line follows a `clear_output` that waits: the next
-output, whoever sends it, takes the line's place. From then on nothing more is drawn. To know of others' outputs we look
-at what the kernel sends, all of which its session sends; of those that ask the kernel there may be several at once,
-whose answers are no outputs.
+A front end removes outputs by one message only, `clear_output`, which removes all outputs of the cell. So the line is
+shown only while it is the cell's only output. A waiting `clear_output` follows each line: the next output, from any
+sender, replaces the line. After that nothing more is drawn. To notice other outputs we watch the messages of the
+kernel's session; several requests may run at once, and their answers are not outputs.
 
 Programs that run notebooks without a reader (nbval, nbclient, nbconvert) keep every message and understand few of them.
-They are sent none: only front ends with cells to look at name the cell in their request.
+They get no line: only front ends that show cells name the cell in their request.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 _PATIENCE_SECONDS = 5.0
-"""How long the kernel's thread for outputs is waited for. It answers within milliseconds, unless it has ended."""
+"""The longest wait for the kernel's thread for outputs. It answers within milliseconds, unless it has ended."""
 
 _OUTPUTS: Final = ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
 
@@ -31,14 +30,14 @@ class _Seen:
     lock: threading.Lock = field(default_factory=threading.Lock)
     outputs: int = 0
     alone_at: int | None = None
-    """How many outputs there were when the running cell had none, or only our line. None until a cell begins."""
+    """The number of outputs when the running cell had none, or only our line. None until a cell begins."""
 
 
 _SEEN = _Seen()
 
 
 def watch() -> None:
-    """From the next cell on we know which outputs it has; called once in a kernel, before anything is drawn."""
+    """Counts the outputs of cells, from the next cell on; called once in a kernel, before anything is drawn."""
     kernel = _kernel()
     if kernel is None or hasattr(kernel.session, "_workbench_watches"):
         return
@@ -59,7 +58,7 @@ def watch() -> None:
 
 
 def cell_line() -> CellLine | None:
-    """The line below the cell that runs in this thread, if somebody looks at cells."""
+    """The line below the cell that runs in this thread, if the front end shows cells."""
     kernel = _kernel()
     if kernel is None or threading.current_thread() is not threading.main_thread():
         return None
@@ -83,11 +82,12 @@ class CellLine:
         self._alone(lambda: (self._send("display_data", shown), self._send("clear_output", {"wait": True})))
 
     def remove(self) -> None:
-        """Takes the line away; comes back when this is under way, before the cell can end."""
+        """Removes the line; returns when the message is sent, before the cell can end."""
         self._alone(lambda: self._send("clear_output", {"wait": False}))
 
     def _alone(self, say: Callable[[], object]) -> None:
-        """Sends if no output has come between, in the thread that sends what programs print: so none does meanwhile."""
+        """Sends if no output has come between, in the thread that sends printed output, so that none comes
+        meanwhile."""
         done = threading.Event()
 
         def checked() -> None:
@@ -106,7 +106,7 @@ class CellLine:
 
 
 def _kernel() -> Any:
-    """The kernel that this process is, if it is one of Jupyter's."""
+    """The Jupyter kernel of this process, if it is one."""
     if "ipykernel" not in sys.modules or (ipython := sys.modules.get("IPython")) is None:
         return None
     return getattr(cast(Any, ipython).get_ipython(), "kernel", None)

@@ -1,4 +1,4 @@
-"""A cell of MLIR: parsed and verified, and as a pipeline leaves it."""
+"""A cell of MLIR: parsed, verified, and perhaps changed by a pipeline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.views.basics.shown import Shown
 
 _WHOLE = "builtin.module("
 _LONG = 20_000
-"""Characters from which on a cell is parsed in a worker first: a chain of so many signs may end the process, too."""
+"""The length from which a worker parses a cell first: a long chain of operators may crash the parser."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,7 +26,7 @@ class MlirCell(Shown):
 
     text: str
     given: str
-    """The module as it was written, verified and printed again."""
+    """The given module, verified and printed again."""
     pipeline: str = ""
 
     @knows_its_options
@@ -43,7 +43,7 @@ class MlirCell(Shown):
 
 
 def of_cell(cell: str, pipeline: str) -> MlirCell:
-    """The module of a cell, as it is or as the passes leave it; a worker runs them first."""
+    """The module of a cell, unchanged or after the passes; a worker runs these first."""
     check_text(cell, "the cell")
     passes = within(pipeline)
     if len(cell) > _LONG:
@@ -61,6 +61,6 @@ def _tried(cell: str, passes: str) -> None:
 
 
 def within(pipeline: str) -> str:
-    """What stands inside `builtin.module(...)`, which may be written or left out."""
+    """The passes inside `builtin.module(...)`, which may be left out."""
     text = pipeline.strip()
     return text[len(_WHOLE) : -1].strip() if text.startswith(_WHOLE) and text.endswith(")") else text

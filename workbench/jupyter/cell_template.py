@@ -21,7 +21,7 @@ from workbench.mlir.user_text import half_character
 
 
 class InCell:
-    """Where the text of a template stands that is a whole cell but for its first lines."""
+    """The place of a template's text that is a whole cell except for its first lines."""
 
     cell: str
     lines_before: int
@@ -32,12 +32,12 @@ class InCell:
 
 @dataclass(frozen=True)
 class Cell:
-    """The text, the operator that it is for, and where it stands."""
+    """The text, its operator, and its place."""
 
     operator: str
     text: str
     like: object
-    """A class that says tiles, buffers and options; None for one that says nothing."""
+    """A class with tiles, buffers and options; None for the defaults."""
     kind: str
     cell: str
     lines_before: int
@@ -47,7 +47,7 @@ class Cell:
         return aten.overload_names.overloads(self.operator)
 
     def register(self) -> None:
-        """Has the cell make these overloads from now on, if its text is Jinja."""
+        """Registers the cell as the template of these overloads, if its text is Jinja."""
         template = self._template()
         if half := half_character(self.text):
             place = f"{self.cell}:{(half.line or 1) + self.lines_before}"
@@ -63,8 +63,8 @@ class Cell:
         aten.registry.DEFAULT.template(*self.overloads, kind=self.kind)(template)
 
     def tried(self, given: Sequence[object]) -> tuple[Journey, Check]:
-        """The operator traced on these arguments, checked and simulated; what came of it before stays registered if
-        the text makes no kernel."""
+        """The operator traced on these arguments, checked and simulated; if the text makes no kernel, the earlier
+        registration stays."""
         namespace, name, *overload = self.overloads[0].split(".")
         packet = getattr(getattr(torch.ops, namespace), name)
         called: Any = getattr(packet, overload[0]) if self.operator.count(".") > 1 else packet
@@ -87,7 +87,7 @@ class Cell:
         return journey, right
 
     def _say_what_torch_refuses(self, operator: Callable[..., object], given: Sequence[object]) -> None:
-        """Arguments that PyTorch itself does not take are a mistake in the magic's line."""
+        """Raises for arguments that PyTorch itself refuses: they are a mistake in the magic's line."""
         try:
             operator(*given)
         except Exception as error:

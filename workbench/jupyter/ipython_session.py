@@ -51,5 +51,5 @@ def _module_text(module: ModuleType, printer: Any, cycle: bool) -> None:
 
 
 def _with_operators() -> Any:
-    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
+    importlib.import_module("workbench.journey")  # which adds the shipped operators to the registry
     return _objects()

@@ -15,7 +15,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def install(shell: Any) -> None:
-    """Has a session offer them."""
+    """Adds the completions to a session."""
     for magic in OPTIONS:
         offered = _completer(shell, magic)
         shell.set_hook("complete_command", offered, str_key=f"%%{magic}")
@@ -44,7 +44,7 @@ def offers(magic: str, line: str, symbol: str, names: Mapping[str, Any]) -> list
 
 
 def _scheduled(before: list[str], names: Mapping[str, Any]) -> list[str]:
-    """A journey first; then a kernel of it, once they are known: nothing is computed for a Tab."""
+    """A journey first; then one of its kernels, if they are known: completion computes nothing."""
     journeys = journeys_in(names)
     if not before:
         return list(journeys)

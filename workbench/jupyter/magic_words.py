@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Words:
-    """The words that a magic always takes, those that may follow, and its options."""
+    """The required words of a magic, those that may follow, and its options."""
 
     words: tuple[str, ...]
     rest: tuple[str, ...]
@@ -33,8 +33,8 @@ class Words:
 
 
 def words_of(magic: str, line: str, wanted: tuple[str, ...], *options: str, more: bool = False) -> Words:
-    """The line behind `%%magic`, taken apart; `wanted` is what its words are called, `more` lets others follow.
-    What `--as` names must be a name: that is known before any work is done."""
+    """The line behind `%%magic`, split up; `wanted` are the names of its words, `more` lets others follow. The value of
+    `--as` must be a name: this is checked before any work."""
     form = " ".join([f"%%{magic}", *wanted, *(f"[--{name} ...]" for name in options)])
     try:
         parts = shlex.split(line) if not more else _expressions(line)
@@ -50,12 +50,12 @@ def words_of(magic: str, line: str, wanted: tuple[str, ...], *options: str, more
         if name not in options:
             known = ", ".join(f"--{each}" for each in options)
             what = f"%%{magic} has no option --{name}{did_you_mean(f'--{name}', [f'--{each}' for each in options])}"
-            raise UsageError(sentences(what, f"Its options are {known}; %%{magic}? says more"))
+            raise UsageError(sentences(what, f"Its options are {known}; %%{magic}? explains them"))
         if not equals and not parts:
             raise UsageError(f"%%{magic}: --{name} needs a value; expected {form}")
         found[name] = value if equals else parts.pop(0)
     if len(words) < len(wanted) or (len(words) > len(wanted) and not more):
-        raise UsageError(f"%%{magic} was given {' '.join(words) or 'nothing'}; expected {form}")
+        raise UsageError(f"%%{magic} was given {' '.join(words) or 'no words'}; expected {form}")
     name = found.get("as")
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
         raise UsageError(f"--as {name}: expected the name of a variable")
@@ -63,7 +63,7 @@ def words_of(magic: str, line: str, wanted: tuple[str, ...], *options: str, more
 
 
 def _expressions(line: str) -> list[str]:
-    """Words at blanks that stand in no brackets and no quotes: an expression of Python is one word."""
+    """Words split at blanks outside brackets and quotes: an expression of Python is one word."""
     words, depth, quote = [""], 0, ""
     for letter in line.strip():
         if quote:
@@ -82,7 +82,7 @@ def _expressions(line: str) -> list[str]:
 
 
 def journeys_in(names: Mapping[str, Any]) -> dict[str, Journey]:
-    """The journeys of a session, by variable. Without the module there are none: nobody has traced anything."""
+    """The journeys of a session, by variable. Without the journey module there are none: nothing was traced."""
     module = sys.modules.get("workbench.journey")
     kind = module.Journey if module else ()
     return {name: value for name, value in names.items() if isinstance(value, kind) and not name.startswith("_")}

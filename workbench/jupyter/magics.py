@@ -1,4 +1,4 @@
-"""`%load_ext workbench`: cells that hold MLIR, a transform script or a template, each told at its own lines."""
+"""`%load_ext workbench`: cells with MLIR, a transform script or a template, with errors at the cell's own lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _FIRST_LINE: Final = 1
-"""The line of a cell that is the magic's own: what follows is one line further down."""
+"""The number of a cell's lines for the magic itself: the text begins one line further down."""
 
 
 def load(shell: Any) -> None:
@@ -38,14 +38,14 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Takes them away again."""
+    """Removes the magics and their completion."""
     for kinds in shell.magics_manager.magics.values():
         for name in ("mlir", "schedule", "kernel"):
             kinds.pop(name, None)
 
 
 def _told(magic: Callable[..., R]) -> Callable[..., R]:
-    """A magic whose user's mistakes are told in a line or a few, without a traceback of ours."""
+    """A magic that prints the user's mistakes in a few lines, without our traceback."""
 
     @wraps(magic)
     def asked(*args: Any, **kwargs: Any) -> R:
@@ -54,7 +54,7 @@ def _told(magic: Callable[..., R]) -> Callable[..., R]:
         except WorkbenchError as error:
             raise UsageError(str(error)) from None
 
-    return no_var_expand(asked)  # braces and dollars are MLIR's and Jinja's here
+    return no_var_expand(asked)  # braces and dollars belong to MLIR and Jinja here
 
 
 class CellMagics:
@@ -69,10 +69,10 @@ class CellMagics:
 
             %%mlir [--pipeline PIPELINE] [--as NAME]
 
-        PIPELINE are passes as mlir-opt takes them, "builtin.module(canonicalize,cse)" or only what stands within; the
-        module is shown as they leave it. Passes of the workbench and of `wb.mlir_pass` may be named too. They run in a
-        worker process first, so that one that faults does not end the session. NAME is the variable that gets the
-        module: `.text` is its text.
+        PIPELINE are passes in mlir-opt's notation, "builtin.module(canonicalize,cse)" or only the inner part; the
+        module is shown after them. Passes of the workbench and of `wb.mlir_pass` may be named too. They run in a worker
+        process first, so that one that faults does not end the session. NAME is the variable that gets the module:
+        `.text` is its text.
         """
         words = words_of("mlir", line, (), "pipeline", "as")
         made = self._marked(cell, lambda: _cell_mlir().of_cell(cell, words.option("pipeline")))
@@ -82,7 +82,7 @@ class CellMagics:
     def schedule(self, line: str, cell: str | None = None) -> Journey | None:
         """Schedules a kernel with the transform script in the cell.
 
-            %schedule JOURNEY KERNEL                  puts today's script into the next cell, to be edited
+            %schedule JOURNEY KERNEL                  puts the current script into the next cell, to edit
             %%schedule JOURNEY KERNEL [--as NAME]     the journey with the cell's script
 
         KERNEL is a name of `j.scheduled.table`, or its number, `k0`. The script is tried in a worker process first. The
@@ -116,10 +116,10 @@ class CellMagics:
 
             %%kernel OPERATOR [TENSORS ...] [--kind tile] [--like CLASS] [--as NAME]
 
-        OPERATOR is `aten::frac` or an exact overload, `aten.frac.default`. TENSORS are what to try it with, an
+        OPERATOR is `aten::frac` or an exact overload, `aten.frac.default`. TENSORS are its arguments for a trial, an
         expression each: `torch.randn(64, 64)`. Then the op is traced, scheduled, checked against PyTorch and simulated,
         and registered only if its kernel can be made; the answer is that journey. CLASS is a Template class of the
-        session that says what the text does not: tiles, buffers, options. See docs/adding-an-op.md.
+        session with the tiles, buffers and options of the text. See docs/adding-an-op.md.
         """
         words = words_of("kernel", line, ("OPERATOR",), "kind", "like", "as", more=True)
         templates: Any = importlib.import_module("workbench.jupyter.cell_template")
@@ -128,7 +128,7 @@ class CellMagics:
         registered = templates.Cell(words[0], cell, like, words.option("kind") or "opaque", self._cell, _FIRST_LINE)
         if not given:
             registered.register()
-            print(f"{', '.join(registered.overloads)}: made by this cell, in journeys that are traced from now on")
+            print(f"{', '.join(registered.overloads)}: this cell makes it in all later traces")
             return None
         journey, right = registered.tried(given)
         answer = "as PyTorch" if right.ok else "NOT as PyTorch"
@@ -139,18 +139,18 @@ class CellMagics:
 
     @property
     def _cell(self) -> str:
-        """The running cell, as a notebook numbers it: the number that its answer will have."""
+        """The running cell, by the number that its output will have."""
         return f"In[{self._shell.displayhook.prompt_count}]"
 
     def _value(self, expression: str) -> Any:
-        """What an expression is in the session."""
+        """The value of an expression in the session."""
         try:
             return self._shell.ev(expression)
         except Exception as error:
             raise UsageError(f"{expression!r} raised {type(error).__name__}: {error}") from None
 
     def _kept(self, words: Words, made: R) -> R | None:
-        """The answer, which the cell shows; or nothing, if a variable is to have it."""
+        """The answer for the cell to show; None if a variable gets it."""
         name = words.option("as")
         if not name:
             return made
@@ -158,7 +158,7 @@ class CellMagics:
         return None
 
     def _marked(self, cell: str, work: Callable[[], R]) -> R:
-        """Does the work; problems with lines of the cell are shown there, and told with the cell's own numbers."""
+        """Does the work; problems in lines of the cell are printed with the cell's own line numbers."""
         before = _FIRST_LINE
         try:
             return work()

@@ -13,7 +13,7 @@ from typing import Any, Final
 from simulator.errors import WorkbenchError
 from workbench.environment.call_sites import users_frames
 
-_MORE: Final = "\nLines inside of the workbench are left out: %tb shows all."
+_MORE: Final = "\nLines inside the workbench are left out: %tb shows all."
 
 
 def begin(shell: Any) -> None:

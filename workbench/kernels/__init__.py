@@ -1,1 +1,1 @@
-"""Kernels that people write: templates, builders, hooks."""
+"""Kernels that users write: templates, builders, hooks."""

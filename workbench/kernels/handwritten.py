@@ -2,8 +2,8 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """A template's text as a checked kernel: MLIR that parses, in the scheduled form, within its memory.
 
-What is read is the record of the kernel, so that a text from a file is read as one that was written just now. Of that
-one, every error names the line of the template's own text, not of what was rendered from it.
+It reads the record of the kernel, so that a text from a file is read like a new one. For a new one, every error names
+the line of the template's own text, not of the rendered text.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from workbench.mlir.user_text import check_text, writable
 
 
 def program_of(record: KernelModule, machine: Machine, unproven: Sequence[str] = ()) -> TileProgram:
-    """The tile program of a template's kernel, read off its text as the record has it; no template is needed for that.
+    """The tile program of a template's kernel, read off the text in its record; this needs no template.
 
-    A text with `unproven` nodes, which are told as people call them, is read by a worker first.
+    A worker first reads a text with `unproven` nodes, which are given in words.
     """
     return _extracted(record, _parsed(record, machine, unproven), machine)
 
@@ -53,7 +53,7 @@ def program_of(record: KernelModule, machine: Machine, unproven: Sequence[str] =
 def check_written(
     template: Template, rendering: Rendering, record: KernelModule, machine: Machine, unproven: Sequence[str] = ()
 ) -> TileProgram:
-    """The same for a text that was written just now; its mistakes are errors at the template's own lines."""
+    """The same for a new text; its mistakes are errors at the template's own lines."""
     name = rendering.place.name
     try:
         module = _parsed(record, machine, unproven)
@@ -81,21 +81,21 @@ def _parsed(record: KernelModule, machine: Machine, unproven: Sequence[str]) -> 
 
 
 def _extracted(record: KernelModule, module: ir.Module, machine: Machine) -> TileProgram:
-    assert record.written is not None, f"{record.kernel} is not written yet"
+    assert record.written is not None, f"{record.kernel} has no text yet"
     program = extract(module, record.mlir, record.kernel, record.origins, machine, record.written.origin)
     verify(program)
     return program
 
 
 def read_trial(record: KernelModule, machine: Machine, nodes: Sequence[str]) -> Trial:
-    """Whether a template's text can be parsed, verified and walked to its end."""
+    """A trial whether a template's text can be parsed, verified and walked to its end."""
     body = {"record": codec.encode(record), "machine": codec.encode(machine)}
     text = {"text": nameless(record.mlir, record.kernel), "machine": body["machine"]}
     return Trial("read", json.dumps(text), lambda: Message(body), record.kernel, nodes)
 
 
 def try_read(job: Message) -> None:
-    """In the worker: what `program_of` does with the text of a `read_trial`."""
+    """In the worker: the work of `program_of` on the text of a `read_trial`."""
     record, machine = (
         codec.decode(kind, job.body[name]) for name, kind in (("record", KernelModule), ("machine", Machine))
     )
@@ -145,7 +145,7 @@ def _check_outputs(template: Template, rendering: Rendering, program: TileProgra
 
 
 def _written_elements(program: TileProgram, argument: int) -> int:
-    """How many different elements of an argument the program writes."""
+    """The number of different elements of an argument that the program writes."""
     info = program.arguments[argument]
     seen = np.zeros(info.offset + span(info.shape, info.strides), np.bool_)
     here = (program.space == Space.DRAM) & (program.target == argument) & ((program.access & Access.WRITE) != 0)

@@ -42,7 +42,7 @@ def pointwise_hook(module: ir.Module, place: int, origin: int) -> Hook:
 
 
 def _one_op(module: ir.Module) -> None:
-    """Fuses all ops into one; a result that several read is computed for each of them."""
+    """Fuses all ops into one; a result with several readers is computed for each of them."""
     run_passes(module, "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
     for op in reversed(linalg_ops(module)):
         copy_for_each_reader(module, op)

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""What a builder is given to make one node's MLIR with.
+"""The argument of a builder, with which it makes one node's MLIR.
 
 A builder is a function of one `NodeBuilder`. It makes ops at the place where MLIR's bindings insert them, in whatever
 dialect it likes (linalg, tosa, arith, math, tensor), from `op.operands`, which are ranked tensors, and returns the
@@ -26,26 +26,27 @@ from workbench.ir import Sequence as Items
 from workbench.mlir.bindings import Value
 
 Argument: TypeAlias = "Value | bool | int | float | str | tuple[Argument, ...] | None"
-"""What a builder sees of an argument: a tensor, a plain value, or a list of them. Types are named as in records."""
+"""An argument as a builder gets it: a tensor, a plain value, or a list of them. Types have the names of records."""
 
 UNSIGNED: Final = ("u8", "bool")
 
 
 @dataclass(frozen=True)
 class NodeBuilder:
-    """One node to be made."""
+    """One node for a builder."""
 
     overload: str
     place: str
-    """The user's line that asked for it, `file:line`."""
+    """The user's line with the call, `file:line`."""
     arguments: Mapping[str, Argument]
     """Every argument by the name it has in the overload's schema, defaults filled in."""
     operands: tuple[Value, ...]
     """Its tensors, in the order of the schema."""
     result_types: tuple[TensorType, ...]
-    """What it must return: shape and element type of each result, as recorded."""
+    """Shape and element type of each result that it must return, as recorded."""
     dtypes: tuple[str, ...]
-    """Element type of each operand as records name it: MLIR's own say no signs, so `u8` and `i8` are one there."""
+    """Element type of each operand with the records' name: MLIR's types have no signs, so `u8` and `i8` are equal
+    there."""
 
     def __getitem__(self, name: str) -> Argument:
         """An argument by its name in the schema: `op["alpha"]`."""
@@ -58,14 +59,18 @@ class NodeBuilder:
         """An argument that is a tensor."""
         given = self[name]
         if not isinstance(given, ir.Value):
-            raise errors.BuilderArgument(f"{self.overload}: its argument {name!r} is {given!r}, and no tensor")
+            raise errors.BuilderArgument(
+                f"{self.overload}: its argument {name!r} is {given!r}, but a tensor was expected"
+            )
         return given
 
     def integer(self, name: str) -> int:
         """An argument that is a whole number."""
         given = self[name]
         if not isinstance(given, int):
-            raise errors.BuilderArgument(f"{self.overload}: its argument {name!r} is {given!r}, and no whole number")
+            raise errors.BuilderArgument(
+                f"{self.overload}: its argument {name!r} is {given!r}, but a whole number was expected"
+            )
         return given
 
     @property
@@ -79,7 +84,7 @@ class NodeBuilder:
         return self.type.element_type
 
     def empty(self, kind: ir.RankedTensorType | None = None) -> Value:
-        """A tensor to be written, of the result's type or another: what linalg ops take as `outs`."""
+        """A tensor to be written, of the result's type or another: the `outs` of linalg ops."""
         wanted = kind or self.type
         return tensor.EmptyOp(list(wanted.shape), wanted.element_type).result
 
@@ -96,12 +101,12 @@ class NodeBuilder:
         """A `linalg.generic` over the result's shape: `fn` gets one number of each operand and returns the result's.
 
         Operands broadcast as in PyTorch. With `compute="own"` the numbers come in their own types; with
-        `compute="float"` they are converted first to the result's float type, 16-bit ones to f32, and what `fn`
-        returns is rounded back, which is how PyTorch computes. `compute="result"` does the same for a result of any
-        type, whole numbers included.
+        `compute="float"` they are converted first to the result's float type, 16-bit ones to f32, and the result of
+        `fn` is rounded back, as PyTorch computes. `compute="result"` does the same for a result of any type, whole
+        numbers included.
         """
         if compute not in ("own", "float", "result"):
-            raise errors.BuilderArgument(f"compute={compute!r} is unknown; it is 'own', 'float' or 'result'")
+            raise errors.BuilderArgument(f"compute={compute!r} is unknown; expected 'own', 'float' or 'result'")
         wanted = type or self.type
         shape = list(wanted.shape)
         maps = [_broadcast(list(ir.RankedTensorType(each.type).shape), shape) for each in operands]
@@ -129,13 +134,13 @@ class NodeBuilder:
         return generic.result
 
     def is_unsigned(self, operand: Value) -> bool:
-        """Whether an operand holds `u8` or `bool`, which MLIR does not tell."""
+        """Whether an operand holds `u8` or `bool`, which MLIR's types do not show."""
         pairs = zip(self.operands, self.dtypes, strict=True)
         return any(dtype in UNSIGNED for known, dtype in pairs if known == operand)
 
 
 def wrapped(value: bool | int | float, width: int) -> int:
-    """A whole number as so many bits hold it: PyTorch casts one that is too large without a word."""
+    """A whole number in so many bits: PyTorch casts one that is too large without an error."""
     whole = int(value)
     if -(1 << width - 1) <= whole < 1 << width:
         return whole
@@ -143,19 +148,19 @@ def wrapped(value: bool | int | float, width: int) -> int:
 
 
 def one_number(made: object) -> Value:
-    """What a function given to a helper returned, if it is a number it computed with."""
+    """The result of a helper's function, if it is a computed number."""
     if isinstance(made, ir.OpView | ir.Operation) and len(made.results) == 1:
         return made.results[0]
     if not isinstance(made, ir.Value):
         raise errors.BuilderArgument(
-            f"the function given to op.elementwise returned {type(made).__name__}; expected a number it computed: the "
-            f"value of an arith or math op, or op.number(...)"
+            f"the function given to op.elementwise returned {type(made).__name__}; expected a computed number: "
+            "the value of an arith or math op, or op.number(...)"
         )
     return made
 
 
 def wide_type(element: ir.Type) -> ir.Type:
-    """What is computed with: f32 for 16-bit floats, which are rounded once at the end."""
+    """The type of the computation: f32 for 16-bit floats, which are rounded once at the end."""
     return ir.F32Type.get() if isinstance(element, ir.F16Type | ir.BF16Type) else element
 
 
@@ -202,7 +207,7 @@ def _width(kind: ir.Type) -> int:
 
 
 def _broadcast(shape: Sequence[int], to: Sequence[int]) -> ir.AffineMap:
-    """Where an operand of this shape is read from for each point of `to`: extents of one stay at 0."""
+    """The place that is read in an operand of this shape for each point of `to`: extents of one stay at 0."""
     skipped = len(to) - len(shape)
     places = [
         ir.AffineExpr.get_constant(0)
@@ -215,7 +220,7 @@ def _broadcast(shape: Sequence[int], to: Sequence[int]) -> ir.AffineMap:
 
 @dataclass(frozen=True)
 class Build:
-    """A node that a builder makes inside a kernel."""
+    """A node of a builder inside a kernel."""
 
     node: str
     overload: str
@@ -233,11 +238,11 @@ class Build:
     results: tuple[str, ...]
     """The values that the node makes."""
     wanted: str
-    """The one of them that this kernel makes; what only the others need is left out of it."""
+    """The result that this kernel computes; ops that only the others need are left out."""
     origin: int
 
     def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]:
-        """Makes the node at the end of `block`; the wanted result by its name."""
+        """Builds the node at the end of `block`; returns the wanted result by its name."""
         with ir.Location.file(f"aten:{self.origin}", 1, 0), ir.InsertionPoint(block):
             before = len(block.operations)
             op = self._opened(values)
@@ -246,7 +251,7 @@ class Build:
             except errors.BuilderArgument as error:
                 raise errors.BuilderFailed(f"{self._who()}: {error}") from error
             except NotImplementedError as error:
-                raise errors.BuilderFailed(f"{self._who()} is not written yet: {_open_line(error)}") from error
+                raise errors.BuilderFailed(f"{self._who()} is not complete yet: {_open_line(error)}") from error
             except ir.MLIRError as error:
                 raise errors.BuilderInvalidMlir(f"{self._who()} made an op that MLIR refuses: {_told(error)}") from None
             except Exception as error:  # any exception of the builder's own code becomes an error that names the node
@@ -257,14 +262,14 @@ class Build:
         return {self.wanted: found[self.wanted]}
 
     def _who(self) -> str:
-        return f"the builder at {self.owner} for {self.node} ({self.overload}, asked for at {self.place})"
+        return f"the builder at {self.owner} for {self.node} ({self.overload}, for the call at {self.place})"
 
     def _opened(self, values: Mapping[str, Value]) -> NodeBuilder:
         operands: list[Value] = []
         dtypes: list[str] = []
 
         def opened(name: str, arg: Arg) -> Argument:
-            assert not isinstance(arg, AtenGraph), "an op that is given graphs to run has no builder"
+            assert not isinstance(arg, AtenGraph), "an op with graphs as arguments has no builder"
             if isinstance(arg, Items):
                 return tuple(opened(name, item) for item in arg.items)
             if isinstance(arg, Ref):
@@ -283,7 +288,7 @@ class Build:
         return NodeBuilder(self.overload, self.place, arguments, tuple(operands), kinds, tuple(dtypes))
 
     def _checked(self, made: object) -> dict[str, Value]:
-        """What a builder returned, if it is one value of the right type for each of the node's results."""
+        """The builder's result, if it is one value of the right type for each of the node's results."""
         if isinstance(made, ir.OpView | ir.Operation):
             made = list(made.results)
         several = list(made) if isinstance(made, list | tuple) else [made]
@@ -315,12 +320,13 @@ class Build:
 
 
 def _open_line(error: NotImplementedError) -> str:
-    """Where a builder stops, and what goes there."""
+    """The line at which a skeleton's builder stops, and what to write there."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     said = f": {error}" if str(error) else ""
     return (
-        f"{cell_name(last.filename)}:{last.lineno} raises NotImplementedError{said}. Write there what makes the result:"
-        f" in a skeleton, what the line above it, `fill in:`, asks for. docs/adding-an-op.md fills one in"
+        f"{cell_name(last.filename)}:{last.lineno} raises NotImplementedError{said}. Write the computation of "
+        "the result there: in a skeleton, follow the line above it, `fill in:`. docs/adding-an-op.md completes "
+        "one"
     )
 
 

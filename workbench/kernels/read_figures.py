@@ -1,7 +1,7 @@
-"""The machine figures that a template reads: with the same ones it writes the same text.
+"""The machine figures that a template reads: with equal figures it writes the same text.
 
-A journey that was saved may be scheduled for another machine where the template is not registered. Then its text stays
-as it is, and these figures show whether the template might have written another one.
+A saved journey may be scheduled for another machine where the template is not registered. Then its text stays, and
+these figures show whether the template might have written another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 def noting(machine: Machine) -> tuple[Machine, dict[str, str]]:
-    """The same machine, and the figures that were read of it so far, by flat name; what follows from figures reads
+    """The same machine, and the figures read of it so far, by flat name; properties that depend on figures read
     these."""
     read: dict[str, str] = {}
     of_part: dict[str, dict[str, str]] = {}
@@ -38,7 +38,7 @@ def _noting(record: R, names: Mapping[str, str], read: dict[str, str], values: M
         __slots__ = ()
 
         def __getattribute__(self, name: str) -> object:
-            if name == "__class__":  # equal to a record of the same figures, which is asked for its class
+            if name == "__class__":  # lets it equal a record of the same figures, which compares classes
                 return known
             value: object = object.__getattribute__(self, name)
             if name in names:
@@ -53,6 +53,6 @@ def _noting(record: R, names: Mapping[str, str], read: dict[str, str], values: M
 
 
 def others(read: Mapping[str, str], machine: Machine) -> dict[str, str]:
-    """The figures that were read with another value than this machine has, each with the machine's."""
+    """The read figures whose value differs on this machine, each with this machine's value."""
     now = {name: repr(getattr(machine, name, "not there")) for name in read}
     return {name: value for name, value in now.items() if value != read[name]}

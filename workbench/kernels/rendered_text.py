@@ -9,17 +9,17 @@ from typing import Final
 from workbench.ir.kernel_identity import without_origins
 
 MARK: Final = " // template line "
-"""Stands behind each line while it is rendered, with the line's number."""
+"""The mark behind each line while it is rendered, with the line's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a template's text stands: `before` lines of its file come before the text's first line."""
+    """The place of a template's text: `before` lines of its file come before the text's first line."""
 
     name: str
     file: str
     before: int | None
-    """None for a text that is put together, and so stands nowhere as it is."""
+    """None for an assembled text, which is in no file."""
 
     def at(self, line: int | None) -> str:
         if line is None:
@@ -35,7 +35,7 @@ class Rendering:
 
     text: str
     located: str
-    """The same lines, with the origins of what the hooks put in."""
+    """The same lines, with the origins of the hooks' ops."""
     lines: tuple[int, ...]
     place: Place
 
@@ -69,7 +69,7 @@ def jinja_line(error: BaseException) -> int | None:
 
 
 def text_start(file: str, text: str) -> int | None:
-    """How many lines of a Python file come before a text that stands in it literally."""
+    """The number of lines of a Python file before a text that it contains literally."""
     first = next((line for line in text.splitlines() if line.strip()), None)
     if first is None:
         return None

@@ -1,8 +1,8 @@
 """Templates: kernels written by hand, as MLIR text in the scheduled form or with the bindings.
 
-A template class is made for one node. It says what its kernel's dims are, how they are tiled when nobody says
-otherwise, which scratchpad tiles it needs, and renders the function: its own loops, its own copies, its own
-arithmetic. Nothing is done to that text but to check it, so what a template writes is what runs and what is timed.
+A template class is instantiated for one node. It has the kernel's dims, their default tiles and the scratchpad tiles,
+and renders the function: its own loops, its own copies, its own arithmetic. That text is only checked, never changed,
+so the template's text itself runs and is timed.
 
     class Double(Template):
         source = '''
@@ -74,7 +74,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A scratchpad tile: its extents, its element type, and how many slots iterations take in turn."""
+    """A scratchpad tile: its extents, its element type, and the number of slots that iterations use in turn."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -92,7 +92,7 @@ class Tile:
 
     @property
     def attributes(self) -> str:
-        """What its `memref.alloc` must say."""
+        """The attributes of its `memref.alloc`."""
         return f" {{{SLOTS} = {self.slots} : i64}}" if self.slots > 1 else ""
 
     @property
@@ -143,7 +143,7 @@ class Template:
         return {f"d{axis}": extent for axis, extent in enumerate(self.outputs[0].shape)}
 
     def tile(self, machine: Machine) -> dict[str, int]:
-        """The tile of each dim when nobody says otherwise: whole."""
+        """The default tile of each dim: the whole dim."""
         return self.dims()
 
     def filled(self, elements: int) -> dict[str, int]:
@@ -154,19 +154,19 @@ class Template:
         return {dim: tile[dim] for dim in self.dims()}
 
     def mapping(self, machine: Machine) -> Mapping:
-        """The mapping when nobody says otherwise."""
+        """The default mapping."""
         return Mapping(self.tile(machine), tuple(self.dims()), self.buffers(), {}, "the template's own")
 
     def buffers(self) -> int:
-        """Slots of a moved buffer when nobody says otherwise."""
+        """The default number of slots of a moved buffer."""
         return 1
 
     def tiles(self, mapping: Mapping) -> dict[str, Tile]:
-        """The scratchpad tiles that the text uses, by the name it calls them."""
+        """The scratchpad tiles that the text uses, by their names in it."""
         return {}
 
     def options(self, mapping: Mapping, machine: Machine) -> dict[str, object]:
-        """What the text may use. Extend with `super().options(...) | {...}`."""
+        """The variables of the text. Extend with `super().options(...) | {...}`."""
         tensors = {tensor.name: tensor for tensor in (*self.inputs, *self.outputs)}
         return {
             "kernel": self.kernel,
@@ -186,9 +186,9 @@ class Template:
         }
 
     def slot(self, mapping: Mapping, loops: Iterable[str]) -> str:
-        """The op that says which slot an iteration uses: its number among all of them, modulo the slots.
+        """The op that computes the slot of an iteration: the iteration's number modulo the slots.
 
-        `loops` are the dims whose loops are around, outermost first; their variables are called like the dims.
+        `loops` are the dims of the surrounding loops, outermost first; their variables have the names of the dims.
         """
         number = "0"
         for place, dim in enumerate(loops):
@@ -199,11 +199,11 @@ class Template:
         return f"affine.apply affine_map<({names}) -> (({number}) mod {mapping.buffers})>({variables})"
 
     def prologue(self, tensor: str, tile: str, kind: str) -> str:
-        """What pointwise nodes before this one compute, on the tile loaded from input `tensor`; often nothing."""
+        """The pointwise nodes before this one, applied to the tile loaded from input `tensor`; often none."""
         return self._hook(tensor, tile, kind)
 
     def epilogue(self, tile: str, kind: str) -> str:
-        """What pointwise nodes after this one compute, applied to the output's tile before it is stored."""
+        """The pointwise nodes after this one, applied to the output's tile before it is stored."""
         return self._hook(self.outputs[0].name, tile, kind)
 
     def _hook(self, tensor: str, tile: str, kind: str) -> str:
@@ -215,7 +215,7 @@ class Template:
         return next(tensor.rank for tensor in (*self.inputs, *self.outputs) if tensor.name == name)
 
     def attributes(self) -> dict[str, object]:
-        """The node's arguments that are no tensors: positional ones by place (`arg1`), keyword ones by name."""
+        """The node's arguments other than tensors: positional ones by place (`arg1`), keyword ones by name."""
         given = {f"arg{place}": arg for place, arg in enumerate(self.node.args)} | self.node.kwargs
         return {name: arg.value for name, arg in given.items() if isinstance(arg, Literal)}
 
@@ -235,7 +235,7 @@ class Template:
     """Name of the function, set before rendering."""
 
     def rendered(self, mapping: Mapping, machine: Machine) -> Rendering:
-        """The rendered kernel, with the way from its lines back to the template's."""
+        """The rendered kernel, with the template's line behind each of its lines."""
         place = self._place()
         try:
             made = self.render(mapping, machine)
@@ -243,7 +243,7 @@ class Template:
             raise
         except jinja2.TemplateSyntaxError as error:
             raise TemplateSyntaxError(place.name, place.at(error.lineno), error.message or "not valid Jinja") from None
-        except Exception as error:  # whatever the user's text or methods raise is about their line, not ours
+        except Exception as error:  # any exception of the user's text or methods becomes an error at their line
             reason = f"{type(error).__name__}: {error}"
             raise TemplateSyntaxError(place.name, place.at(jinja_line(error)), reason) from error
         unused = sorted(set(self.hooks) - self.hooks_called)
@@ -271,7 +271,7 @@ class Template:
         return next((cls for cls in type(self).__mro__ if attribute in vars(cls)), type(self))
 
     def marked_source(self) -> str:
-        """The text with a comment at the end of each line that says which line of the template it is."""
+        """The text with its template's line number as a comment at the end of each line."""
         out: list[str] = []
         line = 1
         for _, kind, value in self.environment().lex(self.text()):
@@ -304,7 +304,7 @@ class Template:
 
 
 def _file_of(cls: type) -> str:
-    """The file a class stands in. One of a notebook stands in none: what is beside it is in the working folder."""
+    """The file of a class. A class of a notebook has none: its neighbouring files are in the working folder."""
     try:
         return inspect.getsourcefile(cls) or inspect.getfile(cls)
     except (OSError, TypeError):
@@ -326,7 +326,7 @@ def instantiate(
     kernel: str,
     hooks: tuple[Hook, ...] = (),
 ) -> Template:
-    """The template of a node, from what was registered for it; `kernel` is what its function is called.
+    """The template of a node, from its registered class; `kernel` is the name of its function.
 
     `hooks` are the pointwise neighbours in its kernel.
     """
@@ -334,7 +334,7 @@ def instantiate(
     if not isinstance(made, Template):
         name = getattr(registered, "__qualname__", repr(registered))
         raise TemplateOutputError(
-            name, node.origin.place, f"it is registered as a template of {node.op} but makes {made!r}"
+            name, node.origin.place, f"it is registered as a template of {node.op}, but it computes {made!r}"
         )
     made.kernel = kernel
     for hook in hooks:

@@ -1,4 +1,4 @@
-"""Explanations of a kernel's dims, for people who see their short names for the first time."""
+"""Explanations of a kernel's dims, for readers who see their short names for the first time."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """A session of trying: knobs are turned, the newest setting is scheduled and simulated, and every step is kept.
 
     e = j.experiment()
-    e.turn("tile.m", 64, kernel="k0")       # comes back at once
+    e.turn("tile.m", 64, kernel="k0")       # returns at once
     e.wait().cycles, e.table, e.journey
 
-A setting that comes while another is being computed takes its place: that run is stopped, and only the newest becomes a
+A setting that comes while another is being computed replaces it: that run is stopped, and only the newest becomes a
 step. A refused setting is a step as well, with the reason, and the one before stays in force.
 """
 
@@ -83,8 +83,8 @@ class Step(Generic[J]):
 
 
 class Experiment(Shown, Generic[J]):
-    """A session of trying settings of one journey. What is turned is worked out in a thread of its own; callbacks run
-    there. Everything else may be called from any thread."""
+    """A session of trying settings of one journey. A thread of its own computes the settings and runs the callbacks.
+    All methods may be called from any thread."""
 
     def __init__(self, journey: J, request: Request, pause: float = PAUSE_SECONDS) -> None:
         self._start, self._request, self._pause = journey, request, pause
@@ -96,7 +96,7 @@ class Experiment(Shown, Generic[J]):
         self._knobs = dict[str, Knobs[J]]()
         self._wanted: Turned[J] = first.setting
         self._unsettled = list[tuple[object, Turned[J]]]()
-        """The turns since the last step, and the knobs before them: turns of one knob are one."""
+        """The turns since the last step, and the knobs before them; several turns of one knob are one."""
         self._held = list[Step[J]]()
         """The refusal of the last turn, while the turns before it are computed without it."""
         self._back_to: int | None = None
@@ -154,24 +154,24 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def around(self, kernel: str | None = None) -> Knobs[J]:
-        """The same knobs, tried and swept from the current setting: what else is turned stays as it is."""
+        """The same knobs, tried and swept from the current setting: the other turned knobs stay."""
         return replace(self.knobs(kernel), _start=self._current.setting)
 
     @knows_its_options
     def turn(self, knob: str, value: Value, *, kernel: str | None = None) -> Self:
-        """Asks for a knob at another value, besides all that is turned already. Comes back at once."""
+        """Turns a knob to another value; other turned knobs stay. Returns at once."""
         found: Knob = self.knobs(kernel)[knob]
         return self._ask(lambda wanted: wanted.with_value(found, value), found)
 
     @knows_its_options
     def script(self, kernel: str, text: str | None) -> Self:
-        """Asks for a transform script in the place of a kernel's own; None asks for its own again."""
+        """Puts a transform script in place of a kernel's own; None restores its own."""
         name = kernel_of(self._start, kernel)
         return self._ask(lambda wanted: wanted.with_script(name, text), name)
 
     @knows_its_options
     def back(self, step: int | None = None) -> Self:
-        """Asks for the setting of an earlier step again: of the one before the current one, or of that number."""
+        """Goes back to the setting of an earlier step: the one before the current one, or the step of that number."""
         with self._news:
             good = [each.number for each in self._steps if not each.refused]
             earlier = [number for number in good if number < self._current.number]
@@ -202,11 +202,11 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def wait(self, seconds: float | None = None) -> Step[J]:
-        """The last step once nothing is left to be worked out, or what it is after so many seconds. What went wrong
-        besides refusals, in a callback for one, is raised here."""
+        """The last step once all settings are computed, or after so many seconds. Exceptions other than refusals, such
+        as those of a callback, are raised here."""
         if threading.current_thread() is self._thread:
             raise BadOption(
-                "wait() in a callback would wait for itself: the session goes on when the callback has ended"
+                "wait() in a callback would wait for itself: the experiment continues when the callback has ended"
             )
         with self._news:
             self._news.wait_for(lambda: not self.busy or self._closed, seconds)
@@ -217,7 +217,7 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def on_step(self, callback: Callable[[Step[J]], object]) -> Callable[[], None]:
-        """Has `callback` called with each step, in the thread that makes them; calling the answer ends that."""
+        """Calls `callback` with each new step, in the thread that makes them; returns a function that ends this."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback) if callback in self._callbacks else None
 
@@ -254,7 +254,7 @@ class Experiment(Shown, Generic[J]):
             except BaseException as error:  # `wait` raises it: a thread has no caller
                 with self._news:
                     self._failed, self._answered = error, asked
-                    if asked == self._asked:  # else something newer is wanted
+                    if asked == self._asked:  # else there is a newer setting
                         self._wanted = self._current.setting
                         self._settle()
                     self._news.notify_all()
@@ -279,7 +279,7 @@ class Experiment(Shown, Generic[J]):
         return Step(-1, setting, *_costs(run.makespan, run.counters)), journey
 
     def _take(self, made: Step[J], journey: J, asked: int, back_to: int | None) -> None:
-        """Makes it the last step, unless something newer was asked for meanwhile."""
+        """Makes it the last step, unless there is a newer setting meanwhile."""
         with self._news:
             if asked != self._asked or self._closed:
                 return
@@ -301,7 +301,7 @@ class Experiment(Shown, Generic[J]):
         try:
             for step, callback in itertools.product(steps, tuple(self._callbacks)):
                 callback(step)
-        except BaseException as error:  # the session goes on, and `wait` raises it
+        except BaseException as error:  # the session continues, and `wait` raises it
             self._failed = error
         with self._news:
             self._answered = max(self._answered, asked)
@@ -309,7 +309,7 @@ class Experiment(Shown, Generic[J]):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a step: cycles and bytes, how many more than at the start, why it was refused, and its call."""
+        """One row a step: cycles and bytes, their increase since the start, the reason of a refusal, and the call."""
         return views.data_frames.frame(self._table(), whole=("cycles", "more_cycles", "bytes", "more_bytes"))
 
     def _table(self) -> Table:
@@ -340,7 +340,7 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def widget(self, kernel: str | None = None) -> object:
-        """The session as a widget, for a notebook: knobs of a kernel and of the journey, what each step costs, the
+        """The session as a widget, for a notebook: knobs of a kernel and of the journey, the costs of each step, the
         timeline beside that of the start, the map over two knobs. Closing it leaves the session open."""
         return knob_widgets().knob_editor(self, kernel, ends_session=False)
 

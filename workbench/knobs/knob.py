@@ -37,9 +37,9 @@ Value: TypeAlias = int | float | str | bool | tuple[str, ...]
 TILE, ORDER, BUFFERS, CORES, FUSION, MACHINE = "tile", "order", "buffers", "cores", "fusion", "machine"
 _NAMES_THE_MACHINE: Final = ("name", "core_figures")
 _HALVINGS: Final = 4
-"""With sixteen tiles a sixteenth of the transfers is exposed: more tiles hide hardly more, and take long to try."""
+"""With sixteen tiles a sixteenth of the transfers is not hidden: more tiles hide hardly more, and take long to try."""
 _MOST_ORDERS: Final = math.factorial(4)
-"""Orders up to which all are listed; of more dims those that move one dim."""
+"""The most orders that are all listed; beyond it only those that move one dim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Knob:
 
 
 def text_of(value: Value) -> str:
-    """A value as a person reads it."""
+    """A value as text."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
@@ -122,7 +122,7 @@ def kernel_of(journey: Staged, given: str) -> str:
     if (name := with_full_kernel(given, names)) in names:
         return name
     if given in hosts:
-        raise BadOption(f"{given!r} is computed by PyTorch on the host, so nothing of it can be turned")
+        raise BadOption(f"{given!r} is computed by PyTorch on the host, so it has no knobs")
     titles = kernel_titles(journey.lowered.record)
     words = {name: _words_of(titles[name]) for name in names if name in titles}
     titled = [name for name in words if given in words[name]]

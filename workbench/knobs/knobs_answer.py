@@ -1,4 +1,4 @@
-"""The answer of `j.knobs(...)`: the knobs, what each value is worth, and the calls that turn them."""
+"""The answer of `j.knobs(...)`: the knobs, the effect of each value, and the calls that turn them."""
 
 from __future__ import annotations
 
@@ -52,17 +52,18 @@ def knobs_of(journey: J, request: Request, kernel: str | None) -> Knobs[J]:
 
 @dataclass(frozen=True, repr=False)
 class Knobs(Shown, Generic[J]):
-    """What can be turned of one kernel and of the journey. A kernel's knob turns one thing: the rest of its mapping
-    stays as it is, while other kernels, and all of them on another machine, are tiled as the heuristic has it."""
+    """The knobs of one kernel and of the journey. A kernel's knob turns one thing: the rest of its mapping stays, while
+    the heuristic tiles other kernels, and on another machine all of them."""
 
     _start: Turned[J]
     kernel: str
-    """The kernel of the first ones; empty if there are only the journey's."""
+    """The kernel of the first knobs; empty if there are only the journey's."""
     knobs: tuple[Knob, ...]
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a knob: what it is of, today's value, what it can be at all, what is worth trying, what a dim is."""
+        """One row a knob: its kernel, its current value, the possible values, those worth trying, and an
+        explanation."""
         return views.data_frames.frame(self._table())
 
     def _table(self) -> Table:
@@ -71,9 +72,9 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def values(self, knob: str) -> pd.DataFrame:
-        """One row a value worth trying: whether it can be had, why not, and the call that sets it.
+        """One row a value worth trying: whether it is allowed, the reason if not, and the call that sets it.
 
-        Each is really scheduled, so scheduling itself decides what is refused.
+        Each is really scheduled, so scheduling itself refuses values.
         """
         return views.data_frames.frame(self._values(self[knob]))
 
@@ -99,7 +100,7 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def turned(self, knob: str, value: Value) -> J:
-        """The journey with a knob at another value, scheduled, so that what is wrong with the value raises here."""
+        """The journey with a knob at another value, scheduled, so that a refused value raises here."""
         made = self._with(knob, value).journey()
         _ = made.scheduled
         return made
@@ -126,18 +127,20 @@ class Knobs(Shown, Generic[J]):
         background: bool = False,
         on_point: Callable[[Point], object] | None = None,
     ) -> Sweep[J]:
-        """The map over one knob or two: cycles and bytes of every pair of values, or why it is refused, each of them
+        """The map over one knob or two: cycles and bytes of every pair of values, or the reason of its refusal. Each is
         really scheduled and simulated.
 
-        `values` has the values of a knob by its name; without it those worth trying are taken. Interrupting it leaves
-        what is there. With `background` it comes back at once: `.done`, `.wait()` and `.stop()` are for that, and
-        `on_point` is called with each point as it comes, in the thread that makes them.
+        `values` has the values of a knob by its name; the default are those worth trying. Interrupting it keeps the
+        finished points. With `background` it returns at once: `.done`, `.wait()` and `.stop()` follow it, and
+        `on_point` is called with each new point, in the thread that makes them.
         """
         chosen = tuple(self[name] for name in knobs)
         given = values or {}
         for name in given:
             if name not in knobs:
-                raise BadOption(f"sweep: values of {name!r} are given, which is not swept; swept are {list(knobs)}")
+                raise BadOption(
+                    f"sweep: values= has {name!r}, which is not a swept knob; the swept ones are {list(knobs)}"
+                )
         for knob in chosen:
             _ = self._start.with_value(knob, knob.value)  # raises where a script sets it
         axes = tuple(_axis(knob, given.get(knob.name, knob.values)) for knob in chosen)
@@ -145,8 +148,8 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def widget(self) -> object:
-        """The knobs to turn in a notebook: each change is scheduled and simulated in the background, and the new
-        timeline stands above the one at the start. `.journey` of the widget is what came of it."""
+        """The knobs in a notebook: each change is scheduled and simulated in the background, and the new timeline is
+        shown above that of the start. `.journey` of the widget is the resulting journey."""
         return knob_widgets().knob_editor(self._start.start.experiment(), self.kernel or None, ends_session=True)
 
     def _with(self, knob: str, value: Value) -> Turned[J]:
@@ -154,7 +157,7 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def text(self) -> str:
-        """The knobs, those of the machine left to `.table`."""
+        """The knobs without those of the machine, which are in `.table`."""
         return _told([knob for knob in self.knobs if knob.kind != MACHINE]).text(widest=60)
 
     @knows_its_options
@@ -176,7 +179,7 @@ class Knobs(Shown, Generic[J]):
 
 
 def _told(knobs: Sequence[Knob]) -> Table:
-    """Knobs as a person reads them."""
+    """Knobs as a table to read."""
     rows = tuple((each.name, text_of(each.value), each.range, " · ".join(map(text_of, each.values))) for each in knobs)
     return Table(("knob", "value", "range", "worth trying"), rows)
 
@@ -200,7 +203,7 @@ def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:
     hashable: list[Value] = [tuple(cast("list[str]", each)) if isinstance(each, list) else each for each in plain]
     made = tuple(dict.fromkeys(hashable))
     if not made:
-        raise BadOption(f"sweep: {knob.name} is given no values")
+        raise BadOption(f"sweep: {knob.name} has no values")
     return made
 
 

@@ -48,8 +48,8 @@ class Point:
 
 @dataclass(eq=False, repr=False)
 class Sweep(Shown, Generic[J]):
-    """What each setting of one knob or two costs. Points come row by row, the second knob's values first; their
-    figures depend on nothing but the setting."""
+    """The costs of each setting of one knob or two. Points come row by row, the second knob's values first; their
+    figures depend only on the setting."""
 
     start: Turned[J]
     knobs: tuple[Knob, ...]
@@ -71,10 +71,10 @@ class Sweep(Shown, Generic[J]):
         background: bool,
         on_point: Callable[[Point], object] | None,
     ) -> Self:
-        """A sweep that is done, or, in the background, under way."""
+        """A finished sweep, or one that runs in the background."""
         if not 1 <= len(knobs) <= 2 or len(set(knobs)) < len(knobs):
             named = ", ".join(repr(knob.name) for knob in knobs) or "none"
-            raise BadOption(f"sweep takes one knob or two different ones, and was given {named}")
+            raise BadOption(f"sweep takes one knob or two different ones, but was given {named}")
         count = math.prod(map(len, axes))
         if count > _MOST_POINTS:
             raise BadOption(f"sweep of {count:,} points: expected {_MOST_POINTS:,} at most; values={{...}} gives fewer")
@@ -88,37 +88,37 @@ class Sweep(Shown, Generic[J]):
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Those that are there by now."""
+        """The finished points."""
         return tuple(self._points)
 
     @property
     def total(self) -> int:
-        """How many points there are to be."""
+        """The number of all points."""
         return math.prod(map(len, self.axes))
 
     @property
     def done(self) -> bool:
-        """Whether all that will come is there: everything, or what there was when it was stopped."""
+        """Whether no more points will come: all are finished, or it was stopped."""
         return self._over.is_set()
 
     @property
     def stopped(self) -> bool:
-        """Whether it ended before all points were there."""
+        """Whether it ended before all points were finished."""
         return self.done and len(self._points) < self.total
 
     @knows_its_options
     def stop(self, *, wait: bool = True) -> None:
-        """Ends it, also amid a simulation; what is there stays. Comes back when it has ended, or at once."""
+        """Ends it, also amid a simulation; finished points stay. Returns when it has ended, or at once."""
         self._stop.set()
-        if wait and threading.current_thread() is not self._thread:  # which ends after `on_point`
+        if wait and threading.current_thread() is not self._thread:  # this thread itself ends only after `on_point`
             self.wait()
 
     @knows_its_options
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until it is done, or for so many seconds; whether it is. What a point raised that is no refusal, or
-        `on_point` did, is raised here."""
+        """Waits until it is done, or for so many seconds; returns whether it is done. Exceptions of a point other than
+        refusals, and those of `on_point`, are raised here."""
         if threading.current_thread() is self._thread:
-            raise BadOption("wait() in on_point would wait for itself: the sweep goes on when on_point has ended")
+            raise BadOption("wait() in on_point would wait for itself: the sweep continues when on_point has ended")
         over = self._over.wait(seconds)
         if over and self._failed:
             raise self._failed[0]
@@ -126,13 +126,13 @@ class Sweep(Shown, Generic[J]):
 
     @property
     def best(self) -> Point | None:
-        """The first of the fastest; None if no setting could be had."""
+        """The first of the fastest; None if every setting was refused."""
         ran = [point for point in self.points if point.cycles is not None]
         return min(ran, key=lambda point: point.microseconds) if ran else None
 
     @property
     def today(self) -> tuple[Value, ...]:
-        """The values it starts from, whether they are on the map or not."""
+        """The values at its start, also if they are not on the map."""
         return tuple(map(self.start.value_of, self.knobs))
 
     @property
@@ -159,13 +159,13 @@ class Sweep(Shown, Generic[J]):
         if values:
             return self._at(tuple(tuple(each) if isinstance(each, list) else each for each in values)).journey()
         if self.best is None:
-            raise BadOption("take(): no setting of this map could be had; .table says why")
+            raise BadOption("take(): every setting of this map was refused; .table says why")
         return self._at(self.best.values).journey()
 
     def _at(self, values: tuple[Value, ...]) -> Turned[J]:
         if len(values) != len(self.knobs):
             named = ", ".join(knob.name for knob in self.knobs)
-            raise BadOption(f"take{values!r}: expected a value each of {named}")
+            raise BadOption(f"take{values!r}: expected one value for each of {named}")
         made = self.start
         for knob, value in zip(self.knobs, values, strict=True):
             made = made.with_value(knob, value)
@@ -173,7 +173,7 @@ class Sweep(Shown, Generic[J]):
 
     @property
     def record(self) -> HeatMap:
-        """The geometry of the picture, of the points that are there by now."""
+        """The geometry of the picture, with the finished points."""
         spots = {
             point.values: Spot(point.cycles, point.bytes, point.refused, point.microseconds) for point in self.points
         }
@@ -198,7 +198,7 @@ class Sweep(Shown, Generic[J]):
 
     @knows_its_options
     def text(self) -> str:
-        """Every point in a line, and which is the best."""
+        """Every point in a line, and the best one."""
         names = (*(knob.name for knob in self.knobs), "cycles", "bytes", "refused")
         told = [views.heat_map.summary(self.record), ""] if self.points else []
         return "\n".join([*told, self._table().pick(*names).text(widest=100)])
@@ -223,7 +223,7 @@ class Sweep(Shown, Generic[J]):
         try:
             self._run(waiting("sweep"))
         except KeyboardInterrupt:
-            self._stop.set()  # what is there stays
+            self._stop.set()  # finished points stay
         finally:
             self._over.set()
 
@@ -257,5 +257,5 @@ class Sweep(Shown, Generic[J]):
 
 
 def _cell(value: Value) -> Value:
-    """A value as a table can hold it: a number of more than 64 bits, which is always refused, as text."""
+    """A value for a table: a number of more than 64 bits, which is always refused, as text."""
     return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value

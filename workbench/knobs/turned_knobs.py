@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Turned(Generic[J]):
-    """Knobs that differ from a journey's, and scripts that take the place of its own.
+    """Knobs that differ from a journey's, and scripts that replace its own.
 
     A kernel with a turned knob keeps the rest of its mapping from the journey: the options give the whole mapping.
     """
@@ -55,7 +55,7 @@ class Turned(Generic[J]):
         return replace(self, values={**self.values, knob: plain_value(value)})
 
     def with_script(self, kernel: str, script: str | None) -> Turned[J]:
-        """The same with a kernel's transform script; None takes away the one that was given."""
+        """The same with a kernel's transform script; None removes the given one."""
         others = {name: text for name, text in self.scripts.items() if name != kernel}
         return replace(self, scripts=others if script is None else {**others, kernel: script})
 
@@ -65,7 +65,7 @@ class Turned(Generic[J]):
 
     @property
     def machine(self) -> Machine:
-        """The machine with the figures that are turned."""
+        """The machine with the turned figures."""
         return self.request.machine.with_(**cast("dict[str, Override]", self._figures))
 
     @cached_property
@@ -93,7 +93,7 @@ class Turned(Generic[J]):
             options["mapping"] = {**by_full_names(self.request.mapping or {}, self._names), **said}
         rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
         if self._no_switches:
-            options["fusion"] = self._no_switches  # refused, and shown in the call as it was given
+            options["fusion"] = self._no_switches  # refused, and shown in the call as given
         elif rules and (fusion := self._fusion(rules)) != self.request.fusion:
             options["fusion"] = fusion
         if self.scripts:
@@ -150,7 +150,6 @@ def _said(said: UserMapping, knob: Knob, value: Any) -> UserMapping:
 
 
 def refusal_of(error: WorkbenchError) -> str:
-    """Why a setting is refused, in a line: the rest of the message says where an option was given, and lists
-    buffers."""
+    """The reason of a refusal, in a line: the rest of the message has the place of an option, and lists buffers."""
     first, *others = str(error).splitlines()
     return f"{first} {others[0].strip()}" if first.endswith(":") and others else first

@@ -27,7 +27,7 @@ COPY_RULE = "copied to its place in the result"
 
 IN_PLACE_RULE = "put together in place"
 
-SIDE_BY_SIDE_RULE = "its parts lie side by side already"
+SIDE_BY_SIDE_RULE = "its parts are already side by side"
 
 Place = tuple[str, TensorType]
 """A part and where it lies, as a type over the result's storage."""

@@ -65,8 +65,8 @@ def without_empty(node: Node, types: Mapping[str, TensorType]) -> tuple[Node, ..
     if node.op in _EXTREMES:
         given = ", ".join(f"{value} is {types[value]}" for value in node.operands)
         raise errors.EmptyReduction(
-            f"{node.op} at {node.origin.place} looks for an extreme among no elements ({given}): there is none, and "
-            f"PyTorch raises too. Give it a shape that has some, or handle the empty case before"
+            f"{node.op} at {node.origin.place} takes a maximum or minimum of no elements ({given}): there is "
+            "none, and PyTorch raises too. Give it a shape with elements, or handle the empty case before"
         )
     if node.op in IDENTITIES:
         return (_full(node, result, IDENTITIES[node.op]),)

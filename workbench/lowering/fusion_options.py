@@ -67,7 +67,7 @@ def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]]) -> fr
             raise FusionError(f"{item!r} is no pair of nodes: {_FORMS}")
         first, second = (_nodes(name, children) for name in pair)
         if set(first) & set(second):
-            raise FusionError(f"{pair[0]!r} and {pair[1]!r} share a node, which cannot be kept apart from itself")
+            raise FusionError(f"{pair[0]!r} and {pair[1]!r} share a node, and a node cannot be kept apart from itself")
         pairs |= {frozenset((a, b)) for a in first for b in second}
     return frozenset(pairs)
 

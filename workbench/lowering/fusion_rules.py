@@ -151,7 +151,7 @@ def _hooks(group: Candidate) -> str:
         after = template.results[0] in node.operands or any(value in made for value in node.operands)
         outside = [value for value in node.operands if value not in made]
         if node is not template and outside and (after or len(outside) > 1):
-            return "a template's hooks have its own tiles at hand, and no tile of another tensor"
+            return "a template's hooks can read the template's own tiles, but no tile of another tensor"
     return ""
 
 
@@ -172,14 +172,14 @@ OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"g
 CREATION, WINDOW = frozenset({"creation"}), frozenset({"window"})
 ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE | GATHER | CREATION
 
-IN_MEMORY = "a gather reads at places that data decides, so what it reads must lie in memory as a whole"
+IN_MEMORY = "a gather reads at places that data decides, so its operand must be in memory as a whole"
 
 READ_AGAIN = "windows overlap: an element made inside would be computed again for every window that reads it"
 
-ALONE = "what an opaque op does is not known to the fusion rules: it has a kernel of its own"
+ALONE = "the fusion rules do not know what an opaque op does: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
-    Rule("into a gather", ANY - OPAQUE, GATHER, _never(IN_MEMORY), "what a gather reads is made before it"),
+    Rule("into a gather", ANY - OPAQUE, GATHER, _never(IN_MEMORY), "a gather's operand is computed before it"),
     Rule(
         "gather into a chain", GATHER, POINTWISE, lambda group: illegal(group.nodes, group.types, group.classes),
         "a gather fills the tile of the pointwise op that reads it",
@@ -195,7 +195,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "reduction epilogue", REDUCTION, POINTWISE, _reduction_space,
-        "a pointwise op over the reduced space, or over what is left of it, runs while the row is at hand",
+        "a pointwise op over the reduced space, or over the dims left of it, runs while the row is in the "
+            "scratchpad",
     ),
     Rule(
         "sibling reductions", REDUCTION, REDUCTION, _reduction_space,
@@ -213,17 +214,18 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "producer into product", POINTWISE | REDUCTION | GATHER, CONTRACTION,
         _never(
-            "a product reads each element of its operands once for every tile of the other operand: making the "
-            "operand inside would compute it again each time, or need a whole panel of it kept in the scratchpad, "
-            "which the schedule does not do yet"
+            "a product reads each element of its operands once for every tile of the other operand: computing "
+                "the operand inside would repeat it each time, or keep a whole panel of it in the scratchpad, which "
+                "the schedule does not do yet"
         ),
-        "an operand of a product is made before it",
+        "an operand of a product is computed before it",
     ),
     Rule(
         "product into product", CONTRACTION, CONTRACTION,
         _never(
-            "a second product needs whole rows of the first one's result: they would be computed again for every "
-            "column tile, or a whole panel of them kept in the scratchpad, which the schedule does not do yet"
+            "a second product needs whole rows of the first one's result: they would be computed again for "
+                "every column tile, or a whole panel of them stay in the scratchpad, which the schedule does not do "
+                "yet"
         ),
         "one kernel holds one product",
     ),
@@ -231,11 +233,11 @@ RULES: tuple[Rule, ...] = (
         "window epilogue", WINDOW, POINTWISE, _window_epilogue,
         "a pointwise op on the result of a pool runs on its tile before it is stored",
     ),
-    Rule("into a window", ANY - OPAQUE - TILE, WINDOW, _never(READ_AGAIN), "what moves a window reads memory"),
+    Rule("into a window", ANY - OPAQUE - TILE, WINDOW, _never(READ_AGAIN), "an op that moves a window reads memory"),
     Rule(
         "window into another loop nest", WINDOW, REDUCTION | CONTRACTION,
-        _never("what moves a window has a loop nest of its own, with nothing but pointwise ops after it"),
-        "what moves a window writes memory",
+        _never("an op that moves a window has a loop nest of its own, with only pointwise ops after it"),
+        "an op that moves a window writes memory",
     ),
     Rule(
         "template prologue", POINTWISE, TILE, _hooks,
@@ -257,12 +259,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "creation at its reader", CREATION, POINTWISE | REDUCTION, lambda _: "",
-        "what follows from where an element stands is computed where it is read",
+        "values that depend only on an element's place are computed where they are read",
     ),
     Rule(
         "creation read from memory", CREATION, CONTRACTION | GATHER | TILE,
         _never("a product, a gather and a template read their operands from memory"),
-        "an operand of a product, a gather or a template is made before it",
+        "an operand of a product, a gather or a template is computed before it",
     ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),
@@ -285,7 +287,7 @@ def illegal(nodes: Iterable[Node], types: Mapping[str, TensorType], classes: Cla
     if any(made.intersection(node.operands) for node in whole.of("window")):
         return READ_AGAIN
     if whole.of("tile") and whole.of("creation"):
-        return "a template's hooks have its own tiles at hand, and make none"
+        return "a template's hooks can read the template's own tiles, but make no new ones"
     group = Candidate(tuple(node for node in whole.nodes if node not in whole.of("creation")), types, classes)
     if group.of("tile"):
         return (

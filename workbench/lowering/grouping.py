@@ -157,7 +157,7 @@ class Grouping:
         if reason := self.choice.refuses((producer, consumer), self.classes):
             return reason
         if self._leaves_memory(producer):
-            return "the result is also needed outside: a kernel makes one value"
+            return "the result is also an output: a kernel makes one value"
         if len({self.group_of[user.name] for user in self._users[producer.name]}) > 1:
             return "the result is read by several kernels, and a kernel makes one value"
         if reason := self._illegal(self._joined(own, other)):

@@ -52,13 +52,13 @@ from workbench.lowering.view_edges import across_views
 REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
 """Ops whose formulas only view and copy, so that they hold for element types that no kernel computes with."""
 
-RUNS_GRAPHS = "it is given graphs to run, and runs on the host with all that is in them"
+RUNS_GRAPHS = "it takes graphs as arguments, and runs on the host with all their ops"
 """Why an op such as `cond` or `while_loop` has no kernel."""
 
-RAISES = "a kernel cannot raise an error, so the host looks whether it holds"
+RAISES = "a kernel cannot raise an error, so the host tests it"
 """Why an assertion has no kernel."""
 
-NO_COPY = "nobody can tell the copy from the original"
+NO_COPY = "no op can see a difference between the copy and the original"
 """Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
 
 
@@ -76,7 +76,7 @@ def lower(
     rules off or keeps nodes apart: see `workbench.lowering.fusion_options`.
     """
     if on_missing not in ("host", "error"):
-        raise errors.BadOption(f"on_missing={on_missing!r} is unknown; it is 'host' or 'error'")
+        raise errors.BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
     check_known(graph)
     known = registrations if registrations is not None else DEFAULT.now()
     if prefer is not None and prefer not in known.dialects:
@@ -300,7 +300,7 @@ class _Work:
         contiguous = meta_tensor(self.types[source]).contiguous()
         self.types[name] = TensorType(self.types[source].shape, self.types[source].dtype, tuple(contiguous.stride()))
         route = "automatic" if self._computable(node) else "host"
-        return LoweredNode(node, route, "", "copy before a view that strides cannot say", item.parent)
+        return LoweredNode(node, route, "", "copy before a view that strides cannot express", item.parent)
 
     def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
         """Hand-written kernels never see tensors without elements: their authors need not have thought of them."""

@@ -20,8 +20,8 @@ def missing_routes(graph: AtenGraph, missing: list[Node], faulty: Mapping[str, s
         places = sorted({node.origin.place for node in missing if node.op == op})
         lines.append(f"  {op}: {count} node(s), at {', '.join(places)}")
         lines += sorted({f"    {faulty[node.name]}" for node in missing if node.op == op and node.name in faulty})
-    lines.append("Register a builder or a template for each, or let them run on the host with on_missing='host'.")
-    lines.append("Lines to start from (`workbench new-op` writes them with a test and a notebook beside them):")
+    lines.append("Register a builder or a template for each, or run them on the host with on_missing='host'.")
+    lines.append("Start with these lines (`workbench new-op` writes them, with a test and a notebook):")
     for op in sorted(op for op in counts if not op.startswith(HIGHER_ORDER)):
         lines += ["", *(f"    {line}".rstrip() for line in stub(facts_of(op)).splitlines())]
     return errors.MissingRoutes("\n".join(lines))

@@ -123,22 +123,22 @@ def read_indexed(op: ir.Operation) -> IndexedOp | None:
         if old is not None:
             _same_place(old, memref, positions)
             if combined is None or combined not in body or old.results[0] not in list(combined.operands):
-                raise NotIndexed("what it stores is not what it loaded, combined with one other value")
+                raise NotIndexed("it does not store its loaded value, combined with one other value")
             combiner = combined.name
             (moved,) = [value for value in combined.operands if value != old.results[0]] or [old.results[0]]
             known += [old, combined]
         if len(list(ret.operands)):
             raise NotIndexed("a scatter has no other output")
     elif list(ret.operands) != [last.results[0]]:
-        raise NotIndexed("it computes with what it loads: that is work for an op of its own, on a scratchpad tile")
+        raise NotIndexed("it computes with the loaded value: use an op of its own for that, on a scratchpad tile")
     extra = [each for each in body if each not in known and each != last and each.name != "arith.constant"]
     if len(accesses) > 1 + bool(combiner) or extra:
-        raise NotIndexed(f"beside its one access it does {', '.join(each.name for each in extra) or 'others'}")
+        raise NotIndexed(f"beside its one access it has {', '.join(each.name for each in extra) or 'others'}")
     indices = tuple(sorted({place.operand for place in places if place.operand >= 0}))
     inputs = segments(op)[0]
     others = [n for n in range(inputs) if n not in indices and list(block.arguments[n].uses)]
     if not indices or (others and (not writes or [block.arguments[n] for n in others] != [moved])):
-        raise NotIndexed("its operands are indices and, for a scatter, what it stores")
+        raise NotIndexed("its operands are indices and, for a scatter, the stored values")
     return IndexedOp(op, memref, places, writes, combiner, indices, moved)
 
 
@@ -163,7 +163,9 @@ def _place(value: Value, block: ir.Block) -> Place:
     ops = body_slice([value], block)
     strange = [op.name for op in ops if op.name not in _PLACES]
     if strange:
-        raise NotIndexed(f"a place is computed by {', '.join(strange)}: it may be an index, or a loop and a shift")
+        raise NotIndexed(
+            f"a place is computed by {', '.join(strange)}: expected an index, or a loop variable and a shift"
+        )
     loops = {integer(op, "dim") for op in ops if op.name == "linalg.index"}
     if len(loops) > 1:
         raise NotIndexed("a place moves along two loops")
@@ -204,7 +206,7 @@ def _wrapped(select: ir.Operation) -> Value:
         or plain not in list(plus.operands)
         or constant_of(compare.operands[1]) != 0
     ):
-        raise NotIndexed("a place is selected otherwise than by select(i < 0, i + extent, i)")
+        raise NotIndexed("a place is selected in another way than select(i < 0, i + extent, i)")
     return plain
 
 

@@ -28,7 +28,7 @@ def origins_of(op: ir.Operation) -> tuple[int, ...]:
 
 
 def origins_in(module: ir.Module) -> frozenset[int]:
-    """Every origin id that some op of the kernel's body still names. Its function is nobody's work."""
+    """Every origin id that some op of the kernel's body still names. The function itself belongs to no node."""
     body = function_of(module).regions[0].blocks[0]
     return frozenset(origin for op in body.operations for origin in origins_of(op.operation))
 

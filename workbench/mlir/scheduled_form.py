@@ -41,7 +41,7 @@ _ALLOWED_TEXT = (
 _WHY_NOT = {
     "cf.assert": "bounds that data decides are checked before the launch, a kernel never aborts",
     "func.call": "a kernel is one function without calls",
-    "memref.copy": "say every movement as linalg.copy",
+    "memref.copy": "write every movement as linalg.copy",
     "memref.alloca": "scratchpad buffers come from memref.alloc",
 }
 
@@ -154,7 +154,7 @@ def _check_function(operation: ir.Operation) -> Iterator[str]:
 def _check_alloc(operation: ir.Operation) -> Iterator[str]:
     kind = operation.results[0].type
     if memory_space(kind) == DRAM:
-        yield f"memref.alloc of {kind}: a kernel allocates in the scratchpad, memory space 1, only"
+        yield f"memref.alloc of {kind}: a kernel allocates only in the scratchpad, memory space 1"
     if not kind.has_static_shape:
         yield f"memref.alloc of {kind}: a buffer's size is a number; use a memref.subview of it for ragged tiles"
         return
@@ -167,7 +167,7 @@ def _check_alloc(operation: ir.Operation) -> Iterator[str]:
 def _check_forall(operation: ir.Operation) -> Iterator[str]:
     """Its iterations run on cores side by side, each with a scratchpad of its own."""
     if any(DYNAMIC_STRIDE in integers(operation, name) for name in FORALL_BOUNDS):
-        yield "scf.forall with bounds that are computed: what is spread over the cores is known beforehand, as numbers"
+        yield "scf.forall with computed bounds: the shares of the cores must be constants"
     inside = list(operations(operation))[1:]
     own = {value for op in inside for value in op.results}
     for op in inside:

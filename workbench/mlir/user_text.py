@@ -27,7 +27,7 @@ def check_text(text: str, name: str) -> None:
         elif token[0] in ("}", ")", "]", ">"):
             depth = max(depth - 1, 0)
         if depth > MOST_NESTING:
-            told = f"more than {MOST_NESTING} brackets are open here; expected at most so many in each other"
+            told = f"more than {MOST_NESTING} brackets are open here; expected at most this many, nested"
             raise MlirSyntaxError(name, text, (Problem(told, text.count("\n", 0, token.start()) + 1),))
 
 
@@ -35,7 +35,7 @@ def half_character(text: str) -> Problem | None:
     """Where a surrogate stands without its other half: such a text cannot be handed to the parser, nor written."""
     if not (found := _HALF.search(text)):
         return None
-    told = f"{found[0]!r} is half of a character and no Unicode text; take it out, or write the whole character"
+    told = f"{found[0]!r} is half of a character and no Unicode text; remove it, or write the whole character"
     return Problem(told, text.count("\n", 0, found.start()) + 1)
 
 

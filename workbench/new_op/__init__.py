@@ -1,4 +1,4 @@
-"""`workbench new-op`: the files of an operator that nobody has written yet."""
+"""`workbench new-op`: the files of a new operator."""
 
 from __future__ import annotations
 

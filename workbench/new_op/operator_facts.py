@@ -1,4 +1,4 @@
-"""What is known of an operator before anybody has written a kernel for it: what a skeleton is made from."""
+"""The facts of an operator without a kernel, from which its skeleton is made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAKEN: Final = frozenset(
         *("attributes", "slot", "prologue", "epilogue", "zero", "one"),
     }
 )
-"""What a template's text means something else by; `self` is Jinja's."""
+"""Names that have another meaning in a template's text; `self` is Jinja's."""
 
 _FLOAT: Final = re.compile(r"(?<=[=\[, -])\d+\.\d*(e[+-]?\d+)?")
 """A default in a schema as PyTorch prints it: 0.10000000000000001 for 0.1."""
@@ -49,14 +49,14 @@ class ArgumentFacts:
 
     @property
     def tensors(self) -> int:
-        """How many tensors a kernel is given for it: two stand for a list."""
+        """The number of a kernel's tensors for it: two for a list."""
         if not self.tensor or self.optional or self.default is not None:
             return 0
         return 2 if self.is_list else 1
 
     @property
     def parameter(self) -> str:
-        """As a Python function takes it."""
+        """The parameter of a Python function for it."""
         return self.name if self.default is None else f"{self.name}={self.default}"
 
 
@@ -67,22 +67,22 @@ class OpFacts:
     qualified: str
     """`aten::hardswish`."""
     overloads: tuple[str, ...]
-    """Those with the same tensors; one kernel can make them all."""
+    """The overloads with the same tensors; one kernel can make all of them."""
     others: tuple[str, ...]
-    """Those with other tensors, which want a kernel of their own."""
+    """The overloads with other tensors, which need a kernel of their own."""
     schema: str
     arguments: tuple[ArgumentFacts, ...]
     results: int
     sample: Sample | None
     defined: bool
-    """Whether PyTorch knows the op; a skeleton must define the others."""
+    """Whether PyTorch knows the op; otherwise the skeleton must define it."""
     beside: str = ""
-    """The files of the op's other kernel, in the folder that this one's go to; empty if there are none."""
+    """The files of the op's other kernel in the same folder; empty if there are none."""
     suffix: str = ""
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Names of the tensors that must be given, as a template's text calls them."""
+        """The required tensors, by their names in a template's text."""
         names: list[str] = []
         for each in self.arguments:
             names += [each.name] if each.tensors == 1 else [f"{each.name}{place}" for place in range(each.tensors)]
@@ -100,7 +100,7 @@ class OpFacts:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What a Python function of the op takes."""
+        """The parameters of a Python function of the op."""
         return tuple(each.parameter for each in self.arguments)
 
     @property
@@ -110,7 +110,7 @@ class OpFacts:
 
     @property
     def stem(self) -> str:
-        """What its files are called: `aten_hardswish`. With the namespace they never shadow a module of Python's."""
+        """The stem of its files' names: `aten_hardswish`. With the namespace they never shadow a module of Python's."""
         return f"{self.qualified.split('::')[0]}_{self.name}{self.suffix}"
 
     @property
@@ -119,12 +119,12 @@ class OpFacts:
 
     @property
     def elementwise(self) -> bool:
-        """Number by number. An op that is still to be defined is taken for that, being the simplest case."""
+        """Whether it computes number by number. A new op counts as elementwise, the simplest case."""
         return self.sample.elementwise if self.sample else not self.defined
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What a template's text calls the results."""
+        """The results' names in a template's text."""
         return ("out",) if self.results == 1 else tuple(f"out{place}" for place in range(self.results))
 
 
@@ -194,7 +194,7 @@ def _may_be_missing(argument: torch.Argument) -> bool:
 
 
 def _plainness(overload: str) -> tuple[bool, bool, int]:
-    """What speaks for an overload as the one to start with: tensors as results, the default, most tensors."""
+    """The rank of an overload as the one to start with: tensors as results, the default, most tensors."""
     schema = schema_named(overload)
     plain = all(str(each.type) == "Tensor" for each in schema.returns)
     return plain, overload.endswith(".default"), sum(map(is_tensor, schema.arguments))
@@ -210,7 +210,7 @@ def _writes(schema: torch.FunctionSchema) -> bool:
 
 
 def _text_names(names: list[str]) -> tuple[str, ...]:
-    """Names that mean nothing else in a template's text."""
+    """The names, changed where they have another meaning in a template's text."""
     found: list[str] = []
     for name in names:
         name = "x" if name == "self" and "x" not in names else name

@@ -1,5 +1,5 @@
-"""What an op does, found out by calling it on small tensors: the shapes of its results, and whether it works number
-by number. Nobody has to tell, and for ops that do not say it there is no other way to know.
+"""Probes an op by calls on small tensors: the shapes of its results, and whether it computes number by number. The user
+need not give these facts, and ops do not declare them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 Plain: TypeAlias = "bool | int | float | str | list[int] | list[float] | None"
 
 SHAPES: Final = ((47, 10), (16, 16), (4, 4, 4), (2, 3, 8, 8), (12,))
-"""Tried in this order for all tensors of an op alike: a ragged one first, then what products and convolutions take."""
+"""Shapes to try in this order, for all tensors of an op: a ragged one first, then those of products and
+convolutions."""
 
 DTYPES: Final = (torch.float32, torch.int64, torch.bool)
 
@@ -27,12 +28,12 @@ class Sample:
 
     shape: tuple[int, ...]
     dtype: str
-    """As torch calls it: `float32`."""
+    """torch's name of it: `float32`."""
     attributes: dict[str, Plain]
     results: tuple[tuple[int, ...], ...]
     result_dtype: str
     elementwise: bool
-    """Each number of the result depends on the numbers in its own place, and on no others."""
+    """Whether each number of the result depends only on the numbers in its own place."""
 
 
 def sample_of(overload: str, schema: torch.FunctionSchema) -> Sample | None:
@@ -104,7 +105,7 @@ def _fake_results(
         with torch.no_grad(), _quiet(), cast(Any, FakeTensorMode()):
             tensors = [torch.empty(shape, dtype=dtype) for _ in range(2 * len(schema.arguments))]
             return _call(overload, schema, tensors, attributes)
-    except Exception:  # an op may raise anything at inputs that are not for it; the next ones are tried
+    except Exception:  # an op may raise anything at wrong inputs; the next ones are tried
         return []
 
 
@@ -139,7 +140,7 @@ def _changed_elsewhere(old: torch.Tensor, new: torch.Tensor) -> bool:
 
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
-    """Without the stack traces that torch logs for calls that are refused, which is what trying calls is about."""
+    """Hides the stack traces that torch logs for refused calls, since a probe expects refusals."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:

@@ -1,7 +1,7 @@
 """Skeletons of a new operator: the stub in an error, and the files that `workbench new-op` writes, from one source.
 
-The texts stand in `skeletons/`, as Jinja with `<< >>` and `<% %>`, since what they write is Jinja itself in part. The
-lines that are left to the user say `fill in:`.
+The texts are in `skeletons/`, as Jinja with `<< >>` and `<% %>`, since their output is partly Jinja itself. Lines that
+the user must complete say `fill in:`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ WAYS = ("template", "builder")
 
 @dataclass(frozen=True)
 class Skeleton(OpFacts):
-    """The facts of an op, and what its skeleton makes of them."""
+    """The facts of an op, and the parts of its skeleton."""
 
     clashing: dict[str, str] = field(default_factory=dict[str, str])
-    """Overloads that others have registered on the same route, and who."""
+    """Overloads that are registered on the same route, and their owners."""
 
     @staticmethod
     def of(facts: OpFacts, clashing: dict[str, str] | None = None) -> Skeleton:
@@ -31,14 +31,14 @@ class Skeleton(OpFacts):
         return Skeleton(**own, clashing=clashing or {})
 
     def kind(self, way: str) -> str:
-        """What it is to the fusion rules."""
+        """Its kind for the fusion rules."""
         if not self.elementwise or self.results != 1:
             return "opaque"
         return "elementwise" if way == "builder" else "tile"
 
     @property
     def compute(self) -> str:
-        """How a builder's body computes: in floats, unless the op is about integers or answers yes or no."""
+        """The type of a builder's computation: floats, unless the op is for integers or returns booleans."""
         kinds = (self.sample.dtype, self.sample.result_dtype) if self.sample else ("float32", "float32")
         return "float" if all("float" in kind for kind in kinds) else "own"
 
@@ -52,7 +52,7 @@ class Skeleton(OpFacts):
 
     @property
     def function(self) -> str:
-        """What a function that calls the op is called."""
+        """The name of a function that calls the op."""
         return self.name if self.name not in self.call_tensors else f"{self.name}_"
 
     @property
@@ -65,16 +65,16 @@ class Skeleton(OpFacts):
         made = f"torch.empty_like({self.parameters[0].split('=')[0]})"
         if self.results > 1:
             made = ", ".join([made] * self.results)
-        return f"{made}  # fill in, if it is of another shape or type: a tensor like the result"
+        return f"{made}  # fill in, if the result has another shape or type: a tensor like the result"
 
     @property
     def call_tensors(self) -> tuple[str, ...]:
-        """What a function that calls the op takes."""
+        """The tensors of a function that calls the op."""
         return self.tensors
 
     @property
     def call(self) -> str:
-        """The op called with the tensors and, where it must have them, values for its attributes."""
+        """A call of the op with the tensors and values for its required attributes."""
         names = iter(self.tensors)
         positional: list[str] = []
         keywords: list[str] = []
@@ -93,15 +93,15 @@ class Skeleton(OpFacts):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Shapes for a test: for an elementwise op a single number, ragged and round ones; else what it was seen to
-        take."""
+        """Shapes for a test: for an elementwise op a single number, ragged and round ones; else those that the probe
+        found."""
         if self.elementwise:
             return [(1, 1), (47, 10), (128, 128)]
         return [self.sample.shape] if self.sample else [(16, 16)]
 
     @property
     def make_input(self) -> str:
-        """A tensor of numbers that the op takes."""
+        """Code that makes an input tensor of the op."""
         dtype = self.sample.dtype if self.sample else "float32"
         return {
             "int64": "torch.randint(1, 9, shape)",
@@ -114,7 +114,7 @@ def _tuple(items: tuple[str, ...]) -> str:
 
 
 def stub(facts: OpFacts) -> str:
-    """What to fill in for an op, short enough for an error message."""
+    """A skeleton of an op, short enough for an error message."""
     return _rendered("stub.j2", Skeleton.of(facts), "")
 
 

@@ -17,27 +17,27 @@ from workbench.new_op.skeleton import WAYS, files
 from workbench.ops.listing import Who, handler
 
 DEFAULT_SIGNATURE: Final = "(Tensor x) -> Tensor"
-"""What an op is defined as that nobody has defined or described."""
+"""The schema of a new op without `--schema`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewOp:
-    """What was written."""
+    """The result: the written files."""
 
     facts: OpFacts
     way: str
     paths: tuple[Path, ...]
     handlers: tuple[Who, ...]
-    """Who makes the op's nodes until the new kernel is registered."""
+    """The op's routes until the new kernel is registered."""
 
 
 def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None = None, force: bool = False) -> NewOp:
     """Writes the skeleton of an op's template or builder into a folder; existing files are never overwritten.
 
-    The second of the two is called `<op>_builder` or `<op>_template` where the first is there already.
+    If the op's other kernel exists in the folder, the new one is named `<op>_builder` or `<op>_template`.
 
-    An op that does not exist is defined by the skeleton, as `schema` says; its namespace must be one of its own. An op
-    that already has a registered template or builder is refused unless `force`.
+    The skeleton defines an unknown op by `schema`; without `schema` its namespace must be new. An op that already has a
+    registered template or builder is refused unless `force`.
     """
     if way not in WAYS:
         raise errors.BadOption(f"a {way!r} cannot be written; expected one of {', '.join(WAYS)}")
@@ -46,8 +46,9 @@ def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None
     taken = [each for each in handlers if each.owner is not None]
     if taken and not force:
         raise errors.OpHasRoute(
-            f"{facts.qualified} has a kernel already: {'; '.join(map(str, taken))}. With --force the files are written "
-            f"anyway: a template goes before a builder, and one of the same kind takes the other's place"
+            f"{facts.qualified} has a kernel already: {'; '.join(map(str, taken))}. With --force the files are "
+            "written anyway: a template takes precedence over a builder, and a new one of the same kind "
+            "replaces the old one"
         )
     facts = _beside(facts, way, folder)
     texts = files(facts, way, _clashing(facts, way))
@@ -55,7 +56,7 @@ def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None
     if there:
         raise errors.FileInTheWay(
             f"{', '.join(there)} {'exists' if len(there) == 1 else 'exist'} already, and nothing is overwritten: "
-            f"choose another folder with --out, or move what is there away"
+            "choose another folder with --out, or move the existing files away"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +68,7 @@ def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None
 
 
 def _beside(facts: OpFacts, way: str, folder: Path) -> OpFacts:
-    """With names for the files that the op's other kernel, if it is in the folder, leaves free."""
+    """The facts, with file names that do not collide with the op's other kernel in the folder."""
     template, kernel = folder / f"{facts.stem}.mlir.j2", folder / f"{facts.stem}.py"
     if not kernel.exists() or template.exists() == (way == "template"):
         return facts
@@ -75,22 +76,21 @@ def _beside(facts: OpFacts, way: str, folder: Path) -> OpFacts:
 
 
 def _facts(name: str, schema: str | None) -> OpFacts:
-    """The op's facts, from PyTorch if it knows the op, and else from the schema of one that is to be defined."""
+    """The op's facts, from PyTorch if it knows the op, else from the schema of the new op."""
     namespace, op = _split(name)
     if op and schema is None and namespace in _namespaces():
         return _functional(facts_of(name))
     if not op or "." in op:
         raise errors.UnknownOverload(
-            f"{name!r} is not the name of an operator to be written; expected namespace::op, such as aten::hardswish "
-            f"or demo::thing"
+            f"{name!r} is not the name of an operator; expected namespace::op, such as aten::hardswish or demo::thing"
         )
     if namespace in _namespaces() and hasattr(getattr(torch.ops, namespace), op):
         raise errors.BadOption(f"{name} exists, so its schema is known: leave --schema out")
     close = nearest(namespace, _namespaces())
     if schema is None and close and hasattr(getattr(torch.ops, close[0]), op):
         raise errors.UnknownOverload(
-            f"{name!r}: there is no namespace {namespace!r}; did you mean {close[0]}::{op}? An op of your own is "
-            f"defined with --schema '{DEFAULT_SIGNATURE}'"
+            f"{name!r}: there is no namespace {namespace!r}; did you mean {close[0]}::{op}? Define an op of your "
+            f"own with --schema '{DEFAULT_SIGNATURE}'"
         )
     return facts_of_new(f"{namespace}::{op}", schema or DEFAULT_SIGNATURE)
 
@@ -102,7 +102,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _namespaces() -> list[str]:
-    """Namespaces in which something is defined."""
+    """Namespaces that have ops."""
     known = cast("list[str]", cast(Any, torch._C)._dispatch_get_all_op_names())  # pyright: ignore[reportPrivateUsage]
     return sorted({each.split("::")[0] for each in known})
 
@@ -110,13 +110,13 @@ def _namespaces() -> list[str]:
 def _functional(facts: OpFacts) -> OpFacts:
     if "Tensor(a!)" in facts.schema:
         raise errors.BadOption(
-            f"{facts.schema} changes its argument in place, and captured graphs hold functional ops only: give the op "
-            f"that returns a new tensor"
+            f"{facts.schema} changes its argument in place, but captured graphs have only functional ops: give "
+            "the op that returns a new tensor"
         )
     return facts
 
 
 def _clashing(facts: OpFacts, way: str) -> dict[str, str]:
-    """Registrations that the new one takes the place of, and who made them."""
+    """Registrations that the new one replaces, and their owners."""
     found = (DEFAULT.now().by_key.get((each, way, "math" if way == "builder" else "")) for each in facts.overloads)
     return {each.overload: f"{each.owner.name} of {each.owner.module}" for each in found if each is not None}

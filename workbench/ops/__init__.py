@@ -1,10 +1,10 @@
-"""What is known of ATen ops: their record form, their execution with PyTorch, and the registry of who makes them.
+"""ATen ops: their record form, their execution with PyTorch, and the registry of their routes.
 
     @wb.ops.builder("aten.hypot.default", dialect="math", kind="elementwise")
     def hypot(op): ...
 
-`template`, `builder`, `conversion` and `executor` register; `table()` and `who(overload)` tell what is registered;
-`with scope():` undoes at its end what was registered inside.
+`template`, `builder`, `conversion` and `executor` register; `table()` and `who(overload)` show the registrations;
+`with scope():` undoes at its end all registrations inside.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _submodule = submodules(__name__, "listing")
 
 def __getattr__(name: str) -> object:
     if name in _REGISTERING | _LISTING:
-        importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
+        importlib.import_module("workbench.journey")  # which adds the shipped operators to the registry
     if name in _REGISTERING:
         return getattr(importlib.import_module("workbench.aten.registry").DEFAULT, name)
     if name in _LISTING:

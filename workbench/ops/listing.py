@@ -1,4 +1,4 @@
-"""What the registry holds, as a table, and who would make an overload, as a sentence."""
+"""The registry as a table, and the route of an overload as a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = ("overload", "route", "owner", "file", "line", "dialect", "kind")
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Who makes nodes of an overload, and why it is them."""
+    """The route of an overload, and the reason."""
 
     overload: str
     route: str
@@ -45,13 +45,13 @@ def table() -> pd.DataFrame:
 
 
 def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who:
-    """Who makes nodes of an overload: one answer, or one for each overload when the name leaves the overload out."""
+    """The route of an overload, or of each overload when the name leaves the overload out."""
     found = handlers(overload, prefer=prefer)
     return found[0] if len(found) == 1 else found
 
 
 def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:
-    """Who makes nodes of each overload that a name stands for."""
+    """The route of each overload of a name."""
     registrations = DEFAULT.now()
     return tuple(handler(name, registrations, prefer) for name in overload_names.overloads(overload))
 
@@ -67,10 +67,10 @@ def handler(overload: str, registrations: Registrations, prefer: str | None = No
     if kind == "view":
         return Who(overload, "view", "other strides over its operand: no kernel, no bytes")
     if kind == "assembly":
-        return Who(overload, "view", "its parts are made in place, or copied there")
+        return Who(overload, "view", "its parts are computed in place, or copied there")
     if overload in FORMULAS:
-        rest = f", where that is for the call; else torch-mlir imports it ({kind})" if kind else ""
-        return Who(overload, "automatic", f"written out by its formula in workbench/formulas{rest}")
+        rest = f", where the formula covers the call; else torch-mlir imports it ({kind})" if kind else ""
+        return Who(overload, "automatic", f"decomposed by its formula in workbench/formulas{rest}")
     if kind is not None:
         return Who(overload, "automatic", f"torch-mlir imports it ({kind})")
-    return Who(overload, "host", "nothing here makes it: PyTorch computes it on the host, over the host link")
+    return Who(overload, "host", "it has no kernel: PyTorch computes it on the host, over the host link")

@@ -24,10 +24,10 @@ def planned(
         if name not in by_name:
             what = f"placement={dict(wanted or {})!r}: there is no tensor {name!r} in DRAM{did_you_mean(name, by_name)}"
             known = ", ".join(each.path or each.value for each in found)
-            raise BadOption(sentences(what, f"Expected some of {known}"))
+            raise BadOption(sentences(what, f"The tensors are {known}"))
         plan = by_name[name]
         if plan.value in chosen:
-            raise BadOption(f"placement={dict(wanted or {})!r}: {name!r} is there twice, under another name as well")
+            raise BadOption(f"placement={dict(wanted or {})!r}: {name!r} is placed twice, under another name as well")
         chosen[plan.value] = replace(plan, chiplet=where) if isinstance(where, int) else replace(plan, policy=where)
     made = replace(scheduled, placement=tuple(chosen.values()))
     check_placed([*placed(made)], machine)

@@ -56,7 +56,7 @@ def _candidates(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterator[R
         elif any(launches.given[use] is None for use in uses):
             yield replace(plain, refused="the host uses it")
         elif any(launches.looks_inside(use, storage) for use in uses):
-            yield replace(plain, refused="a kernel asks for single elements of it, by index or one by one")
+            yield replace(plain, refused="a kernel reads single elements of it, by index or one by one")
         else:
             there = Resident(storage.value, storage.address, storage.bytes, first, last, plain.alone)
             using = [(use, launched) for use in uses if (launched := launches.given[use])]
@@ -108,7 +108,7 @@ def _asked(found: Sequence[Residence], names: Sequence[str]) -> list[Residence]:
         if name not in by_name:
             known = ", ".join(each.path or each.value for each in found if not each.refused)
             what = f"resident={[*names]!r}: there is no tensor {name!r} in DRAM{did_you_mean(name, by_name)}"
-            why = f"Expected some of {known}; what only passes between the ops of one kernel is never there"
+            why = f"Tensors that can stay are {known}; values between the ops of one kernel are never in DRAM"
             raise BadOption(sentences(what, why))
         if by_name[name].refused:
             raise BadOption(f"resident={[*names]!r}: {name!r} cannot stay resident: {by_name[name].refused}")
@@ -135,7 +135,7 @@ def _heuristic(found: Sequence[Residence], machine: Machine, launches: int) -> l
             reason = f"larger than the common memory ({capacity:,} bytes)"
         elif during.max(initial=0) + each.bytes > capacity:
             full = each.first + int(during.argmax())
-            reason = f"tensors that save more a byte leave {capacity - held[full]:,} bytes in launch {full}"
+            reason = f"tensors with a larger saving a byte leave {capacity - held[full]:,} bytes in launch {full}"
         else:
             during += each.bytes
             decided[each.value] = replace(

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
     """One module per kernel, in launch order; steps on the host have none. Those of templates have no text yet.
 
-    It reads nothing but the record and, for nodes that builders make, those. Kernels of the same structure
-    differ in names only, so the first of them is made and lends its text.
+    It reads only the record and the builders. Kernels of the same structure differ only in names, so the text of the
+    first is copied to the others.
     """
     known = registrations if registrations is not None else DEFAULT.now()
     nodes = {item.node.name: item for item in lowered.nodes}
@@ -114,7 +114,7 @@ def _before(nodes: Sequence[Node], maker: dict[str, int], anchor: int) -> set[in
 def _hook(
     lowered: KernelGraph, kernel: Kernel, places: Sequence[int], source: str, place: int, registrations: Registrations
 ) -> Hook:
-    """Some nodes of a kernel as one body. Pointwise ops are the same for every shape, so one dim is enough."""
+    """Some nodes of a kernel as one body. A pointwise op's body does not depend on the shape, so one dim is enough."""
     names = tuple(kernel.nodes[each] for each in places)
     result = lowered.node(names[-1]).node.results[0]
     flat = {
@@ -128,7 +128,7 @@ def _hook(
 
 
 def _parts(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> Iterator[Part]:
-    """The kernel in order: each node that a builder makes, and the runs of nodes between them, imported together."""
+    """The kernel in order: each node of a builder, and the runs of nodes between them, imported together."""
     nodes = [lowered.node(name) for name in kernel.nodes]
     start = 0
     while start < len(nodes):
@@ -161,7 +161,7 @@ def _imported(
 
 
 def _graph(lowered: KernelGraph, part: Kernel, registrations: Registrations, first: int = 0) -> torch.fx.GraphModule:
-    """What torch-mlir is to import. Nodes that are not known to be safe have been imported elsewhere before."""
+    """The graph for torch-mlir. A worker has already imported nodes that are not known to be safe."""
     if not kernel_proven(lowered, part, registrations):
         nodes = [lowered.node(name).node for name in part.nodes]
         TRIALS.pass_or_raise(import_trial(part.name, nodes, lowered.types, part.outputs))
@@ -173,7 +173,8 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
     found = registrations.find(node.op, "builder", item.dialect)
     if found is None or found.dialect != item.dialect:
         raise RegistrationGone(
-            f"{node.name} was lowered for a builder of {node.op} in {item.dialect!r}, and none is registered now. "
+            f"{node.name} was lowered for a builder of {node.op} in {item.dialect!r}, but no such builder is "
+            "registered now. "
             f"Register it again, or lower again"
         )
     return Build(

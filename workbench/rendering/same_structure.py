@@ -1,4 +1,4 @@
-"""Kernels that differ in names only: the first of them is made, and lends the others its text."""
+"""Kernels that differ only in names: the text of the first is copied to the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.ir.value_names import with_names
 
 
 def structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode]) -> str:
-    """All that rendering a kernel reads, values numbered as they come: equal for kernels that differ in names only."""
+    """All data from which a kernel is rendered, with numbered values: equal for kernels that differ only in names."""
     numbers = {value: str(number) for number, value in enumerate(kernel.inputs)}
     calls: list[object] = []
     for name in kernel.nodes:
@@ -41,7 +41,7 @@ def lent(made: KernelModule, kernel: Kernel) -> KernelModule:
 
 
 def whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
-    """All results of the captured node that a lowered node makes one of; its own when that is all."""
+    """All results of the captured node of which a lowered node makes one; its own if it makes all."""
     captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
     one_of_several = captured.op == item.node.op and set(item.node.results) < set(captured.results)
     return captured.results if one_of_several else item.node.results

@@ -1,8 +1,7 @@
-"""The text of every template's kernel, which depends on the machine and the mapping: part of rendering, done apart.
+"""The text of every template's kernel, which depends on the machine and the mapping: the second part of rendering.
 
-What is rendered for no machine in particular is shared by all journeys of a trace; a template's text is written anew
-where the machine or its mapping differ. From here on it is a record like any other: nothing after this asks for the
-template.
+All journeys of a trace share the kernels that do not depend on the machine; a template's text is written anew where the
+machine or its mapping differ. From here on it is a record like any other: no later step needs the template.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def written(
 ) -> tuple[KernelModule, ...]:
     """The same modules, those of templates with their texts for this machine and mapping.
 
-    A mapping is for a kernel as it is in scheduling: by its name, else by that of the first which is the same function.
+    A mapping applies to a kernel as in scheduling: by its name, else by the name of the first equal kernel.
     """
     known = registrations if registrations is not None else DEFAULT.now()
     wanted = by_full_names(mapping or {}, [module.kernel for module in rendered])
@@ -65,7 +64,7 @@ def _written(
     said: UserMapping,
     registrations: Registrations,
 ) -> KernelModule:
-    """One module with its text: the one that it has, where the template would write the same."""
+    """One module with its text: the present one, if the template would write the same."""
     before = module.written
     figures = others(before.read, machine) if before else {}
     if before and before.asked == asked_text(said) and not figures:
@@ -86,31 +85,31 @@ def _written(
     told = Written(of, anchor, machine.label, read, asked_text(said), chosen, template.dims())
     record = replace(module, mlir=rendering.text, located=rendering.located, written=told)
     if kernel_proven(lowered, kernel, registrations):
-        return record  # the texts of what is shipped are right; scheduling reads them as it reads every text
+        return record  # shipped templates are correct; scheduling checks every text anyway
     check_written(template, rendering, record, machine, described(lowered, kernel))
     return record
 
 
 def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping:
-    """The template's own mapping, with what the user says in its place."""
+    """The template's own mapping, with the user's entries in place of its own."""
     chosen = template.mapping(machine)
     if not said:
         return chosen
     if any(count != 1 for count in said.get("cores", {}).values()):
-        told = "cores: a template says by itself, with scf.forall, what cores do at once"
+        told = "cores: a template divides its work over the cores itself, with scf.forall"
         raise MappingError(template.kernel, told)
     chosen = replace(chosen, buffers=said.get("buffers", chosen.buffers))
     return with_users(template.kernel, template.dims(), chosen, said)
 
 
 def _check_kept(module: KernelModule, before: Written, op: str, said: UserMapping) -> None:
-    """Raises where a mapping is asked for that the text was not written for."""
+    """Raises for another mapping than that of the text."""
     if before.asked != (now := asked_text(said)):
         raise TemplateNotRegistered(module.kernel, op, before.template, (before.asked, now))
 
 
 def _note_kept(module: KernelModule, before: Written, op: str, machine: Machine, figures: Dict[str, str]) -> None:
-    """Tells the user, at the line of theirs that asks for it, that the text is one for another machine."""
+    """Warns the user, at their own line, that the text is for another machine."""
     told = {name: f"{value} and was {before.read[name]}" for name, value in figures.items()}
     note = TemplateOfAnotherMachine(module.kernel, op, before.template, (before.machine, machine.label), told)
     file, line = called_from()

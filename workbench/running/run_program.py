@@ -205,7 +205,7 @@ class NativeProgram:
         kind = self._types[item.value]
         if given.is_meta:
             raise NoData(
-                f"{self._graph.name} cannot run: {item.path} lies on the meta device, which has shapes and no numbers"
+                f"{self._graph.name} cannot run: {item.path} is on the meta device, which has shapes and no numbers"
             )
         if given.shape != kind.shape or given.dtype != to_dtype(kind.dtype) or given.device.type != "cpu":
             found = f"{list(given.shape)} {given.dtype} on {given.device}"

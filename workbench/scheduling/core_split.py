@@ -89,7 +89,7 @@ def said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) 
     if count == most:
         return where
     if asked:
-        return f"{where} of {most}, as asked for"
+        return f"{where} of {most}, as given"
     few = all(used(payload, way) <= count for way in splits(payload, most))
     return f"{where} of {most}, since " + ("it has no more parts" if few else "more would not be faster")
 

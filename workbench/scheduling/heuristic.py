@@ -1,6 +1,6 @@
 """The default mapping: how a kernel is tiled unless the user gives a mapping.
 
-The choice has reasons a person can follow: tiles are as large as the scratchpad allows, as a rule with two slots
+The choice has readable reasons: tiles are as large as the scratchpad allows, as a rule with two slots
 for everything that moves, yet leave several steps so that a load can hide behind the work before it; lanes are filled
 first. For a contraction the heuristic weighs a few hundred tilings by their bounds
 (`workbench.scheduling.tiling_price`), for any other kernel a few. The choice is a guess about speed and never about

@@ -86,7 +86,7 @@ def schedule_kernel(
     raise DoesNotFit(rendered.kernel, sum(size for _, size in crowd), capacity, largest_first, advice)
 
 
-SMALLEST = "Its tiles are single elements already, each with one place: it takes a machine with a larger scratchpad"
+SMALLEST = "Its tiles are single elements already, each with one slot: use a machine with a larger scratchpad"
 FEWER = ", or fewer operations in one kernel (fusion='none')."
 
 
@@ -271,6 +271,6 @@ def _folded(rendered: KernelModule, trace: PassTrace, program: TileProgram) -> t
             reason = f"the step '{step}' folded it into the ops around it"
             if not step:
                 left = ", ".join(sorted(ops_named(trace.module, origin)))
-                reason = f"scheduling folded its arithmetic away; what is left of it is no work ({left})"
+                reason = f"scheduling folded its arithmetic away; the rest is no work ({left})"
             found.append(Folded(origin, reason))
     return tuple(found)

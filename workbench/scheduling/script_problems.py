@@ -19,8 +19,8 @@ _ARGUMENT = re.compile(r"%[\w.$-]+(?=\s*:\s*!)")
 _AT_AN_END = "expected operation name in quotes"
 """The parser's message at the end of a text with an unclosed brace."""
 _HINTS = {
-    "does not dominate this use": "a handle is used above the line that gives it",
-    "to bind": "before the = stand as many handles as types after the ->",
+    "does not dominate this use": "a handle is used above the line that defines it",
+    "to bind": "write as many handles before the = as types after the ->",
 }
 _LOOPS = re.compile(r"expects (\d+) loop results?|number of loops to tile \((\d+)\) to match")
 _QUIET = re.compile(r'"(?:[^"\\]|\\.)*("|$)|//.*')
@@ -52,7 +52,7 @@ def _no_op(op: str) -> str:
 def _as_many(loops: int) -> str:
     """The results of an op with so many loops, as the script writes them."""
     if not loops:
-        return "no loop is made, so write %tiled = ..., with one type"
+        return "it makes no loop, so write %tiled = ..., with one type"
     return f"write %tiled, %loops:{loops} = ..., one of each loop it makes, with as many types"
 
 
@@ -64,8 +64,8 @@ def _undeclared(lines: list[str], problem: Problem) -> str:
     results = _RESULTS.match(line)
     missing = [name for name in _HANDLE.findall(line[results.end() :] if results else line) if name not in given]
     if not missing:
-        return f"{problem.message}: a line above gives it within {{ }}, and is over"
-    return f"no line above gives the handle {missing[0]}{did_you_mean(missing[0], sorted(given))}"
+        return f"{problem.message}: a line above defines it inside {{ }}, where it ends"
+    return f"no line above defines the handle {missing[0]}{did_you_mean(missing[0], sorted(given))}"
 
 
 def _given(line: str) -> list[str]:
@@ -83,7 +83,7 @@ def _unclosed(script: str) -> tuple[Problem, ...]:
             elif brace == "}" and opened:
                 opened.pop()
             elif brace == "}":
-                return (Problem("this } closes nothing: a { above it is missing, or it is one too many", number),)
+                return (Problem("this } closes no {: a { above it is missing, or this } is one too many", number),)
     return (Problem("a } is missing: for this {, or for one below", opened[-1]),) if opened else ()
 
 

@@ -51,14 +51,14 @@ class Asked:
             if size > made.dims[dim]:
                 raise MappingError(
                     self.key,
-                    f"tile of {dim} = {size:,}, and there are {made.dims[dim]:,}: {made.dims[dim]} is all at once",
+                    f"tile of {dim} = {size:,}, but the dim has {made.dims[dim]:,}: {made.dims[dim]} is the whole dim",
                 )
         buffers, rounds = self.mapping.get("buffers", 1), rounds_of(made.mapping.tile, made.dims)
         if buffers > most_slots(made.mapping.tile, made.dims):
             raise MappingError(
                 self.key,
-                f"buffers = {buffers:,}, and its loops have {_rounds(rounds)} in all: a slot for each is all that is "
-                f"ever used. Smaller tiles make more rounds",
+                f"buffers = {buffers:,}, and its loops have {_rounds(rounds)} in all: more slots than rounds are "
+                "never used. Smaller tiles make more rounds",
             )
 
 
@@ -114,8 +114,8 @@ def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]
         advice = f"put {key!r} before the others" if all(map(is_pattern, others)) else f"leave {key!r} out"
         raise MappingError(
             key,
-            f"it is for no kernel: {by}. A kernel's name goes before patterns, of these the first that matches, and "
-            f"{EVERY!r} comes last; {advice}",
+            f"it applies to no kernel: {by}. A kernel's name comes before patterns, of patterns the first match "
+            f"counts, and {EVERY!r} comes last; {advice}",
         )
 
 
@@ -139,16 +139,16 @@ def with_users(
         if dim not in dims:
             raise MappingError(
                 kernel,
-                f"tile names {dim!r}, but its dims are {_extents(dims)}. What stands under '*' must suit every kernel; "
-                f"under a kernel's name it is for that one",
+                f"tile names {dim!r}, but its dims are {_extents(dims)}. An entry under '*' must suit every "
+                "kernel; an entry under a kernel's name is for that kernel",
             )
         if size > most[dim]:
-            whole = "a core's part of it" if most[dim] < dims[dim] else "all there is"
+            whole = "a core's part of it" if most[dim] < dims[dim] else "the whole dim"
             cut.append(f"the tile of {dim} was cut from {size:,} to {most[dim]:,}, {whole}")
         tile[dim] = min(size, most[dim])
     rounds = rounds_of(chosen.tile | tile, most)
     if wanted.get("buffers", 1) > most_slots(chosen.tile | tile, most):
-        cut.append(f"its loops have {_rounds(rounds)}, and {wanted.get('buffers'):,} slots are asked for")
+        cut.append(f"its loops have {_rounds(rounds)}, and {wanted.get('buffers'):,} slots were given")
     if not within_rank(chosen.tile | tile):
         wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
         raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")

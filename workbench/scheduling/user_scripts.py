@@ -100,10 +100,10 @@ def check_matches(
             _check_finds(kernel, script, op, unchanged, there)
             continue
         inner = [name for name in wanted if name in bodies]
-        what = "matches an op that is not there, and changes nothing"
+        what = "matches no op of the kernel, and changes nothing"
         if inner:
-            what = "matches what is in the bodies of other ops, and changes nothing"
-            told = f"{' and '.join(inner)} is in the body of a structured op, and goes with it; match the whole op:"
+            what = "matches only ops in the bodies of other ops, and changes nothing"
+            told = f"{' and '.join(inner)} is in the body of a structured op, and moves with it; match the whole op:"
         else:
             near = did_you_mean(wanted[0], sorted(there)) or ";"
             told = f"no op is {' or '.join(wanted)}{near}"
@@ -158,7 +158,7 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
                 f"no kernel has that name{did_you_mean(name, handwritten)}", f"The kernels are {', '.join(handwritten)}"
             )
             kernels = (Problem(told),)
-            raise ScheduleScriptError(name, script, "is for a kernel that is not there", kernels)
+            raise ScheduleScriptError(name, script, "names no kernel", kernels)
         if handwritten[name]:
             told = Problem("A template writes its loops itself: change the template, or its mapping")
             raise ScheduleScriptError(name, script, "is for a template's kernel, which takes no script", (told,))

@@ -18,7 +18,7 @@ from workbench.planning.chiplet_plan import placed
 from workbench.planning.common_memory_plan import residents
 
 Filled: TypeAlias = Mapping[str, npt.NDArray[np.bool_]]
-"""Value -> which elements of its storage are not zero, from its base on."""
+"""Value -> the nonzero elements of its storage, from its base on."""
 
 NOTHING_KNOWN: Filled = MappingProxyType({})
 
@@ -26,9 +26,10 @@ NOTHING_KNOWN: Filled = MappingProxyType({})
 def simulate(
     scheduled: ScheduledProgram, machine: Machine, seconds: float | None = None, filled: Filled = NOTHING_KNOWN
 ) -> Trace:
-    """When every instruction of every launch runs on `machine`, and what it waited for; in `seconds`, or not at all.
+    """The cycles of every instruction of every launch on `machine`, and the causes of its waits; raises after
+    `seconds`.
 
-    `filled` is where tensors are not zero, for a machine that skips tiles of zeros.
+    `filled` has the nonzero elements of tensors, for a machine that skips tiles of zeros.
     """
     with when_compiling(lambda begins: at("compiling the simulator, once" if begins else "")):
         kept = tuple(residents(scheduled, scheduled.residence))
@@ -39,7 +40,7 @@ def simulate(
 
 
 def launched(scheduled: ScheduledProgram, filled: Filled = NOTHING_KNOWN) -> tuple[Launched | HostCall, ...]:
-    """What the simulator is given: a program with its addresses, or a call of the host, for each launch."""
+    """The simulator's input: for each launch a program with its addresses, or a call of the host."""
     programs = {kernel.kernel: kernel.program for kernel in scheduled.kernels}
     hosts = {step.kernel: step for step in scheduled.hosts}
     numbers = {known.value: known.array for known in scheduled.launches.numbers}

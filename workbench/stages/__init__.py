@@ -1,1 +1,1 @@
-"""The stages of a journey: which there are, what each is made from, and what a journey was asked for."""
+"""The stages of a journey: their table, their inputs, and the journey's request."""

@@ -23,12 +23,12 @@ OPTIONS: Final = (
     *("capture", "on_missing", "prefer", "mapping", "fusion", "schedule", "passes"),
     *("resident", "placement", "simulate_seconds"),
 )
-"""The options besides the machine."""
+"""The names of the options, without the machine."""
 
 
 @dataclass(frozen=True)
 class GraphCall:
-    """A graph that Dynamo has made, as the callable of a journey."""
+    """A graph of Dynamo's, as the callable of a journey."""
 
     module: torch.fx.GraphModule
 
@@ -52,30 +52,31 @@ class Request:
     schedule: Mapping[str, str] | None = None
     """Transform scripts by kernel."""
     passes: UserPasses | None = None
-    """Pipelines of the user's own, by the step that each runs after."""
+    """The user's pipelines, by the step after which each runs."""
     own_passes: Mapping[str, Callable[..., object]] | None = None
-    """What `wb.mlir_pass` had registered when `passes` were given; None is what it has when a kernel is scheduled."""
+    """The passes that were registered when `passes` were given; None means those registered when a kernel is
+    scheduled."""
     prefer: str | None = None
     simulate_seconds: float | None = None
     resident: str | tuple[str, ...] | None = None
-    """What stays in the common memory: names, `auto`, or nothing."""
+    """The tensors in the common memory: names, `auto`, or none."""
     placement: Mapping[str, int | str] | None = None
-    """On which chiplet tensors lie, or by which policy, by name."""
+    """The chiplet or the policy of tensors, by name."""
     registrations: Registrations | None = field(default_factory=lambda: aten.registry.DEFAULT.now())
-    """What was registered when the journey was asked for; later changes do not reach it. None, in a loaded journey, is
-    what is registered when a stage runs: what was registered once is code, which a file does not hold."""
+    """The registrations when the journey was requested; later changes do not affect it. None, in a loaded journey,
+    means those registered when a stage runs: registrations are code, which a file does not hold."""
     path: str = ""
     given_at: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where in the user's code an option was given, for mistakes that only a later stage can notice."""
+    """The user's line that gave an option, for errors that only a later stage can find."""
 
     @property
     def options(self) -> dict[str, object]:
-        """The options besides the machine that are not as they are when nobody gives them."""
+        """The options that differ from their defaults, without the machine."""
         usual = {each.name: each.default for each in fields(self) if each.name in OPTIONS}
         return {name: getattr(self, name) for name in OPTIONS if getattr(self, name) != usual[name]}
 
     def given(self, **options: object) -> Request:
-        """The same, with what is not None of these options given where the user's code calls us now."""
+        """The same, with the user's current line as the place of these options, as far as they are not None."""
         file, line = environment.call_sites.called_from()
         kept = {option: place for option, place in self.given_at.items() if option not in options}
         now = {option: f"{file}:{line}" for option, value in options.items() if file and value is not None}
@@ -83,7 +84,7 @@ class Request:
 
     @contextlib.contextmanager
     def blaming(self, option: str, *mistakes: type[WorkbenchError]) -> Generator[None]:
-        """Says of such mistakes found inside which option they are about, and where that was given."""
+        """Adds to such errors, raised in the block, the option and the user's line that gave it."""
         try:
             yield
         except mistakes as error:

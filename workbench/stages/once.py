@@ -1,4 +1,4 @@
-"""A value that is made when somebody asks for it."""
+"""A value that is made at its first use."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """A value that is made when it is first asked for, and the seconds it took. Threads that ask wait for one."""
+    """A value that is made at its first use, and the seconds it took. One thread makes it, others wait."""
 
     def __init__(
         self, name: str, make: Callable[..., T], inputs: Sequence[Callable[[], object]] = (), *, compiles: bool = True
     ) -> None:
-        """Is made of its inputs by one who has the turn; what does not compile, by one thread beside others' work.
+        """`make` computes it from its inputs. A thread must hold the turn for it; a value that needs no compiler is
+        made without the turn, beside other work.
 
-        The inputs are asked for first: they take time of their own, may need the turn, and nobody waits for it with a
-        lock of one stage in hand.
+        The inputs are made first: they have their own seconds, and may need the turn, for which no thread may wait
+        while it holds the lock of a stage.
         """
         self.name, self._make, self._inputs, self._compiles = name, make, inputs, compiles
         self._made: list[T] = []
@@ -29,7 +30,7 @@ class Once(Generic[T]):
         self.seconds: float | None = None
 
     def keep(self, seconds: float | None) -> Once[T]:
-        """The same, made now, with the seconds that it once took elsewhere."""
+        """The same, made now, with given seconds."""
         self._made.append(self._make())
         self.seconds = seconds
         return self

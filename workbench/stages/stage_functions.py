@@ -1,4 +1,4 @@
-"""The function of each stage: from what was asked for, and what the stages before it made, to its artefact."""
+"""The function of each stage: from the request and the artefacts of earlier stages to its own artefact."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ _OF_MAPPINGS = (MappingError, MappingOrder, DoesNotFit, TooManyInstructions)
 
 @contextlib.contextmanager
 def _compiler(what: str) -> Generator[None]:
-    """Turns a compiler that is not installed into the one error that says so: opening a saved journey needs none."""
+    """Turns the import error of a missing compiler into the workbench's own error: opening a saved journey needs no
+    compiler."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("torch", "torch_mlir"):
             raise
         raise MissingExtra(
-            f"{error.name} is not installed, and {what} needs it: pip install aten-workbench. A loaded journey is "
-            "read, selected in and simulated without it: wb.simulate(j.lowered, j.scheduled, machine=...)"
+            f"{error.name} is not installed, and {what} needs it: pip install aten-workbench. On a loaded "
+            "journey, views, selections and simulation work without it: wb.simulate(j.lowered, j.scheduled, "
+            "machine=...)"
         ) from None
 
 
@@ -68,7 +70,7 @@ def lowered_of(request: Request, captured: Captured) -> Lowered:
 
 
 def imported_of(request: Request, lowered: Lowered) -> Rendered:
-    """Every kernel but those of templates, which have no text before the machine is known."""
+    """Every kernel except those of templates, which have no text before the machine is known."""
     graph = lowered.record
     with _compiler("rendering"):
         verb = rendering.render.render
@@ -76,7 +78,7 @@ def imported_of(request: Request, lowered: Lowered) -> Rendered:
 
 
 def without_templates(lowered: Lowered, imported: Rendered) -> bool:
-    """Whether what is imported is all there is to render, whatever the machine and the mapping."""
+    """Whether no kernel is a template's, so that rendering does not depend on the machine and the mapping."""
     return not any(module.handwritten for module in imported.record)
 
 
@@ -96,14 +98,14 @@ def hosts_of(lowered: KernelGraph) -> tuple[Kernel, ...]:
 
 
 def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
-    """Raises for a mapping of kernels that are not there, as soon as their names are known."""
+    """Raises for a mapping of unknown kernels, as soon as the kernels' names are known."""
     if request.mapping:
         names = [kernel.name for kernel in lowered.kernels]
         scheduling.user_mapping.check_kernels(by_full_names(request.mapping, names), names)
 
 
 def tiled_of(request: Request, lowered: Lowered, rendered: Rendered) -> Scheduled:
-    """Every kernel as loops over tiles; where tensors lie is for the plan to say."""
+    """Every kernel as loops over tiles; the plan places the tensors."""
     with _compiler("scheduling"):
         verb, store = scheduling.schedule.schedule, scheduling.kernel_store.default_store()
     registered = environment.registered.PASSES.as_of(request.own_passes)
@@ -122,7 +124,7 @@ def tiled_of(request: Request, lowered: Lowered, rendered: Rendered) -> Schedule
 
 
 def planned_of(request: Request, lowered: Lowered, tiled: Scheduled) -> Scheduled:
-    """The same with the common memory and the chiplets on which its tensors lie."""
+    """The same with the plan of the common memory and of the tensors' chiplets."""
     graph, machine = lowered.record, request.machine
     with request.blaming("resident", BadOption, CommonMemoryFull):
         record = planning.common_memory_plan.planned(graph, tiled.record, machine, request.resident)
@@ -148,7 +150,7 @@ def simulated_from(
 
 
 def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> simulating.simulate.Filled:
-    """Where the tensors of the call are not zero now, if the machine makes use of it and the call is at hand."""
+    """The nonzero places of the call's current tensors, if the machine skips zero tiles and the call is known."""
     program = captured.program
     if not request.machine.core.skips_zero_tiles or program is None or program.parts:
         return {}
@@ -156,7 +158,7 @@ def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> simul
 
 
 def native_kernels(request: Request) -> KernelCache:
-    """Native code by the text it was compiled from, for all journeys that come from one trace."""
+    """Native code by its source text, for all journeys of one trace."""
     return running.run_program.KernelCache(running.native_store.default_native_store())
 
 
@@ -173,5 +175,5 @@ def origins_of(
     simulated: Simulated,
     sources: dict[str, str],
 ) -> OriginIndex:
-    """What `select` walks."""
+    """The index for `select`."""
     return views.origins.OriginIndex(lowered.record, rendered.record, scheduled.record, simulated.record, sources)

@@ -1,7 +1,7 @@
-"""The stages as a table: what each is made from, by which function, and the options that it is the first to read.
+"""The stages as a table: the inputs of each, its function, and the options that it is the first to read.
 
-What a changed option makes anew, what a file holds and what `j.seconds` tells follow from it. A new stage, or a new
-option of one, is a row.
+The table determines which stages a changed option repeats, the contents of a file, and `j.seconds`. A new stage, or a
+new option of one, is a row.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ class Stage:
     """A row of the table."""
 
     artefact: str
-    """What it makes: a field of `Stages`."""
+    """Its result: a field of `Stages`."""
     name: str
-    """What it does, as progress and `j.seconds` tell it; stages of one name are told together."""
+    """Its name in the progress line and in `j.seconds`; stages of one name are one entry there."""
     inputs: tuple[str, ...]
     function: Callable[..., Any]
-    """Of the request and the inputs."""
+    """A function of the request and the inputs."""
     options: tuple[str, ...] = ()
-    """Those that it is the first to read: where one changes, it is made anew, and all that is made from it."""
+    """The options that it is the first to read: if one changes, the artefact is made anew, and all artefacts that
+    depend on it."""
     compiles: bool = True
-    """Whether PyTorch or MLIR is asked, one thread at a time; else it runs beside others' work."""
+    """Whether it uses PyTorch or MLIR, one thread at a time; otherwise it runs beside other work."""
     stays: Callable[..., bool] | None = None
-    """Of the inputs: whether it is the same whatever its options say, so that it need not be made anew."""
+    """A function of the inputs: whether the artefact does not depend on its options, so that it need not be made
+    anew."""
 
     def once(self, request: Request, made: Mapping[str, Once[Any]]) -> Once[Any]:
-        """Its artefact, made when it is asked for."""
+        """Its artefact, made at its first use."""
         inputs = [made[name] for name in self.inputs]
         return Once(self.name, partial(self.function, request), inputs, compiles=self.compiles)
 
@@ -83,17 +85,17 @@ BESIDE: Final[tuple[Stage, ...]] = (
         compiles=False,
     ),
 )
-"""What else a journey makes once."""
+"""Other values that a journey makes once."""
 
 
 @dataclass(frozen=True)
 class Stages:
-    """The artefacts of a journey, each made once, each from those before it."""
+    """The artefacts of a journey; each is made once, from earlier ones."""
 
     captured: Once[Captured]
     lowered: Once[Lowered]
     imported: Once[Rendered]
-    """Rendered, but for the kernels of templates: their texts are for a machine and a mapping, these for any."""
+    """Rendered kernels without those of templates: these do not depend on machine and mapping."""
     rendered: Once[Rendered]
     tiled: Once[Scheduled]
     """Scheduled, before the plan of the common memory and of the chiplets."""
@@ -108,13 +110,15 @@ class Stages:
         return _begun(request, {})
 
     def changed(self, request: Request, options: Collection[str]) -> Stages:
-        """Those of a request in which these options differ: what they do not touch is shared, made already or not."""
+        """The stages of a request in which these options differ; unaffected stages are shared, also if they are not
+        made yet."""
         stale = _touched_by(options)
         stale -= {stage.artefact for stage in _ALL if stage.artefact in stale and self._stays(stage, stale)}
         return _begun(request, {each.name: getattr(self, each.name) for each in fields(self) if each.name not in stale})
 
     def _stays(self, stage: Stage, stale: Collection[str]) -> bool:
-        """Whether the artefact is known to be the same for all that changes; what is not made yet says nothing."""
+        """Whether the artefact is known to stay the same in spite of the changes; an input that is not made yet leaves
+        this unknown."""
         if stage.stays is None or not set(stage.inputs).isdisjoint(stale):
             return False
         inputs: list[Once[Any]] = [getattr(self, name) for name in stage.inputs]
@@ -137,7 +141,7 @@ class Stages:
             "lowered": Lowered(found.lowered),
             "imported": rendered,
             "rendered": rendered,
-            "tiled": planned,  # a plan takes the place of the one before
+            "tiled": planned,  # a new plan replaces the old one
             "scheduled": planned,
             "simulated": Simulated(trace, scheduled, found.lowered),
             "sources": found.sources,
@@ -172,7 +176,7 @@ def _begun(request: Request, shared: Mapping[str, Once[Any]]) -> Stages:
 
 
 def _touched_by(options: Collection[str]) -> set[str]:
-    """The artefacts that these options change: of the stages that read them first, and of all that follow from them."""
+    """The artefacts that these options change: of the stages that read them first, and all that depend on these."""
     touched = set[str]()
     for stage in _ALL:
         if not touched.isdisjoint(stage.inputs) or not set(options).isdisjoint(stage.options):

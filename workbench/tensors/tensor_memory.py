@@ -90,17 +90,19 @@ def unreadable(tensor: torch.Tensor) -> str:
     if why := not_strided(tensor):
         return why
     if _wrapped(tensor):
-        return "is wrapped by a transform of torch.func or vmap: call it outside of the transform"
+        return "is wrapped by a transform of torch.func or vmap: call the function outside the transform"
     if _dispatches(type(tensor)):
-        return f"is a {type(tensor).__name__}, a class that keeps its numbers in its own way: give a plain torch.Tensor"
+        return (
+            f"is a {type(tensor).__name__}, a class that stores its numbers in its own way: give a plain torch.Tensor"
+        )
     if tensor.device.type not in ("cpu", "meta"):
-        return f"lies on {tensor.device}: give it on the CPU, x.cpu()"
+        return f"is on {tensor.device}: give it on the CPU, x.cpu()"
     if tensor.is_meta or tensor._is_zerotensor():
         return ""
     held, said = tensor.untyped_storage().nbytes(), _bytes(tensor)
     if held < said:
-        told = f"has a memory of {held:,} bytes, and its shape and strides say {said:,}"
-        return f"{told}: its storage was made smaller. Give it a clone made before that"
+        told = f"has a memory of {held:,} bytes, but its shape and strides need {said:,}"
+        return f"{told}: its storage was made smaller. Give a clone made before that"
     return ""
 
 

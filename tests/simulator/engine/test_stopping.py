@@ -33,7 +33,9 @@ def one_transfer(megabytes: int) -> Launched:
 def test_a_simulation_whose_time_is_over_says_how_far_it_came(machine: object, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(machine, type(EDGE))
     monkeypatch.setattr(event_loop, "EVENTS", 10)
-    with pytest.raises(SimulationStopped, match=r"the 0 seconds .* of 360 instructions .* launch 1 of 2 \('wide'"):
+    with pytest.raises(
+        SimulationStopped, match=r"its limit of 0 seconds.* of 360 instructions .* launch 1 of 2 \('wide'"
+    ):
         simulate([wide(60), wide(60)], machine, seconds=0)
     told: list[tuple[int, int]] = []
 
@@ -124,7 +126,7 @@ def test_a_deadlock_is_told_with_its_circle(
 ) -> None:
     monkeypatch.setattr(engine, "_check_program", lambda *_: None)  # which would refuse it
     program = waiting(elementwise(tiles, slots), waits)
-    with pytest.raises(Deadlock, match=r"'k' stands still at cycle \d+ with \d of \d instructions to go") as caught:
+    with pytest.raises(Deadlock, match=r"'k' is stuck at cycle \d+ with \d of \d instructions to go") as caught:
         simulate([Launched("k", program, (0, 0))], load_machine("edge-8x8", memory=memory, **figures))
     assert circle in caught.value.circle
     first, _, last = caught.value.circle.partition(" waits for ")

@@ -205,7 +205,7 @@ class AccessLoop:
         """The values of each store, given the elements that each access finds, over all iterations."""
         block = self._operation.regions[0].blocks[0]
         if len(list(self._operation.results)) or any(len(list(op.operation.regions)) for op in block.operations):
-            raise ReplayError("a loop of accesses with branches, or with values handed on, is not executed yet")
+            raise ReplayError("replay cannot execute a loop of accesses with branches or with loop-carried values yet")
         known = {block.arguments[0]: self._steps(len(tiles[0]), counters)}
         for op, tile in zip(self._accesses, tiles, strict=True):
             if op.name == "memref.load":

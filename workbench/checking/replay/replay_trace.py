@@ -86,7 +86,7 @@ class _Memory:
             raise ReplayError(
                 f"{program.kernel} uses {program.scratchpad_bytes:,} bytes of scratchpad, on {len(cores)} "
                 f"core{'s' * (len(cores) != 1)}; "
-                f"at most {_MOST_BYTES:,} in all are laid out. Check it with fewer vector_lanes, to which rows are "
+                f"at most {_MOST_BYTES:,} in all can be replayed. Check with fewer vector_lanes, since rows are "
                 "padded, or without stage='simulated'"
             )
         self._scratchpads = {core: np.full(program.scratchpad_bytes, _POISON, np.uint8) for core in cores}
@@ -149,7 +149,7 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
     """Reads an instruction's operands and computes its results."""
     info = program.ops[instruction.op]
     if instruction.opcode not in _MOVED_OR_COMPUTED:
-        raise ReplayError(f"instruction {index} is a {instruction.opcode.name}: replay does not execute these yet")
+        raise ReplayError(f"instruction {index} is a {instruction.opcode.name}: replay cannot execute these yet")
     name = f"instruction {index}, {info.name} at line {info.line}"
     if instruction.opcode == Opcode.DIRECT:
         return _begin_loop(name, info.line, instruction, memory, ops)
@@ -158,7 +158,7 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
             f"instruction {index}, {info.name} at line {info.line}", info.line, instruction, memory, ops
         )
     if info.line not in ops.linalg:
-        raise ReplayError(f"instruction {index} names {info.name} at line {info.line}, where no linalg op stands")
+        raise ReplayError(f"instruction {index} names {info.name} at line {info.line}, where there is no linalg op")
     op = ops.linalg[info.line]
     if len(op.elements) != len(instruction.operands):
         raise ReplayError(f"instruction {index} has {len(instruction.operands)} operands, its op {len(op.elements)}")
@@ -186,7 +186,7 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
 def _begin_chosen(name: str, line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
     """A gather or a scatter: the new contents of the one operand that it writes."""
     if line not in ops.chosen:
-        raise ReplayError(f"{name}: no gather or scatter stands there")
+        raise ReplayError(f"{name}: there is no gather or scatter")
     op, operands = ops.chosen[line], instruction.operands
     if len(op.elements) != len(operands):
         raise ReplayError(f"{name} has {len(operands)} operands, its op {len(op.elements)}")
@@ -202,12 +202,12 @@ def _begin_loop(name: str, line: int, instruction: Instruction, memory: _Memory,
     """All iterations of a loop of accesses: their loads now, their stores when it ends."""
     operands = instruction.operands
     if line not in ops.loops:
-        raise ReplayError(f"{name}: no loop of loads and stores stands there")
+        raise ReplayError(f"{name}: there is no loop of loads and stores")
     loop = ops.loops[line]
     if len(loop.elements) != len(operands) or any(operand.shape != instruction.extent for operand in operands):
-        raise ReplayError(f"{name}: some iterations leave out an access, which is not executed yet")
+        raise ReplayError(f"{name}: some iterations leave out an access, which replay cannot execute yet")
     if _feeds_itself(operands):
-        raise ReplayError(f"{name}: it reads what it wrote before, which is not executed yet")
+        raise ReplayError(f"{name}: it reads elements that it wrote before, which replay cannot execute yet")
     tiles = [
         memory.read(operand, element) if operand.access == Access.READ else memory.poison(operand, element)
         for operand, element in zip(operands, loop.elements, strict=True)

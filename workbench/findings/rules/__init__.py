@@ -1,4 +1,4 @@
-"""The shipped rules: one file a rule, or two rules about one cause. Each file's docstring says the physics."""
+"""The shipped rules: one file a rule, or two rules about one cause. Each file's docstring explains the physics."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Rows and columns of an array that stay empty. A weight-stationary array takes as many cycles for a tile of few rows
-(the depth of the product: the terms of each of its sums) or few columns as for a full one, since each row that streams
-through it takes a cycle.
+"""Rows and columns of an array that stay empty. A weight-stationary array takes the same cycles for a tile with few
+rows (a small depth: the terms of each sum) or few columns as for a full one, since each row that streams through it
+takes a cycle.
 
-A convolution has a product for each place of its window, whose depth is its input channels: of an image of three
-channels, three of 128 rows. With the rows of the window laid beside each other as channels, or its columns where the
-channels are innermost, the depth is so many times larger and the products so many times fewer; the copies that this
-takes are short beside them."""
+A convolution has a product for each place of its window, whose depth is its input channels: an image of three channels
+fills three of 128 rows. If the rows of a window of height h become channels (or its columns, where channels are
+innermost), the depth is h times larger and the products h times fewer; the copies for this are short in comparison."""
 
 from __future__ import annotations
 
@@ -58,14 +57,14 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
 
 
 def _part(extents: npt.NDArray[np.int64], there_are: int) -> str:
-    """The part of the array that the median product fills; a longer one passes through it several times."""
+    """The part of the array that the median product fills; a larger product takes several passes."""
     median = int(np.median(extents))
     passes = -(-median // there_are)
     return f"{median} of {there_are}" if passes == 1 else f"{median} of {passes} times {there_are}"
 
 
 def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | None]:
-    """For a module's convolution of few channels: a side of its window as channels, and what that saves."""
+    """For a module's convolution of few channels: a side of its window as channels, and its saving."""
     given = {each.value: each.path for each in facts.lowered.captured.inputs}
     convolutions = [
         node
@@ -90,7 +89,7 @@ def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | Non
 
 
 def _written(path: str) -> str:
-    """The assignment in the model's own lines."""
+    """The assignment in the model's code."""
     place = "model"
     for name in path.split(".") if path else ():
         place += f"[{name}]" if name.isdecimal() else f".{name}"
@@ -101,7 +100,7 @@ def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> 
     """Whether a module is only this convolution, run once: one group, zero padding, no dilation."""
     if len(node.operands) < 2 or node.op != "aten.conv2d.default":
         return False
-    if len(facts.lowered.types[node.operands[0]].shape) != 4:  # an image without a batch is not folded
+    if len(facts.lowered.types[node.operands[0]].shape) != 4:  # the fold needs a batch
         return False
     image, weight = node.operands[:2]
     padded = any(
@@ -118,9 +117,9 @@ def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> 
 def _copies(facts: Facts, node: Node, side: int, columns: bool) -> int:
     """Cycles of the launches that pad the image, and lay it out for each row or column of the window.
 
-    Both read and write; of the second each row of the image, or all channels of a window's row, is a run of its own,
-    that takes a cycle in its queue or more, and one tile is filled while another leaves. Each launch has the latency
-    of its first load and of its last store in the open.
+    Both read and write. In the second, each row of the image, or all channels of a window's row, is a run of its own,
+    which takes at least one cycle of its queue; one tile is filled while another is stored. In each launch the latency
+    of the first load and of the last store is not hidden.
     """
     kind, machine = facts.lowered.types[node.operands[0]], facts.machine
     images, channels, _, wide = kind.shape

@@ -1,5 +1,5 @@
-"""The arrays' own rate. A kernel whose products come near the multiplications that all arrays can make in its time is
-at a roof: only fewer multiplications, or narrower numbers, would be faster."""
+"""The arrays' peak rate. A kernel whose multiplications come near the peak of all arrays is at a roof: only fewer
+multiplications, or narrower numbers, make it faster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts, KernelFacts
 
 AT_PEAK = 0.7
-"""The share of all multiplications in a kernel's time; the rest are its first load, its last store and the arrays'
+"""The share of the peak multiplications in a kernel's time; the rest are its first load, its last store and the arrays'
 filling."""
 
 
@@ -26,19 +26,19 @@ def arrays_at_their_peak(facts: Facts) -> Iterator[Finding]:
                 kernel.name,
                 0,
                 f"the arrays are at their peak: {macs:,} multiplications in {kernel.cycles:,} cycles are "
-                f"{percent(macs, peak * kernel.cycles)} of what they can do",
+                f"{percent(macs, peak * kernel.cycles)} of their peak",
                 kernel.showing("matmul stream"),
             )
 
 
 def at_peak(facts: Facts, kernel: KernelFacts) -> bool:
-    """Whether a kernel multiplies nearly as much as all arrays can in its time."""
+    """Whether a kernel's multiplications are near the arrays' peak."""
     able = AT_PEAK * facts.machine.peak_macs_per_cycle * kernel.cycles
     return 0 < able <= multiplications(facts, kernel)
 
 
 def multiplications(facts: Facts, kernel: KernelFacts) -> int:
-    """Multiplications of all launches of a kernel, each as often as its precision takes."""
+    """Multiplications of all launches of a kernel, each counted as many times as its precision needs."""
     of_launch = facts.scheduled.launches.launches
     mine = [place for place, launch in enumerate(of_launch) if launch.kernel == kernel.name]
     return int(facts.trace.totals[mine, TOTALS.index("macs")].sum()) * facts.machine.matmul_passes

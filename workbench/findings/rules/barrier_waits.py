@@ -1,6 +1,6 @@
-"""Meetings of cores. Where cores share what one of them has made, all of them come to a barrier, and none goes on
-before the last has come. At stake is how much later the last one comes than all of them on average: with the work
-shared out evenly they would come then, but for the time that the kernel's bytes take: all share one memory."""
+"""Barriers of cores. Where cores read a tensor that another core has made, all of them wait at a barrier until the last
+has arrived. At stake is the last core's arrival minus the average arrival: evenly divided work would arrive then,
+except for the time of the kernel's bytes, since all cores share one memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def barrier_waits(facts: Facts) -> Iterator[Finding]:
                 kernel.name,
                 stake,
                 f"cores meet {times(len(met) * len(kernel.launches), 'time')}, and the first of them waits "
-                f"{waited:,} cycles for the last, {percent(waited, kernel.cycles)} of the kernel's; another share of "
-                "the work (`cores` of its mapping) may bring them there together",
+                f"{waited:,} cycles for the last, {percent(waited, kernel.cycles)} of the kernel's; another "
+                "division of the work (`cores` of its mapping) may shorten the wait",
                 tuple(spans),
             )

@@ -1,7 +1,7 @@
-"""Batch norms whose scale and shift are worked out in each run. In evaluation they follow from four vectors that are
-always the same, so they could be part of the weights before: a channel's weights times its scale, and its bias. The
-passes over the result go along with the product anyway, where they are fused to it; what is left are short kernels that
-make the scale and the shift, each with a launch of its own."""
+"""Batch norms whose scale and shift are computed in each run. In evaluation they depend on four constant vectors, so
+they can be folded into the weights before: a channel's weights times its scale, and its bias. The passes over the
+result are fused to the product anyway; the cost is the short kernels that compute the scale and the shift, each with a
+launch of its own."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def batch_norms_to_fold(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "",
         min(saved + passes, facts.cycles),
-        f"{times(launched, 'launch')} of {len(facts.scheduled.launches.launches)} work on nothing but "
-        f"{times(len(norms), 'batch norm')}, whose scale and shift are the same in each run: as part of the weights "
-        "before them they take no cycle",
+        f"{times(launched, 'launch')} of {len(facts.scheduled.launches.launches)} compute "
+        f"only {times(len(norms), 'batch norm')}, whose scale and shift are the same in each run: folded into the "
+        "weights before them they take no cycles",
         tuple(sorted(span for kernel in kernels for span in kernel.spans.tolist())),
         nodes=norms,
         remedy=Remedy(call_of(FOLDED_BATCH_NORMS, _WRITTEN), change=FOLDED_BATCH_NORMS),

@@ -1,7 +1,7 @@
-"""The memory's own rate. A kernel that moves as many bytes as DRAM can deliver in its time is at a roof: no other
-schedule is faster unless it moves fewer bytes. One that waits for transfers although the memory is not at its peak all
-the time would gain from a faster memory in proportion to the time its transfers are on the critical path. Of a kernel
-whose arrays are at their peak that is the first load and the last store, and is not told."""
+"""The memory's peak rate. A kernel that moves bytes at DRAM's peak rate is at a roof: a schedule is faster only if it
+moves fewer bytes. A kernel that waits for transfers although the memory is not always at its peak gains from a faster
+memory in proportion to its transfers' time on the critical path. In a kernel whose arrays are at their peak this is
+only the first load and the last store, and the rule ignores it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.findings.rules.arrays_at_their_peak import at_peak
 from workbench.findings.run_facts import ComputedFacts, Facts, moved_bytes
 
 AT_PEAK = 0.8
-"""The share of the memory's rate over a kernel's time: the rest are the first load and the last store."""
+"""The share of the memory's peak rate over a kernel's time: the rest are the first load and the last store."""
 WAITS = 0.2
 """Of a kernel's time on the critical path."""
 _TRANSFERS = ("load transfer", "store transfer", "gather transfer", "scatter transfer")
@@ -27,14 +27,14 @@ _TRANSFERS = ("load transfer", "store transfer", "gather transfer", "scatter tra
 def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
     rate, use = float(facts.machine.bus_bytes_per_cycle), facts.memory_use
     for kernel in facts.computed:
-        moved = int(use.asked[kernel.spans].sum())  # the rest of whole requests could be saved
+        moved = int(use.asked[kernel.spans].sum())  # unused bytes of requests could be saved
         if kernel.cycles and moved >= AT_PEAK * rate * kernel.cycles:
             yield Finding(
                 kernel.name,
                 0,
                 f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
-                f"{percent(moved, rate * kernel.cycles)} of what it can move{_most_of(facts, kernel)}, so only fewer "
-                "bytes would be faster",
+                f"{percent(moved, rate * kernel.cycles)} of its peak rate{_most_of(facts, kernel)}, so only "
+                "fewer bytes make it faster",
                 kernel.showing(*_TRANSFERS),
             )
 
@@ -65,7 +65,7 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
 
 
 def _most_of(facts: Facts, kernel: ComputedFacts) -> str:
-    """The tensor with most bytes, as the user would write it."""
+    """The tensor with most bytes, by the user's name of it."""
     program = kernel.scheduled.program
     sizes = np.array([moved_bytes(program, number) for number in range(len(program.arguments))])
     tensor = facts.named(kernel.launches[0].arguments[int(sizes.argmax())])
@@ -73,7 +73,7 @@ def _most_of(facts: Facts, kernel: ComputedFacts) -> str:
 
 
 def _twice(machine: Machine) -> dict[str, int]:
-    """The figures that together double the bandwidth to the scratchpad: the memory's, and those no wider than it."""
+    """The figures that together double the bandwidth to the scratchpad: the memory's, and those of no larger width."""
     figures = {"dram_bytes_per_second": 2 * machine.dram.bytes_per_second}
     through_ports = machine.network.ports * machine.dram.request_bytes
     if machine.network.kind == "simple" and through_ports < 2 * float(machine.dram_bytes_per_cycle):

@@ -1,7 +1,7 @@
-"""A common memory that is not used. Tensors that several kernels, or several launches, read and write go through DRAM
-each time; one that stays in the machine's common memory from its first use to its last is moved there at that memory's
-rate, and leaves DRAM to the others. What stays is asked for: `resident="auto"` takes, while there is room, what spares
-most. What it saves is what the same kernels take with that plan."""
+"""An unused common memory. Tensors that several kernels or launches read and write go through DRAM each time. A tensor
+that stays in the machine's common memory from its first to its last use moves at that memory's rate, and leaves DRAM to
+other tensors. `resident="auto"` chooses the tensors with the largest savings that fit. The saving is predicted by
+simulating the same kernels with that plan."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The same thing computed twice. Nodes with the same op on the same operands make the same numbers; the kernels of all
-but the first are spared where the function keeps the first result. What draws random numbers is never the same; which
-ops do, PyTorch knows, and where it is not installed nothing is found."""
+"""Repeated computations. Nodes with the same op on the same operands compute the same numbers; if the function keeps
+the first result, the kernels of the others are not needed. Ops that draw random numbers never count as equal. PyTorch
+knows these ops; where it is not installed, the rule finds nothing."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def computed_twice(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             kernels[costly],
             sum(spent.values()),
-            f"{times(len(again), 'node')} that others have computed before: {costly} makes the same numbers as "
-            f"{first[costly]}, and so do their kernels; keep the first result and use it again",
+            f"{times(len(again), 'node')} that repeat the computation of others: {costly} computes the same "
+            f"numbers as {first[costly]}, in an equal kernel; keep the first result and use it again",
             tuple(sorted(span for of in spans.values() for span in of)),
             nodes=(costly, first[costly]),
         )
 
 
 def _first_of(nodes: tuple[Node, ...]) -> dict[str, str]:
-    """Each node's name -> that of the first one which makes the same."""
+    """Each node's name -> that of the first node with the same result."""
     made, found, known = dict[str, str](), dict[str, str](), dict[str, Node]()
     for node in nodes:
         key = _key(node, made)
@@ -53,7 +53,7 @@ def _first_of(nodes: tuple[Node, ...]) -> dict[str, str]:
 def _may_draw_lots(op: str) -> bool:
     try:
         return checking.wide_reference.draws_lots([op])
-    except ModuleNotFoundError:  # a journey from a file is read without PyTorch, too
+    except ModuleNotFoundError:  # a journey from a file also opens without PyTorch
         return True
 
 

@@ -1,5 +1,6 @@
-"""Steps on the host. What has no kernel goes over the host link, is computed there, and comes back; the machine stands
-still meanwhile. The remedy is a kernel of one's own (docs/adding-an-op.md), or another operator."""
+"""Steps on the host. The tensors of an op without a kernel go over the host link, the host computes, and the results
+come back; the machine is idle meanwhile. The remedy is a kernel of your own (docs/adding-an-op.md), or another
+operator."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Latency that nothing hides. A transfer's bytes come a latency after its last request. Other tiles' work hides it
-where there are several steps and a free slot for the next tile; the first load and the last store of a kernel have
-nothing to hide behind. A kernel of few steps, or one whose slots are all waited for, shows it on the critical path.
+"""Latency that no work hides. A transfer's bytes arrive one latency after its last request. Work on other tiles hides
+it where there are several steps and a free slot for the next tile; no work hides the first load and the last store of a
+kernel. A kernel with few steps, or one that waits for its slots, has the latency on its critical path.
 
-A memory that answers sooner is tried with the tilings as they are: into how many steps a kernel is cut is weighed
-against the latency, and would be weighed anew."""
+The trial of a memory with less latency keeps the tilings: scheduling weighs the number of a kernel's steps against the
+latency, and would choose other tilings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def latency_in_the_open(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "",
         open_,
-        f"{percent(open_, facts.cycles)} of all cycles are the memory's latency with nothing beside it: "
+        f"{percent(open_, facts.cycles)} of all cycles are memory latency that no work hides: "
         f"{facts.machine.dram_latency_cycles} cycles a transfer, {times(len(spans), 'time')}",
         tuple(spans),
         remedy=Remedy(

@@ -1,6 +1,6 @@
 """Launches. Before its first instruction a kernel takes `launch_overhead_cycles`: descriptors are fetched, and the
-pipeline of the kernel before has run dry. Nothing else runs meanwhile, so a program of many short kernels is bound by
-it, however fast they are. Fewer, longer kernels help; so does a machine that launches faster."""
+pipeline of the kernel before has run dry. Nothing else runs meanwhile, so these cycles bound a program of many short
+kernels, however fast they are. Fewer, longer kernels help; so does a machine with a smaller launch overhead."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def launches(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "",
         facts.launching,
-        f"{percent(facts.launching, facts.cycles)} of all cycles pass before kernels begin: {times(count, 'launch')} "
-        + (many if count > 1 else one),
+        f"{percent(facts.launching, facts.cycles)} of all cycles are launch overhead before kernels begin: "
+        f"{times(count, 'launch')} " + (many if count > 1 else one),
         tuple(_first_spans(facts.trace)),
         remedy=Remedy(
             f"j.with_(machine=j.machine.with_(launch_overhead_cycles={overhead // 2}))",
@@ -40,7 +40,7 @@ def launches(facts: Facts) -> Iterator[Finding]:
 
 
 def _first_spans(trace: Trace) -> Iterator[int]:
-    """The span of each launch that begins first: the idle time before it on its unit is the launch."""
+    """The first span of each launch: the idle time before it on its unit is the launch overhead."""
     for rows in trace.rows_by_launch:
         if rows.start < rows.stop:
             yield rows.start + int(trace.start[rows].argmin())

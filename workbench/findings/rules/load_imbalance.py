@@ -1,10 +1,9 @@
-"""Units with less to do than others. A kernel is done when the last of its arrays, and the last of its cores, is done;
-what the others could have taken over meanwhile is at stake, but for the time that the kernel's bytes take: all cores
-share one memory.
+"""Units with less work than others. A kernel ends when the last of its arrays and of its cores ends; at stake is the
+work that the others could have taken over, except for the time of the kernel's bytes, since all cores share one memory.
 
-Arrays share a product by its matrices, by tiles of as many columns as an array is wide, or by its rows. Each takes up
-the same weights for its share of the rows, so that rows are only shared where more of them stream than that takes; sums
-are never shared. What is smaller than that leaves arrays with nothing to do."""
+Arrays share a product by its matrices, by tiles of an array's columns, or by its rows. With shared rows each array
+loads the same weights, so rows are shared only if streaming them takes longer than this load; sums are never shared. A
+smaller product leaves arrays idle."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from workbench.findings.run_facts import Facts, KernelFacts
 SHOWS = 0.1
 """Of a kernel's cycles."""
 _NOT_SHARED = ("load latency", "store latency", "gather latency", "scatter latency")
-"""More cores wait as long."""
+"""Waits that more cores do not shorten."""
 
 
 @finding("arrays wait for one")
@@ -40,9 +39,9 @@ def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
                 kernel.name,
                 stake,
                 f"one array of {arrays} works {most:,} cycles, and all of them {percent(mean, most)} of that on "
-                f"average: {times(products, 'product')}. They are shared by columns beyond the first "
-                f"{facts.machine.array.columns}, and by rows where more stream than a set of weights has; a larger "
-                "batch, or several such products at once, would keep all of them busy",
+                f"average: {times(products, 'product')}. Arrays share a product by its columns beyond the first "
+                f"{facts.machine.array.columns}, or by its rows if it streams more rows than a set of weights "
+                "has; a larger batch, or several such products at once, would keep all arrays busy",
                 kernel.showing("matmul stream", "matmul preload"),
             )
 
@@ -67,14 +66,14 @@ def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 kernel.name,
                 stake,
-                f"cores are done {percent(last, kernel.cycles)} of the kernel's cycles before the last of them on "
-                f"average, and {used} of {cores} have something to do{f' ({spread})' if spread else ''}",
+                f"cores are done {percent(last, kernel.cycles)} of the kernel's cycles before the last core on "
+                f"average, and {used} of {cores} have work{f' ({spread})' if spread else ''}",
                 tuple(kernel.spans[trace.done[kernel.spans] == trace.done[kernel.spans].max()].tolist()),
             )
 
 
 def _busy_arrays(facts: Facts, kernel: KernelFacts) -> I64:
-    """Cycles that each array of each core is held by products of a kernel."""
+    """Cycles in which products of a kernel hold each array of each core."""
     machine, trace = facts.machine, facts.trace
     rows = kernel.spans[trace.kind[kernel.spans] == Opcode.MATMUL]
     busy = np.zeros(len(trace.unit_names), np.int64)

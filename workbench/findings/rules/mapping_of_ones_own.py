@@ -1,5 +1,5 @@
-"""Tiles, orders or slots that were given. Whoever gives a mapping knows why, or tries something; where the one that
-scheduling would choose is faster, the difference is what the given one costs. Both are scheduled and simulated."""
+"""Given tiles, orders or slots. A user gives a mapping for a reason, or to try it; if the mapping that scheduling would
+choose is faster, the difference is the cost of the given one. Both are scheduled and simulated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts
 
 _GIVEN = "user"
-"""The reason of a mapping that was given."""
+"""The reason of a given mapping."""
 AS_CHOSEN = Remedy("j.with_(mapping=None)", options={"mapping": None})
 
 
@@ -26,8 +26,8 @@ def mapping_of_ones_own(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         slowest.name if len(given) == 1 else "",
         facts.cycles - after,
-        f"the mapping of {slowest.name}{others} was given, with tiles of {tile}; with the mapping that scheduling "
-        f"chooses the whole takes {after:,} cycles",
+        f"the mapping of {slowest.name}{others} was given, with tiles of {tile}; with the mapping that "
+        f"scheduling chooses the whole run takes {after:,} cycles",
         slowest.showing(*slowest.path),
         nodes=slowest.nodes,
         remedy=AS_CHOSEN,

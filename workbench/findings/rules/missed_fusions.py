@@ -1,7 +1,7 @@
-"""Tensors that went out and came back. What one kernel makes and another reads lies in DRAM between the two, and a
-launch more begins. As one kernel they would not read it from there, and not write it either where nobody else wants it.
-A fusion rule that refused says why; what was refused for one reason is one finding. What stays in the common memory
-has not gone out."""
+"""Tensors that go out to DRAM and come back. A tensor from one kernel to another goes through DRAM, and costs one more
+launch. A single kernel would not read it from there, nor write it unless another kernel reads it too. The fusion rule
+that refused gives the reason; all refusals for one reason are one finding. Tensors in the common memory do not
+count."""
 
 from __future__ import annotations
 

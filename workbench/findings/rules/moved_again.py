@@ -1,8 +1,8 @@
-"""Elements that are loaded more than once. A kernel that walks its result in tiles loads an operand's tile again for
-each tile of the result that it is needed for, and tiles of images overlap by their halos. What lies in the scratchpad
-already need not be moved: larger tiles reuse more of it, and loops in another order reuse another operand.
+"""Elements that are loaded more than once. A kernel that computes its result in tiles loads an operand's tile again for
+each tile of the result that needs it, and tiles of images overlap by their halos. Data in the scratchpad need not be
+loaded again: larger tiles reuse more of it, and loops in another order reuse another operand.
 
-At stake are the cycles of loads on the critical path, as far as their bytes had been loaded before by the launch."""
+At stake are the cycles of loads on the critical path whose bytes the launch had loaded before."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def moved_again(facts: Facts) -> Iterator[Finding]:
             kernel.name,
             stake,
             f"{tensor} is loaded {most.bytes / most.whole:.1f} times over, {most.bytes:,} bytes of "
-            f"{most.whole:,}: {why}. That is {percent(stake, kernel.cycles)} of the kernel's "
-            "cycles; larger tiles, or loops in another order, reuse more of what is there",
+            f"{most.whole:,}: {why}. That is {percent(stake, kernel.cycles)} of the kernel's cycles; larger "
+            "tiles, or loops in another order, reuse more of each loaded tile",
             tuple(sorted(spans)),
         )
 
@@ -55,9 +55,9 @@ class _Loaded:
     argument: int
     bytes: int
     whole: int
-    """Bytes of the tensor, or of its loaded part."""
+    """Bytes of the tensor, or of the part that is loaded."""
     same: bool
-    """Whether boxes come again as they are."""
+    """Whether the same boxes are loaded again."""
 
 
 def _loaded(program: TileProgram) -> Iterator[_Loaded]:
@@ -73,7 +73,7 @@ def _loaded(program: TileProgram) -> Iterator[_Loaded]:
 
 
 def _on_path(facts: Facts, kernel: ComputedFacts, loaded: _Loaded) -> tuple[list[int], int]:
-    """The loads of an argument on the critical path, and the cycles that they are waited for."""
+    """The loads of an argument on the critical path, and the cycles of the waits for them."""
     program = kernel.scheduled.program
     spans = [
         span

@@ -1,7 +1,6 @@
-"""Work on what is no number of anybody's. Three kinds of padding take cycles as if they held something: the zeros
-around a convolution's images, which are multiplied with weights like all else; the lanes beyond the end of an extent,
-which go along in every vector pass; and the bytes of a request beyond what was asked for, which the memory moves all
-the same."""
+"""Work on padding. Three kinds of padding take cycles like data: the zeros around a convolution's images, which are
+multiplied with weights; the lanes beyond the end of an extent, which compute in every vector pass; and the unneeded
+bytes of a request, which the memory moves too."""
 
 from __future__ import annotations
 
@@ -39,14 +38,14 @@ def _zeros(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
     zeros = 1 - _inside(facts, convolutions[0])
     stake = round(kernel.part("matmul stream") * zeros)
     reason = (
-        f"{percent(zeros, 1)} of the products are with zeros around the images, whose places are few beside the "
-        "border that the window reaches over; larger images, or less padding, have fewer"
+        f"{percent(zeros, 1)} of the products are with zeros around the images, since the images are small and "
+        "the window reaches over their borders at many places; larger images, or less padding, have fewer"
     )
     return stake, reason, kernel.showing("matmul stream")
 
 
 def _inside(facts: Facts, node: Node) -> float:
-    """Of the places of all windows, the part that lies inside of the image."""
+    """The share of all windows' places that are inside the image."""
     image, weight, out = (facts.lowered.types[value] for value in (*node.operands[:2], node.results[0]))
     stride, around, apart = (numbers_of(node, place, usual) for place, usual in ((3, 1), (4, 0), (5, 1)))
     share = 1.0
@@ -61,8 +60,9 @@ def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
     filled = kernel.filled_lanes(facts.machine.vector.lanes)
     stake = round(kernel.part("vector") * (1 - filled))
     reason = (
-        f"vector passes fill {percent(filled, 1)} of {facts.machine.vector.lanes} lanes: their extents are no "
-        "multiples of that, and the lanes beyond the end go along; extents that are would take no longer"
+        f"vector passes fill {percent(filled, 1)} of {facts.machine.vector.lanes} lanes: their extents are not "
+        "multiples of this number, and the lanes beyond the end compute for nothing; extents rounded up to a "
+        "multiple would take no longer"
     )
     return stake, reason, kernel.showing("vector")
 
@@ -76,7 +76,7 @@ def _requests(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, .
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])
     stake = round(float(np.minimum(on_path, np.maximum(moved / rate - needed, 0)).sum())) if spans else 0
     reason = (
-        f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} that are asked for, in requests of "
-        f"{machine.dram.request_bytes}: runs begin or end inside of them; longer runs leave less over"
+        f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} needed ones, in requests of "
+        f"{machine.dram.request_bytes}: runs begin or end inside requests; longer runs waste fewer bytes"
     )
     return stake, reason, tuple(spans)

@@ -1,7 +1,7 @@
 """Rows of a banked memory. Before a byte is read its row must be opened, which takes a bank many cycles; while it is
 open, the rest of the row comes at the bus's rate. Streams over long runs use whole rows, and open the next ones
-meanwhile. Short runs that lie far apart open a row for a few bytes each, and then the rows that a channel can open in a
-time bound it, not the bytes that it can move. Tiles that take more of what lies together open fewer rows."""
+meanwhile. Short runs far apart open a row for a few bytes each; then the rate of opening rows bounds a channel, not its
+bandwidth. Tiles with longer runs open fewer rows."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def rows_opened_for_short_runs(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 kernel.name,
                 stake,
-                f"transfers wait for rows of the memory to be opened in {percent(stake, kernel.cycles)} of the "
-                f"kernel's cycles: a row of {row:,} bytes is opened for every {each:,} that are moved; {run:,} bytes "
-                "lie together in the middle transfer, and tiles that take more of what lies together open fewer",
+                f"transfers wait until the memory has opened rows in {percent(stake, kernel.cycles)} of the "
+                f"kernel's cycles: the memory opens a row of {row:,} bytes for every {each:,} bytes moved; "
+                f"{run:,} bytes lie together in the median transfer, and tiles with longer runs open fewer rows",
                 spans,
             )

@@ -1,6 +1,6 @@
-"""Accesses one element at a time. What a kernel reads or writes without staging it in the scratchpad goes through the
-scalar unit: a whole request of the memory for each element, and an iteration after the other where one hands a value to
-the next."""
+"""Accesses one element at a time. Elements that a kernel reads or writes without staging them in the scratchpad go
+through the scalar unit: each is a whole request of the memory, and iterations with a loop-carried value run one after
+the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scalar_accesses(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 kernel.name,
                 waits,
-                f"elements go one by one through the scalar unit: {percent(waits, kernel.cycles)} of the kernel's "
-                f"cycles; {asked:,} bytes are asked for and {moved:,} moved",
+                f"elements go one by one through the scalar unit: {percent(waits, kernel.cycles)} of the "
+                f"kernel's cycles; {asked:,} bytes are needed and {moved:,} moved",
                 spans,
             )

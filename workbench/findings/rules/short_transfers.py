@@ -1,8 +1,7 @@
-"""Short stretches. A DMA queue moves up to its width in a cycle, to one place and those that follow it. Rows that are
-shorter than the width leave part of it empty, so a tile of many short rows takes a cycle for each, however few bytes
-they hold: an image of 14 x 14 places with its channels outermost is moved 56 bytes at a time, and its rows of 14 fill
-as many of all lanes in every vector pass. With the channels innermost (`torch.channels_last`) a row is all channels of
-a place."""
+"""Short stretches. A DMA queue moves up to its width in a cycle, to consecutive addresses. A row shorter than the width
+leaves part of it empty, so a tile of many short rows takes a cycle for each, however few its bytes: an image of 14 x 14
+pixels with its channels outermost moves 56 bytes at a time, and its rows fill 14 lanes in every vector pass. With the
+channels innermost (`torch.channels_last`) a row is all channels of a pixel."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _OF_FUNCTIONS = "x.to(memory_format=torch.channels_last) of each image"
 SHORT = 0.5
 """Of a queue's width."""
 _OF_WINDOWS = ("b", "c", "oc", "oh", "ow", "ic")
-"""Dims along which a kernel with windows has tiles one after the other; a mean has all channels in one."""
+"""Dims along which a kernel with windows has several tiles; a mean has all channels in one tile."""
 _TRANSFERS = ("load transfer", "store transfer")
 _OVER_PLACES = ("aten.mean.", "aten.sum.", "aten.amax.")
 _OF_IMAGES = ("aten.conv2d", "aten.convolution", "aten.max_pool2d", "aten.avg_pool2d", "aten._native_batch_norm_legit")
@@ -47,7 +46,7 @@ def short_transfers(facts: Facts) -> Iterator[Finding]:
 
 @finding("channels outermost")
 def channels_outermost(facts: Facts) -> Iterator[Finding]:
-    """All kernels with images together, since one line of Python lays all of them out otherwise."""
+    """All kernels with images together, since one line of Python changes the layout of all of them."""
     lost, shown, images = 0, list[int](), _images(facts)
     for kernel in facts.computed:
         of = [images[value] for launch in kernel.launches for value in launch.arguments if value in images]
@@ -62,8 +61,8 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "",
             lost,
-            f"images lie with their channels outermost, so their rows are short: {percent(lost, facts.cycles)} of all "
-            "cycles; with the channels innermost a row is all channels of a place",
+            f"images have their channels outermost, so their rows are short: {percent(lost, facts.cycles)} of "
+            "all cycles; with the channels innermost a row has all channels of a pixel",
             tuple(sorted(shown)),
             remedy=Remedy(call_of(CHANNELS_LAST, written), change=CHANNELS_LAST),
             predicted=lost,
@@ -71,7 +70,7 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
 
 
 def _lost(facts: Facts, kernel: ComputedFacts, shorter: float) -> tuple[int, tuple[int, ...]]:
-    """Cycles of the critical path that full stretches would save, and the copies that take them."""
+    """Cycles of the critical path that full stretches would save, and the copies with these cycles."""
     use, trace = facts.memory_use, facts.trace
     width, rate = facts.machine.dma.bytes_per_cycle, float(facts.machine.bus_bytes_per_cycle)
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
@@ -85,8 +84,8 @@ def _lost(facts: Facts, kernel: ComputedFacts, shorter: float) -> tuple[int, tup
 
 
 def _saved_by_rows(facts: Facts, kernel: ComputedFacts, images: list[TensorType]) -> int:
-    """The cycles that transfers would save or lose if a row were all channels of a place instead of a channel's
-    places."""
+    """The cycles that transfers would save or lose if a row had all channels of a pixel instead of a channel's
+    pixels."""
     use, trace, machine = facts.memory_use, facts.trace, facts.machine
     width, rate, mapping = machine.dma.bytes_per_cycle, float(machine.bus_bytes_per_cycle), kernel.scheduled.mapping
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
@@ -96,22 +95,22 @@ def _saved_by_rows(facts: Facts, kernel: ComputedFacts, images: list[TensorType]
     row = np.where(loads, read, written)
     asked, cycles = use.asked[spans], np.maximum(use.cycles[spans], 1)
     looped = any(size < kernel.scheduled.dims[dim] for dim, size in mapping.tile.items() if dim in _OF_WINDOWS)
-    beside = min(machine.dma.queues, mapping.buffers if looped else 1)  # tiles on their way at a time
+    beside = min(machine.dma.queues, mapping.buffers if looped else 1)  # tiles in flight at a time
     together = row / -(-row // width) * beside
     more, latency = _halo(facts, kernel, images[0])
     after = asked * np.where(loads, more, 1) / np.minimum(rate, together)
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans.tolist()])
-    if "oh" not in kernel.scheduled.dims:  # one tile, and nothing beside it
+    if "oh" not in kernel.scheduled.dims:  # one tile, with no other in flight
         return round(float(on_path.sum() - after.sum()))
     return round(float((on_path * (1 - after / cycles)).sum()) - latency)
 
 
 def _halo(facts: Facts, kernel: ComputedFacts, image: TensorType) -> tuple[float, int]:
-    """For windows over each channel by itself, as a pool's: how many times as much is read, and the added latency.
+    """For windows over single channels, as in a pool: the factor of the bytes read, and the added latency.
 
-    With its channels outermost an image is cut by channels, and no place is read twice. With them innermost a tile of
-    as many elements holds all channels of a few rows, and the rows between two tiles belong to both. Since it comes in
-    the open what passes over lanes took before, what may be saved beside it is not counted.
+    With its channels outermost an image is tiled by channels, and no pixel is read twice. With them innermost a tile of
+    the same size holds all channels of a few rows, and tiles overlap by their halo rows. These transfers are then no
+    longer hidden behind the vector passes, so the passes' saving is not counted.
     """
     made = kernel.scheduled
     if not _channels_apart(kernel):
@@ -129,12 +128,12 @@ def _halo(facts: Facts, kernel: ComputedFacts, image: TensorType) -> tuple[float
 
 
 def _channels_apart(kernel: ComputedFacts) -> bool:
-    """Whether windows move over each channel by itself."""
+    """Whether windows move over single channels."""
     return {"c", "oh", "ow", "kh"} <= set(kernel.scheduled.dims)
 
 
 def _saved_by_lanes(facts: Facts, kernel: ComputedFacts, images: list[TensorType]) -> int:
-    """The same for vector passes, whose lanes would lie along the channels."""
+    """The same for vector passes, whose lanes would be along the channels."""
     lanes = facts.machine.vector.lanes
     size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1) if kernel.scheduled else 1
     channels = _rows(images)[1] // size
@@ -143,7 +142,7 @@ def _saved_by_lanes(facts: Facts, kernel: ComputedFacts, images: list[TensorType
 
 
 def _rows(images: list[TensorType]) -> tuple[int, int]:
-    """Bytes of all channels of a place: in a kernel's first input, and in its result."""
+    """Bytes of all channels of a pixel: in a kernel's first input, and in its result."""
     sizes = [kind.shape[1] * bytes_of(kind) // max(kind.numel, 1) for kind in images]
     return max(sizes[0], 1), max(sizes[-1], 1)
 
@@ -153,9 +152,9 @@ def _has_modules(facts: Facts) -> bool:
 
 
 def _longer_of_groups(facts: Facts, kernel: ComputedFacts, made: ScheduledKernel) -> int:
-    """The cycles that transfers would lose with the channels innermost where there are several groups.
+    """The cycles that transfers would lose with the channels innermost if there are several groups.
 
-    A tile holds one group, so that a row is then the channels of a group."""
+    A tile holds one group, so a row is then the channels of a group."""
     use = facts.memory_use
     row = max(made.dims.get("ic", 1), made.dims.get("oc", 1)) * made.program.arguments[-1].element_bytes
     spans = [span for span in kernel.showing(*_TRANSFERS) if use.stretch[span] > row]
@@ -165,8 +164,8 @@ def _longer_of_groups(facts: Facts, kernel: ComputedFacts, made: ScheduledKernel
 
 
 def _images(facts: Facts) -> dict[str, TensorType]:
-    """The images, channels outermost, that convolutions and pools read and make, and means read, with more than one
-    channel and place."""
+    """The images with channels outermost, more than one channel and more than one pixel, that convolutions, pools and
+    means read or that convolutions and pools make."""
     types, found, made = facts.lowered.types, set[str](), set[str]()
     for node in facts.lowered.captured.nodes:
         if node.op.startswith(_OF_IMAGES):
@@ -175,7 +174,7 @@ def _images(facts: Facts) -> dict[str, TensorType]:
         elif node.op.startswith(_OVER_PLACES):
             found |= made & set(node.operands)
         elif any(value in made and types[value].shape == types[node.results[0]].shape for value in node.operands):
-            made.update(node.results)  # the same places, an activation's
+            made.update(node.results)  # an activation keeps the pixels
     return {value: types[value] for value in found if _channels_outermost(types[value])}
 
 

@@ -1,7 +1,7 @@
-"""Modules in training mode. There a batch norm works out mean and variance of each batch, which takes passes over it
-and cannot go along with the product before, and counts batches; dropout draws numbers. A model that is only to answer
-is switched with `model.eval()`, and its batch norms take the mean and the variance that they have learnt. Where a
-person's own code gives the mode to a call, nobody knows whether that helps, and nothing is promised."""
+"""Modules in training mode. A batch norm then computes mean and variance of each batch, with passes over it that cannot
+be fused to the product before, and counts batches; dropout draws numbers. For inference `model.eval()` switches the
+model, and its batch norms use the learnt mean and variance. Where the user's own code passes the mode to a call, this
+may not help, and the rule predicts no saving."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from workbench.ir import Literal, Node
 _NORM = "aten._native_batch_norm_legit_functional."
 _DRAWS = ("aten.native_dropout.", "aten.bernoulli.", "aten.rrelu_with_noise")
 _ATTENTION, _DROPPED = "aten.scaled_dot_product_attention.", 4
-"""The place of attention's argument for the part that it drops."""
+"""The place of attention's argument for its dropout."""
 _YOURS = (
-    ". Your own code says so, by training=True, by self.training or by a train() of its own: model.eval() switches off "
-    "what goes by self.training"
+    ". Your own code sets this mode, with training=True, self.training or its own train(): model.eval() "
+    "switches off only the parts that read self.training"
 )
 _LEFT = 2
-"""Launches that remain of a batch norm: those that make its scale and its shift. Each loads and stores."""
+"""Launches that a batch norm keeps: those that compute its scale and its shift. Each loads and stores."""
 
 
 @finding("training mode")
@@ -53,7 +53,7 @@ class _Trained:
     def words(self) -> str:
         drops = len(self.nodes) - len(self.norms)
         named = [(len(self.norms), "batch norm"), (drops, "dropout")]
-        means = ["mean and variance of each batch are worked out"] * bool(self.norms) + ["numbers are drawn"] * bool(
+        means = ["mean and variance of each batch are computed"] * bool(self.norms) + ["numbers are drawn"] * bool(
             drops
         )
         what = " and ".join(times(count, noun) for count, noun in named if count)
@@ -66,7 +66,7 @@ def _found(facts: Facts, trained: _Trained, *, remedied: bool) -> Finding | None
     ours |= {node.name for node in facts.lowered.captured.nodes if node.origin.module in modules}  # it counts batches
     touched = [kernel for kernel in facts.kernels if not ours.isdisjoint(kernel.nodes)]
     along = ours | _with_products(facts, trained.norms)
-    along -= {node.name for node in trained.nodes if node.op.startswith(_ATTENTION)}  # it drops nothing, and stays
+    along -= {node.name for node in trained.nodes if node.op.startswith(_ATTENTION)}  # it stays, without dropout
     gone = [kernel for kernel in touched if set(kernel.nodes) <= along]
     left = (
         _LEFT * len(trained.norms) * (2 * facts.machine.dram_latency_cycles + facts.machine.core.launch_overhead_cycles)
@@ -74,7 +74,7 @@ def _found(facts: Facts, trained: _Trained, *, remedied: bool) -> Finding | None
     saved = min(_taken(facts, gone) - left, facts.cycles)
     if saved <= 0:
         return None
-    written = "; a model that is only to answer does without" if remedied else _YOURS
+    written = "; inference does not need this" if remedied else _YOURS
     return Finding(
         "",
         min(_taken(facts, touched), facts.cycles),
@@ -94,14 +94,14 @@ def _trains(node: Node) -> bool:
 
 
 def _goes(facts: Facts, node: Node) -> bool:
-    """Whether `model.eval()` changes it: if no module is known, any node that lies in one."""
+    """Whether `model.eval()` changes it: if no module is known, any node of a module counts."""
     if facts.module_at is None:
         return bool(node.origin.module)
     return goes_with_evaluation(facts.module_at, node.origin.module)
 
 
 def _taken(facts: Facts, kernels: Iterable[KernelFacts]) -> int:
-    """Cycles of kernels from the begin of their launches."""
+    """Cycles of kernels, with their launch overhead."""
     begun = sum(len(kernel.launches) for kernel in kernels if kernel.scheduled)
     return sum(kernel.cycles for kernel in kernels) + begun * facts.machine.core.launch_overhead_cycles
 

@@ -1,6 +1,6 @@
-"""The vector unit. A pass takes the longest of what its ALUs and its special functions take, and beside it what goes
-across lanes: the trees of a reduction along the lanes, and the way back of what is spread over them. Which of these
-the passes of a kernel are bound by says what would help."""
+"""The vector unit. A pass takes the longer time of its ALUs and of its special functions, plus its moves across lanes:
+the trees of a reduction along the lanes, and the spreading of the result over them. The remedy depends on the part that
+dominates a kernel's passes."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def vector_bound(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             kernel.name,
             round(waits * shares[first] / whole),
-            f"the vector unit is waited for in {percent(waits, kernel.cycles)} of the kernel's cycles, most of all for "
-            f"{first} ({percent(shares[first], whole)} of its passes){also}",
+            f"the kernel waits for the vector unit in {percent(waits, kernel.cycles)} of its cycles, most of all "
+            f"for {first} ({percent(shares[first], whole)} of its passes){also}",
             kernel.showing("vector"),
             remedy=remedy if value != getattr(facts.machine, figure) else None,
         )
 
 
 def parts(program: TileProgram, machine: Machine) -> dict[str, int]:
-    """Cycles of all vector passes of a program, by what they go on with."""
+    """Cycles of all vector passes of a program, by part."""
     passes = program.opcode == Opcode.VECTOR
     return {name: int(cycles[passes].sum()) for name, cycles in vector.parts(program, machine).items()}
 

@@ -1,11 +1,11 @@
-"""Slots that are waited for. A buffer whose tiles are moved inside a loop has as many slots as the mapping's `buffers`:
-one is worked on while the next is filled. Where a transfer takes its latency, or where steps differ in length, two are
-not enough to keep the memory and the units busy: the next load, or the next result, waits until a slot is free.
+"""Waits for slots. A buffer whose tiles move inside a loop has the mapping's number of `buffers` as slots: units work
+on one while the next is filled. Where the latency is long, or steps differ in length, two slots cannot keep the memory
+and the units busy: the next load, or the next result, waits until a slot is free.
 
-What is at stake is what the same program would save if each tile had a slot of its own. The remedy is one slot more, or
-twice as many, if the scratchpad holds them and the loops have as many rounds; what it saves is what the same program
-takes with its tiles in so many slots. More are not always faster: loads that run far ahead share the memory with those
-that are waited for. Where there is no room, smaller tiles make some."""
+At stake is the saving of the same program if each tile had a slot of its own. The remedy is one slot more, or twice as
+many, if they fit the scratchpad and the loops have as many iterations; its saving is predicted by simulating the same
+program with that many slots. More slots are not always faster: loads that run far ahead share the memory with urgent
+loads. Where the scratchpad has no room, smaller tiles make room."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workbench.ir import ScheduledKernel
 from workbench.scheduling.user_mapping import mapping_of, rounds_of
 
 AT_STAKE = 0.01
-"""Of the makespan: less is not told (`search.LEAST_SHARE`), so more is not simulated for it."""
+"""Of the makespan: smaller findings are dropped (`rule_search.LEAST_SHARE`), so nothing is simulated for them."""
 _ROOM = (Cause.WRITE_AFTER_READ, Cause.WRITE_AFTER_WRITE, Cause.REUSE)
 
 
@@ -42,8 +42,8 @@ def waits_for_slots(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             kernel.name,
             stake,
-            f"{times(len(spans), 'time')} a tile waits until a slot of its buffer is free: with room for each the "
-            f"kernel would take {percent(stake, kernel.cycles)} fewer cycles; there "
+            f"{times(len(spans), 'time')} a tile waits until a slot of its buffer is free: with a slot for each "
+            f"tile the kernel would take {percent(stake, kernel.cycles)} fewer cycles; there "
             f"{'is' if slots == 1 else 'are'} {times(slots, 'slot')}{why}",
             spans,
             remedy=remedy,
@@ -52,7 +52,7 @@ def waits_for_slots(facts: Facts) -> Iterator[Finding]:
 
 
 def _waiting(facts: Facts, kernel: KernelFacts) -> tuple[int, ...]:
-    """Spans of the critical path that waited for room last."""
+    """Spans of the critical path whose last wait was for a slot."""
     trace = facts.trace
     on_path = sorted({span for spans in kernel.on_path.values() for span in spans})
     rows = np.array(on_path, np.int64)
@@ -66,9 +66,9 @@ def _more_slots(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) -> tup
     rounds = rounds_of(made.mapping.tile, made.dims)
     wanted = sorted({each for each in (slots + 1, 2 * slots) if each <= rounds})
     if not made.schedule:
-        return None, None, ", and its loops are a template's own"
+        return None, None, ", and a template writes its own loops"
     if not wanted:
-        return None, None, ", and its loops have no more rounds"
+        return None, None, ", and its loops have no more iterations"
     roomier = {each: with_slots(made.program, each, facts.machine.scratchpad_bytes) for each in wanted}
     cycles = {each: facts.cycles_with(kernel, program) for each, program in roomier.items() if program is not None}
     if not cycles:

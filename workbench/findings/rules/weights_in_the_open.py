@@ -1,9 +1,9 @@
-"""Weights that go in while no rows stream. A weight-stationary array takes a row of weights a cycle, and a few cycles
-to switch from one set to the next. With two sets (`systolic_preload_depth`) the next one goes in while rows stream
-through the one before; that hides it where at least as many rows stream as a set has. With few rows for each set (a
-small batch) the array takes up weights most of the time, and with one set all of the time they take shows.
+"""Weights that are loaded while no rows stream. A weight-stationary array loads a row of weights a cycle, and takes a
+few cycles to switch from one set to the next. With two sets (`systolic_preload_depth`) the next set is loaded while
+rows stream through the current one; this hides the load if at least as many rows stream as a set has. With few rows for
+each set (a small batch) the array mostly loads weights, and with a single set no load is hidden.
 
-Only more rows for the same weights hide more of it: a larger batch, or a larger tile of the rows that there are."""
+Only more rows for the same weights hide more of it: a larger batch, or a larger tile of the rows."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             kernel.name,
             stake,
-            f"arrays take up weights while no row streams in {percent(stake, kernel.cycles)} of the kernel's cycles: a "
-            f"set of {min(depth, machine.array.rows)} rows of weights is used for {times(rows, 'row')} of the other "
-            "operand in the median product, and more rows for the same weights would hide it",
+            f"arrays load weights while no row streams in {percent(stake, kernel.cycles)} of the kernel's "
+            f"cycles: a set of {min(depth, machine.array.rows)} rows of weights is used for {times(rows, 'row')} "
+            "of the other operand in the median product, and more rows for the same weights would hide it",
             kernel.showing("matmul preload", "matmul stream"),
             remedy=remedy,
         )
 
 
 def _unused(facts: Facts, kernel: KernelFacts, program: TileProgram) -> int:
-    """Cycles of the critical path on which a product held its array, and no row went in."""
+    """Cycles of the critical path in which a product held its array, and no row streamed in."""
     rows, cost = _streamed(program, facts.machine)
     useless = 1 - rows / np.maximum(cost, 1)
     spans = kernel.on_path.get("matmul stream", {})
@@ -61,7 +61,7 @@ def _unused(facts: Facts, kernel: KernelFacts, program: TileProgram) -> int:
 
 
 def _streamed(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
-    """Of each product: the rows that stream through all its sets of weights, and the cycles of its stream."""
+    """For each product: the rows that stream through all its sets of weights, and the cycles of its stream."""
     passes = systolic.passes(program, machine)
     cost = systolic.matmul_cost(program.extent, program.stationary, machine, passes).stream
     batch, m, n, k = (program.extent[:, axis] for axis in range(4))
@@ -71,7 +71,7 @@ def _streamed(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
 
 
 def _median(program: TileProgram) -> tuple[int, int]:
-    """Rows that stream, and depth, of the median product: each by itself."""
+    """The median of the streamed rows, and the median of the depths."""
     products = program.opcode == Opcode.MATMUL
     streamed = np.where(program.stationary == 1, program.extent[:, 1], program.extent[:, 2])[products]
     return int(np.median(streamed)), int(np.median(program.extent[products, 3]))

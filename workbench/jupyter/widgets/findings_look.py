@@ -31,7 +31,7 @@ class FindingsLook(Look):
     def answer_open(self) -> Answer | Later:
         """All cards, with the rows of the events that show each."""
         if len(self._run().record) > MOST_SPANS:
-            return {"cards": [], "note": "j.findings says it; of a run of this many spans it takes a while"}
+            return {"cards": [], "note": "j.findings has them; for a run of this many spans it takes a while"}
         return Later(self._cards)
 
     def answer_measure(self, row: int) -> Later:

@@ -71,7 +71,7 @@ class MemoryLook(Look):
 
     def _select(self, what: object) -> Answer:
         if self._model is None:
-            raise BadOption("this run belongs to no journey, so nothing can be selected in it; j.widget() selects")
+            raise BadOption("this run belongs to no journey, so it has no selection; select in j.widget()")
         self._model.select(what)
         return {}
 

@@ -48,8 +48,8 @@ MOST_ROWS: Final = 20_000
 _ALIGNED: Final = 8
 _BLOCKS: Final = ("timeline", "dependences", "critical")
 _UNKNOWN: Final = (
-    "this page has no Python, and finds calls, ops, kernels, modules and lines of Python by their names, k0:12 for a "
-    "line of MLIR on tiles, k0#3 for an instruction and span 5. j.select(x) takes everything"
+    "this page has no Python, and finds calls, ops, kernels, modules and lines of Python by their names, k0:12 "
+    "for a line of MLIR on tiles, k0#3 for an instruction and span 5. j.select(x) takes all names"
 )
 _MISSING: Final = "This page has no Python and no recorded answer to that; j.widget() has."
 

@@ -64,7 +64,7 @@ class TimelineSource:
         take long, nothing is known until somebody asks for `j.findings`."""
         trace = self.simulated.record
         if len(trace) > MOST_SPANS:
-            return {"note": "j.findings says more; of a run of this many spans it takes a while"}
+            return {"note": "j.findings has more; for a run of this many spans it takes a while"}
         place = gap_in(self.view, trace, unit, cycle)
         spans = [row for row in (place.next_span, place.waited_for) if row >= 0]
         return self._told(spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin))

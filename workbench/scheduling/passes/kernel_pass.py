@@ -84,11 +84,11 @@ def check_options(cls: type[KernelPass]) -> None:
     try:
         types = get_type_hints(cls)
     except Exception as error:
-        raise OptionMistake(f"the types of its options cannot be seen from its module: {error}") from None
+        raise OptionMistake(f"the types of its options cannot be resolved in its module: {error}") from None
     for each in fields(cls):
         where = f"its option {each.name}"
         if each.name in _OURS:
-            raise OptionMistake(f"{where} is called like a part of every pass; call it otherwise")
+            raise OptionMistake(f"{where} has the name of a part of every pass; give it another name")
         if not each.init:
             raise OptionMistake(f"{where} has init=False, and so cannot be given in a pipeline")
         if not _is_readable(types[each.name]):

@@ -38,7 +38,7 @@ def mlir_pass(name: str) -> Callable[[P], P]:
         raise BadRegistration(f"mlir_pass({name!r}): a pass has a name like 'count-loads': small letters, digits, '-'")
     if name.startswith(OURS) or _is_upstreams(name):
         whose = "the workbench" if name.startswith(OURS) else "MLIR"
-        raise BadRegistration(f"mlir_pass({name!r}): passes of {whose} are called so; choose another name")
+        raise BadRegistration(f"mlir_pass({name!r}): passes of {whose} have this name; choose another name")
 
     def register(made: P) -> P:
         _name_class(name, made)
@@ -58,7 +58,7 @@ def _name_class(name: str, made: object) -> None:
             "frozen dataclass that derives from wb.KernelPass and has a run(self, module)"
         )
     if inspect.iscoroutinefunction(made.run):
-        raise BadRegistration(f"mlir_pass({name!r}): {made.__name__}.run is async; a pass runs at once")
+        raise BadRegistration(f"mlir_pass({name!r}): {made.__name__}.run is async; a pass must be synchronous")
     try:
         check_options(made)
     except OptionMistake as mistake:

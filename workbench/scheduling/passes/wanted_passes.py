@@ -50,7 +50,8 @@ def _pipeline(given: object) -> str:
     text = text_of(given)
     if not given.name.startswith(OURS) and PASSES.get(given.name) is not type(given):
         raise OptionMistake(
-            f"{type(given).__name__} is not the pass that is registered as {given.name!r} now: make it anew of that"
+            f"{type(given).__name__} is not the class that is registered as {given.name!r} now: make the pass "
+            "anew from that class"
         )
     return text
 

@@ -109,7 +109,7 @@ def summary(view: HeatMap) -> str:
     every = len(view.rows) * len(view.columns)
     partly = "" if known == every else f" of the {known} of {every} settings that are known"
     if view.best is None:
-        return "no setting could be had" if known else "nothing is known yet"
+        return "every setting was refused" if known else "nothing is known yet"
     row, column = view.best
     told = f"best{partly}: {view.told(row, column).partition(', best')[0]}"
     if view.today is None or (spot := view.spots[view.today[0]][view.today[1]]) is None or spot.cycles is None:

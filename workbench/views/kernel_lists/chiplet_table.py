@@ -14,7 +14,7 @@ def placement_table(trace: Trace, paths: dict[str, str]) -> Table:
     columns = ("tensor", "path", "bytes", "placed", *pages, "local_bytes", "remote_bytes")
     if trace.machine.chiplet.count == 1:
         has = "j.with_(machine=j.machine.with_(chiplets=2, dram_channels=2))"
-        return Table(columns, (), f"{trace.machine.label} is in one piece; one that has chiplets: {has}")
+        return Table(columns, (), f"{trace.machine.label} has no chiplets; a machine with chiplets: {has}")
     from simulator.optional.chiplets.placement import placement_of  # only here: it loads the compiler
 
     rows = tuple(
@@ -36,7 +36,7 @@ def placement_text(program: ScheduledProgram) -> str:
         f"{each.path or each.value} {each.policy if each.chiplet is None else f'on chiplet {each.chiplet}'}"
         for each in program.placement
     )
-    return f"// placement: {', '.join(told)}; all else as the machine does"
+    return f"// placement: {', '.join(told)}; all other tensors by the machine's policy"
 
 
 def crossed_text(trace: Trace) -> str:
@@ -46,5 +46,6 @@ def crossed_text(trace: Trace) -> str:
     asked, remote = trace.counters["dram_request_bytes"], trace.counters["dram_remote_bytes"]
     share = remote / max(1, asked)
     return (
-        f"{trace.machine.chiplet.count} chiplets: {remote:,} of {asked:,} bytes ({share:.0%}) lay on another than asked"
+        f"{trace.machine.chiplet.count} chiplets: {remote:,} of {asked:,} bytes ({share:.0%}) were on another "
+        "chiplet than the requesting one"
     )

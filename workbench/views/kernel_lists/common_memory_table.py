@@ -46,8 +46,8 @@ def residence_table(program: ScheduledProgram) -> Table:
         )
         for each in program.residence
     )
-    why = "no plan of the common memory was asked for; j.with_(resident='auto') makes one, on a machine that has such"
-    return Table(COLUMNS, rows, f"{why} a memory, as tpu-v4")
+    why = "there is no plan of the common memory; j.with_(resident='auto') makes one, on a machine with"
+    return Table(COLUMNS, rows, f"{why} a common memory, such as tpu-v4")
 
 
 def residence_text(program: ScheduledProgram) -> str:
@@ -56,8 +56,8 @@ def residence_text(program: ScheduledProgram) -> str:
         return ""
     kept = [each for each in program.residence if each.resident]
     head = (
-        f"// common memory: {len(kept)} of {len(program.residence)} tensors stay, at most {_most(program, kept):,} "
-        f"bytes at once; DRAM is spared {sum(each.saved for each in kept):,} bytes"
+        f"// common memory: {len(kept)} of {len(program.residence)} tensors stay, at most "
+        f"{_most(program, kept):,} bytes at once; this saves {sum(each.saved for each in kept):,} bytes of DRAM"
     )
     lines = [
         f"//   {each.path or each.value}: {each.bytes:,} bytes, launches {each.first} to {each.last}, "

@@ -54,7 +54,9 @@ def operators_text() -> str:
     """What is registered, in a line, and what there is to call."""
     routes = Counter(item.route for item in DEFAULT.now())
     told = ", ".join(f"{count} {route}s" for route, count in sorted(routes.items()))
-    return f"wb.ops: {told} registered; wb.ops.table() lists them, wb.ops.who('aten.softmax.int') says who makes an op"
+    return (
+        f"wb.ops: {told} registered; wb.ops.table() lists them, wb.ops.who('aten.softmax.int') shows the route of an op"
+    )
 
 
 def operators_html() -> str:

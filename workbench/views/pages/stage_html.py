@@ -120,7 +120,7 @@ def _routes(graph: KernelGraph) -> str:
     told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in routes.items()])
     if all(fusion.fused for fusion in graph.fusions):
         return told
-    return told + ('<p class="soft">A dashed arrow is an edge that was not fused; it says why when pointed at.</p>')
+    return told + ('<p class="soft">A dashed arrow is an edge that was not fused; point at it to see the reason.</p>')
 
 
 def rendered(

@@ -132,7 +132,7 @@ class Replays:
     def check(self, cycle: int) -> int:
         """The cycle, if the run has it."""
         if not self.times:
-            raise BadOption(f"at({cycle:,}): no kernel ran, so there is no cycle to look at")
+            raise BadOption(f"at({cycle:,}): no kernel ran, so there is no cycle to show")
         if not 0 <= cycle <= self.trace.makespan:
             raise BadOption(f"at({cycle:,}): the run has the cycles 0 to {self.trace.makespan:,}")
         return cycle

@@ -62,7 +62,7 @@ def replay_columns(replay: Replay) -> Columns:
         "grids": [
             _grid(grid, moved_text(told)) for grid, told in zip(replay.grids, replay.tiling.tensors, strict=True)
         ],
-        "note": f"PyTorch computes {replay.kernel} on the host: nothing of it lies here." if replay.is_host else "",
+        "note": f"PyTorch computes {replay.kernel} on the host: it uses no scratchpad." if replay.is_host else "",
         **_slots(replay),
     }
     return packed(header, columns)

@@ -31,7 +31,7 @@ WORDS: Final = {
 }
 FADED: Final = "faded: being filled, not read yet"
 BEYOND: Final = "beyond the scratchpad"
-NOTHING: Final = "nothing lay in the scratchpad"
+NOTHING: Final = "the scratchpad was empty"
 
 COLUMNS: Final = (
     "kernel", "launch", "core", "buffer", "tensor", "slot", "start", "read", "end", "bytes", "address", "role",

@@ -198,14 +198,14 @@ def caption(grid: Grid) -> list[str]:
     shape = " x ".join(f"{extent:,}" for extent in grid.shape) or "one element"
     lines = [f"{shape}, {_count(len(grid.tiles), 'tile')} in {_count(grid.visits, 'move')}"]
     if grid.is_storage:
-        lines.append("its elements share places: drawn is its storage, from its first element to its last")
+        lines.append("its elements share memory: the picture shows its storage, from its first element to its last")
     if grid.hidden:
         axes = ", ".join(f"{axis} ({grid.shape[axis]:,})" for axis in grid.hidden)
         lines.append(f"not drawn: {'axes' if len(grid.hidden) > 1 else 'axis'} {axes}")
     if len(drawn(grid)) < len(grid.tiles):
-        lines.append("tiles are smaller than what can be drawn: each piece has the colour of the first there")
+        lines.append("the tiles are too small to draw: each cell has the colour of its first tile")
     if not grid.exact and not grid.by_index:
-        lines.append("some moves take parts of their tile only")
+        lines.append("some moves take only a part of their tile")
     return lines
 
 

@@ -21,7 +21,7 @@ from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.tensor_names import user_names
 from workbench.views.scratchpads.scratchpad import moved_with, operands_in
 
-BY_INDEX: Final = "data says which elements are moved: the tile is all that the indices could mean"
+BY_INDEX: Final = "indices choose the moved elements: the tile covers all that they could choose"
 PADDING: Final = "padding"
 """The access of the padding around a tile."""
 

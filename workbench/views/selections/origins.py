@@ -274,7 +274,7 @@ class OriginIndex:
             return "lowering lets its readers work on its operand directly: no work and no bytes"
         if not children:
             return "nothing uses its result, so it is not computed"
-        told = [self._fates.get(name, "what MLIR made of it runs inside other ops' instructions") for name in children]
+        told = [self._fates.get(name, "its MLIR runs inside other ops' instructions") for name in children]
         return "; ".join(dict.fromkeys(told))
 
     @cached_property

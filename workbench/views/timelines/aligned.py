@@ -21,8 +21,8 @@ from workbench.views.timelines.gantt import F64, I64, Gantt, occupancy
 from workbench.views.timelines.timeline import gantt_of
 
 READ: Final = (
-    "A column begins where the same nodes begin, and is as wide as the journey that takes longest there. A bar is as "
-    "high as the share of its time in which some unit of the class works; the percentage is that of the whole journey."
+    "A column begins where the same nodes begin, and is as wide as its longest journey. A bar is as high as the "
+    "share of its time in which some unit of the class works; the percentage is that of the whole journey."
 )
 SLOWER, FASTER, AS_LONG = "longer than the first", "shorter than the first", "as long as the first"
 

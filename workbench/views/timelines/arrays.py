@@ -136,7 +136,7 @@ def facts(walk: ArrayWalk) -> list[tuple[str, str]]:
         ("rows", f"{int(tiles.rows.max())} of {machine.array.rows}{_least(tiles.rows.tolist())}"),
         ("columns", f"{int(tiles.columns.max())} of {machine.array.columns}{_least(tiles.columns.tolist())}"),
         ("sets held", sets),
-        ("share at work", f"{share(walk):.0%} of what its elements could multiply from start to last result"),
+        ("share at work", f"{share(walk):.0%} of its elements' peak from start to last result"),
     ]
     if walk.times > 1:
         found.insert(1, ("precision", f"{walk.times} products, {machine.array.matmul_precision}"))

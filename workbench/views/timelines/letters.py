@@ -33,7 +33,7 @@ _LEAST = 60
 """Letters that a line may have in any case."""
 
 
-_NOTE = "busy is told as a part of the run; a small letter is less than half of the time"
+_NOTE = "busy is a share of the run; a small letter is less than half of the time"
 
 
 MOST_LETTERS: Final = 10_000

@@ -13,7 +13,7 @@ from workbench.views.timelines.roofline import Point, Roofline
 X_LABEL: Final = "operations for each byte of DRAM"
 Y_LABEL: Final = "operations a cycle"
 READING: Final = (
-    "filled: by the bytes that the memory moved; ring: by the least that would do; dotted: up to the kernel's own roof"
+    "filled: by the bytes that the memory moved; ring: by the least possible bytes; dotted: up to the kernel's own roof"
 )
 COLOURS: Final = {ARRAYS: "k-MATMUL", VECTOR: "k-VECTOR", MEMORY: "c-memory_peak", SHORT: "c-inefficient_transfers"}
 """A roof has the colour of the unit's work, and of what is waited for: see views/basics/colours.py."""

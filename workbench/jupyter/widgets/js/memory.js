@@ -97,7 +97,7 @@ class Memory {
     if (!found || this.signal.aborted) return;
     this.run = found.answer;
     if (!this.run.launches.length) {
-      this.said.textContent = "No kernel ran, so nothing lay in the scratchpad.";
+      this.said.textContent = "No kernel ran, so the scratchpad was empty.";
       this.root.replaceChildren(this.said);
       return;
     }
