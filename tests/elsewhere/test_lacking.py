@@ -16,7 +16,7 @@ def test_the_main_path_needs_nothing_that_only_posix_systems_have(tmp_path: Path
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env={**os.environ, "ATEN_WORKBENCH_KERNEL_CACHE": "on", "ATEN_WORKBENCH_CACHE": str(tmp_path / "cache")},
+        env={**os.environ, "ATEN_WORKBENCH_KERNEL_CACHE": str(tmp_path / "cache")},
     )
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["walked"]), done.stderr
     assert not (tmp_path / "cache" / "native").exists(), "machine code is not kept where it cannot be linked"

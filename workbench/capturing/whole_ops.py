@@ -3,6 +3,10 @@
 PyTorch leaves an op whole by giving it twenty kernels for the time, and does so with each of the hundreds that it could
 take apart. That and finding them took three quarters of the time of making a small program functional. What an op is
 given depends on its kernels alone, so it is kept; an op whose kernels are others by now is left to PyTorch.
+
+Which ops of PyTorch's own there are is kept too, until one is registered. And the states of random numbers that it
+makes before and after each program, six tensors each time, are not made: nothing asks for them unless its switch
+`functionalize_rng_ops` is on.
 """
 
 from __future__ import annotations
@@ -13,14 +17,29 @@ from functools import cache
 from typing import Any, Final, NamedTuple, cast
 from unittest import mock
 
+import torch
+from torch._decomp import decompositions_for_rng
 from torch._export import utils
+from torch._functorch import config as functorch_config
 from torch._subclasses import fake_impls
 from torch.export import exported_program
 
 _utils, _rules, _program = cast("tuple[Any, Any, Any]", (utils, fake_impls, exported_program))
+_random, _switches = cast("tuple[Any, Any]", (decompositions_for_rng, functorch_config))
+_of_namespace: Final = _utils._collect_all_valid_cia_ops_for_namespace
 _by_pytorch: Final = _program._override_composite_implicit_decomp
 _KERNELS: Final[dict[Any, _Given]] = {}
 """By op; used and filled in turn (`environment/turns.py`)."""
+
+_NAMESPACES: Final = frozenset(
+    "profiler inductor quantized prim export debug_mode_ops prims rngprims debugprims mkldnn mkl onednn _native sparse "
+    "_inductor_test _c10d_functional _c10d_functional_autograd c10d_functional _dtensor symm_mem fsdp flex_lib streams "
+    "onnx onnx_symbolic _test".split()
+)
+"""PyTorch's own but for `aten`, whose ops PyTorch keeps itself; in others an op may get a kernel at any time."""
+
+_FOUND: Final[dict[str, tuple[object, set[Any]]]] = {}
+"""By namespace: what was registered when its ops were looked for, and those that PyTorch could take apart."""
 
 
 class _Given(NamedTuple):
@@ -35,10 +54,32 @@ class _Given(NamedTuple):
 def quickly_kept_whole() -> Generator[None]:
     """Within the block `run_decompositions` does the same as otherwise, in less time."""
     find_once = cache(_utils._materialize_cpp_cia_ops)  # it looks for all, and is called for each namespace
+    registered = tuple(cast(Any, torch)._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"))
+
+    def find(namespace: Any) -> set[Any]:
+        name, state = namespace.name, (registered, len(namespace._dir))
+        if name not in _NAMESPACES:
+            return _of_namespace(namespace)
+        if name not in _FOUND or _FOUND[name][0] != state:
+            found = _of_namespace(namespace)
+            _FOUND[name] = ((registered, len(namespace._dir)), found)  # looking for them may have added some
+        return _FOUND[name][1]
+
     with (
         mock.patch.object(_utils, "_materialize_cpp_cia_ops", find_once),
+        mock.patch.object(_utils, "_collect_all_valid_cia_ops_for_namespace", find),
         mock.patch.object(_program, "_override_composite_implicit_decomp", _kept_whole),
+        _without_random_states(),
     ):
+        yield
+
+
+@contextmanager
+def _without_random_states() -> Generator[None]:
+    if _switches.functionalize_rng_ops:
+        yield
+        return
+    with mock.patch.object(_random.PhiloxStateTracker, "reset", lambda: None):
         yield
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,6 +54,10 @@ _LOWER = (
     "convert-math-to-llvm,convert-math-to-libm,convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
     "convert-to-llvm,reconcile-unrealized-casts"
 )
+
+_FEW_ELEMENTS: Final = 16_384
+"""Of a kernel's arguments together. A product of so few takes some 400,000 multiplications, which is less than a millisecond even
+without optimization. Optimizing takes tens of milliseconds."""
 
 _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
     "f64": (torch.float64,),
@@ -191,13 +196,18 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     run_passes(module, _LOWER)
     legalise(module, name, target)
     restrict(module, target)
-    return NativeKernel(name, _linked(module, name, target), layouts)
+    return NativeKernel(name, _linked(module, name, target, _effort(layouts)), layouts)
 
 
-def _linked(module: ir.Module, name: str, target: Processor) -> Linked:
+def _effort(layouts: Sequence[Layout]) -> int:
+    """LLVM's level of optimization: where there is little to compute, compiling is what takes time."""
+    return 2 if sum(math.prod(layout.shape) for layout in layouts) > _FEW_ELEMENTS else 0
+
+
+def _linked(module: ir.Module, name: str, target: Processor, effort: int) -> Linked:
     """Machine code of a module in the LLVM dialect; an error where this process lacks a function that it calls."""
     try:
-        engine = ExecutionEngine(module, opt_level=2, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
+        engine = ExecutionEngine(module, opt_level=effort, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
     except RuntimeError as error:
         raise PassError(f"machine code of {name}", (Problem(str(error)),)) from None
     address = engine.raw_lookup(_SYMBOL)
