@@ -22,15 +22,19 @@ import nbformat
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser import forked_kernels
 from tests.browser.slow import slowed
 from workbench.cli import lab_environment
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import BrowserContext, ConsoleMessage, Error, Page, ViewportSize
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 240
 """How long anything may take: far more than it does, since a busy machine is no failure."""
+
+WINDOW: ViewportSize = {"width": 1400, "height": 1000}
+"""What a new page has."""
 
 _BINDER = ROOT / ".venv-front" / "bin" / "python"
 _TOKEN = "test"
@@ -69,9 +73,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def server(folder: Path, scratch: Path, front: str = "ours") -> Iterator[Server]:
+def server(
+    folder: Path, scratch: Path, front: str = "ours", kernel: Sequence[str] = forked_kernels.PLAIN
+) -> Iterator[Server]:
     """JupyterLab over `folder`, as `workbench lab` starts it, with settings, workspaces, runtime files and log in
-    `scratch`. Kernels are of this Python whichever the front is."""
+    `scratch`. Kernels are of this Python whichever the front is: `kernel` is what starts one."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -82,9 +88,11 @@ def server(folder: Path, scratch: Path, front: str = "ours") -> Iterator[Server]
         *("--expose-app-in-browser", f"--LabApp.user_settings_dir={scratch / 'settings'}"),
         f"--LabApp.workspaces_dir={scratch / 'workspaces'}",
     ]
-    own = {"JUPYTER_RUNTIME_DIR": str(scratch / "runtime"), "JUPYTER_CONFIG_DIR": str(scratch / "config")}
-    if front == "binder":
-        own["JUPYTER_PATH"] = str(_kernel_of_this_python(scratch / "data"))
+    own = {
+        "JUPYTER_RUNTIME_DIR": str(scratch / "runtime"),
+        "JUPYTER_CONFIG_DIR": str(scratch / "config"),
+        "JUPYTER_PATH": str(_kernels(scratch / "data", kernel)),
+    }
     env = {**lab_environment(), **own, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     with open(scratch / "server.log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
@@ -96,11 +104,10 @@ def server(folder: Path, scratch: Path, front: str = "ours") -> Iterator[Server]
         _stop(process)
 
 
-def _kernel_of_this_python(data: Path) -> Path:
+def _kernels(data: Path, command: Sequence[str]) -> Path:
     spec = data / "kernels" / "python3" / "kernel.json"
     spec.parent.mkdir(parents=True)
-    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    spec.write_text(json.dumps({"argv": command, "display_name": "Python 3", "language": "python"}))
+    spec.write_text(json.dumps({"argv": list(command), "display_name": "Python 3", "language": "python"}))
     return data
 
 
@@ -133,7 +140,7 @@ def browser(executable: str) -> Iterator[BrowserContext]:
     with sync_playwright() as driver:
         made = driver.chromium.launch(executable_path=executable, args=list(_FLAGS), timeout=PATIENCE_SECONDS * 1000)
         try:
-            context = made.new_context(viewport={"width": 1400, "height": 1000})
+            context = made.new_context(viewport=WINDOW)
             yield context
         finally:
             made.close()
@@ -185,16 +192,41 @@ class Opened:
 
 @contextlib.contextmanager
 def opened(context: BrowserContext, server: Server, path: Path, codes: Sequence[str]) -> Iterator[Opened]:
-    """A notebook of these cells in the server's folder, run to its end."""
+    """A notebook of these cells in the server's folder, run to its end in a new page."""
+    write(path, codes)
+    with page(context) as made, watched(made) as watching:
+        show_what_ran(made, *run_all(made, server.url(f"/doc/tree/{path.name}?reset")))
+        yield watching
+
+
+def write(path: Path, codes: Sequence[str]) -> None:
+    """A notebook of these cells."""
     nbformat.write(notebook(*(nbformat.v4.new_code_cell(code) for code in codes)), path)
-    with page(context) as made:
-        errors = list[str]()
-        made.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        made.on("pageerror", lambda error: errors.append(str(error)))
-        went_well, cells = run_all(made, server.url(f"/doc/tree/{path.name}?reset"))
-        assert went_well, [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"]
-        show(made, dark=False, width=1280)
-        yield Opened(made, errors)
+
+
+@contextlib.contextmanager
+def watched(page: Page) -> Iterator[Opened]:
+    """The page with what its console says of errors as long as this lasts."""
+    errors = list[str]()
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            errors.append(message.text)
+
+    def catch(error: Error) -> None:
+        errors.append(str(error))
+
+    page.on("console", hear)
+    page.on("pageerror", catch)
+    yield Opened(page, errors)
+    page.remove_listener("console", hear)
+    page.remove_listener("pageerror", catch)
+
+
+def show_what_ran(page: Page, went_well: bool, cells: Sequence[dict[str, Any]]) -> None:
+    """A notebook whose cells were run without an error."""
+    assert went_well, [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"]
+    show(page, dark=False, width=1280)
 
 
 def notebook(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -217,8 +249,18 @@ CELLS = """() => jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON
 
 def run_all(opened: Page, url: str) -> tuple[bool, list[dict[str, Any]]]:
     """Opens a notebook and runs every cell: whether all went well, and the code cells with their new outputs."""
-    opened.goto(url)
-    opened.wait_for_function("() => globalThis.jupyterapp?.shell?.currentWidget?.context?.isReady")
+    load(opened, url)
+    return run_cells(opened)
+
+
+def load(page: Page, url: str) -> None:
+    """A notebook in a JupyterLab that is loaded for it."""
+    page.goto(url)
+    page.wait_for_function("() => globalThis.jupyterapp?.shell?.currentWidget?.context?.isReady")
+
+
+def run_cells(opened: Page) -> tuple[bool, list[dict[str, Any]]]:
+    """The same for the notebook that is open."""
     went_well = opened.evaluate(RUN_ALL)
     return went_well, opened.evaluate(CELLS)
 
@@ -262,6 +304,11 @@ _THEME = """async theme => {
     while (document.body.dataset.jpThemeLight !== light) await new Promise(done => setTimeout(done, 50));
 }"""
 
+
+def in_theme(opened: Page, *, dark: bool) -> None:
+    opened.evaluate(_THEME, "JupyterLab Dark" if dark else "JupyterLab Light")
+
+
 _HEIGHT = """() => {
     const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')].map(each => each.getBoundingClientRect());
     const shown = cells.filter(each => each.height); // those far from sight are not laid out
@@ -273,7 +320,7 @@ _HEIGHT = """() => {
 
 def show(opened: Page, *, dark: bool, width: int) -> None:
     """The open notebook in a theme and a width, in a window so high that all of it is laid out at once."""
-    opened.evaluate(_THEME, "JupyterLab Dark" if dark else "JupyterLab Light")
+    in_theme(opened, dark=dark)
     laid_out(opened)
     height = 0
     for _ in range(6):  # what was not laid out before may be higher than it was taken for

@@ -14,9 +14,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import lab, looks
+from tests.browser.tabs import Tabs
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
+    from playwright.sync_api import Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 
@@ -33,9 +34,9 @@ CODES = (
 
 
 @pytest.fixture(scope="module")
-def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
+def notebook(tabs: Tabs, folder: Path) -> Iterator[lab.Opened]:
     """A lab, and each view as a widget of its own."""
-    with lab.opened(browser, server, folder / "explaining.ipynb", CODES) as made:
+    with tabs.opened(folder / "explaining.ipynb", CODES) as made:
         made.page.locator(".list.of-spans .row").first.wait_for()
         made.page.locator(".wb-passes .ex-diff .l").first.wait_for()
         yield made

@@ -13,9 +13,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import lab, looks
+from tests.browser.tabs import Tabs
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
+    from playwright.sync_api import Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 
@@ -30,9 +31,9 @@ CODES = (
 
 
 @pytest.fixture(scope="module")
-def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
+def notebook(tabs: Tabs, folder: Path) -> Iterator[lab.Opened]:
     """A schedule editor and a comparison."""
-    with lab.opened(browser, server, folder / "knobs.ipynb", CODES) as made:
+    with tabs.opened(folder / "knobs.ipynb", CODES) as made:
         drawn(made.page, 0)
         made.page.locator(".cmp-times canvas").first.wait_for()
         yield made

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser import lab, looks
+from tests.browser.tabs import Tabs
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
+    from playwright.sync_api import Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 
@@ -31,8 +32,8 @@ CODES = (
 
 
 @pytest.fixture(scope="module")
-def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
-    with lab.opened(browser, server, folder / "memory.ipynb", CODES) as made:
+def notebook(tabs: Tabs, folder: Path) -> Iterator[lab.Opened]:
+    with tabs.opened(folder / "memory.ipynb", CODES) as made:
         made.page.locator(".mem-grid canvas").first.wait_for()
         yield made
 

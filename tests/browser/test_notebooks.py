@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import gallery, lab, looks
+from tests.browser.tabs import open_notebook, run_all
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -35,7 +36,7 @@ def of_the_course(name: str) -> nbformat.NotebookNode:
 
 def run(server: lab.Server, page: Page, folder: Path, name: str, made: Any) -> tuple[bool, list[dict[str, Any]]]:
     nbformat.write(made, folder / f"{name}.ipynb")
-    return lab.run_all(page, server.url(f"/doc/tree/{name}.ipynb?reset"))
+    return run_all(page, server, f"{name}.ipynb")
 
 
 def assert_looks_right(page: Page, name: str) -> None:
@@ -112,10 +113,7 @@ def test_the_gallery(name: str, server: lab.Server, page: Page, folder: Path):
 
 def test_a_slow_cell_shows_a_line_while_it_runs_and_leaves_nothing(server: lab.Server, page: Page, folder: Path):
     slow = "with progress.waiting('schedule', delay=0.0):\n    time.sleep(3)"
-    cells = [
-        nbformat.v4.new_code_cell(code)
-        for code in ("import time, workbench, workbench.environment.progress as progress", slow)
-    ]
+    codes = ("import time, workbench, workbench.environment.progress as progress", slow)
     seen = """() => new Promise(done => {
         const seen = [], look = () => {
             const text = document.querySelector('.jp-OutputArea-output')?.textContent ?? '';
@@ -124,10 +122,9 @@ def test_a_slow_cell_shows_a_line_while_it_runs_and_leaves_nothing(server: lab.S
         };
         look();
     })"""
-    page.add_init_script("globalThis.isOver = false")
-    nbformat.write(lab.notebook(*cells), folder / "slow.ipynb")
-    page.goto(server.url("/doc/tree/slow.ipynb?reset"))
-    page.wait_for_function("() => globalThis.jupyterapp?.shell?.currentWidget?.context?.isReady")
+    lab.write(folder / "slow.ipynb", codes)
+    open_notebook(page, server, "slow.ipynb")
+    page.evaluate("() => { globalThis.isOver = false; }")
     both = f"async () => {{ const seen = ({seen})(); const well = await ({lab.RUN_ALL})(); globalThis.isOver = true;"
     well, lines = page.evaluate(both + " return [well, await seen]; }")
     assert well and any(line.startswith("schedule") for line in lines)

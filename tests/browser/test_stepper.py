@@ -16,9 +16,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import lab, looks
+from tests.browser.tabs import Tabs, run_all
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
+    from playwright.sync_api import Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 
@@ -33,9 +34,9 @@ LISTS = ("python", "calls", "kernels", "rendered", "scheduled", "instructions", 
 
 
 @pytest.fixture(scope="module")
-def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
+def notebook(tabs: Tabs, folder: Path) -> Iterator[lab.Opened]:
     """Two labs of one journey."""
-    with lab.opened(browser, server, folder / "stepper.ipynb", CODES) as made:
+    with tabs.opened(folder / "stepper.ipynb", CODES) as made:
         row(made.page, "spans", 0).wait_for()
         yield made
 
@@ -192,9 +193,8 @@ def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
 def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey(
     server: lab.Server, page: Page, folder: Path
 ):
-    cells = [nbformat.v4.new_code_cell(code) for code in CODES[:2]]
-    nbformat.write(lab.notebook(*cells), folder / "gone.ipynb")
-    went_well, _ = lab.run_all(page, server.url("/doc/tree/gone.ipynb?reset"))
+    lab.write(folder / "gone.ipynb", CODES[:2])
+    went_well, _ = run_all(page, server, "gone.ipynb")
     assert went_well
     row(page, "spans", 2).click()
     wait_for(page, "span 2")
@@ -218,10 +218,8 @@ def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey
     assert "Error displaying widget" not in page.locator(".jp-Notebook").inner_text()
 
 
-def test_cells_that_are_run_again_and_a_kernel_that_is_interrupted_leave_every_lab_alive(
-    server: lab.Server, browser: BrowserContext, folder: Path
-):
-    with lab.opened(browser, server, folder / "again.ipynb", CODES) as made:
+def test_cells_that_are_run_again_and_a_kernel_that_is_interrupted_leave_every_lab_alive(tabs: Tabs, folder: Path):
+    with tabs.opened(folder / "again.ipynb", CODES) as made:
         page = made.page
         row(page, "spans", 0).wait_for()
         widget(page).evaluate("lab => { lab.dataset.before = true; }")

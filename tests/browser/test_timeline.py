@@ -14,9 +14,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import lab, looks
+from tests.browser.tabs import Tabs
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Locator, Page
+    from playwright.sync_api import Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 
@@ -30,9 +31,9 @@ CODES = (
 
 
 @pytest.fixture(scope="module")
-def notebook(server: lab.Server, browser: BrowserContext, folder: Path) -> Iterator[lab.Opened]:
+def notebook(tabs: Tabs, folder: Path) -> Iterator[lab.Opened]:
     """A timeline, and two above each other."""
-    with lab.opened(browser, server, folder / "timeline.ipynb", CODES) as made:
+    with tabs.opened(folder / "timeline.ipynb", CODES) as made:
         widget(made.page).locator(".tl-fold, .tl-label").first.wait_for()
         yield made
 

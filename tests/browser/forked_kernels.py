@@ -1,0 +1,118 @@
+"""Kernels that are forked from one process that has imported all there is and traced once, which takes five seconds.
+
+Each is a process of its own, with the environment and the folder that JupyterLab gave it. JupyterLab starts this file
+in the place of a kernel: it asks for a fork, hands signals on to it and ends with it; and the fork ends with this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+PLAIN = (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}")
+"""What starts a kernel elsewhere."""
+
+_HOOKS = "from workbench.jupyter import ipython_session; ipython_session.begin()"
+"""What `import workbench` does in a session: here it was imported before there was one."""
+
+
+@contextlib.contextmanager
+def forking(log: Path) -> Iterator[Sequence[str]]:
+    """What starts a kernel as long as this lasts: a fork, where the system has such a thing."""
+    if not hasattr(os, "fork"):
+        yield PLAIN
+        return
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}  # a fork has none of the threads that PyTorch has begun
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as asked, open(log, "wb") as said:
+        address = os.path.join(folder, "asked")  # of few letters, as such an address has to be
+        asked.bind(address)
+        asked.listen()
+        forks = [sys.executable, "-m", "tests.browser.forked_kernels", str(asked.fileno())]
+        process = subprocess.Popen(
+            forks, stdin=subprocess.PIPE, stdout=said, stderr=said, env=env, pass_fds=[asked.fileno()]
+        )
+        try:
+            yield sys.executable, "-IS", __file__, address, "{connection_file}"
+        finally:
+            process.communicate()  # the end of what it reads is its own
+
+
+def main(arguments: Sequence[str]) -> None:
+    match arguments:
+        case [asked]:
+            fork_for_all(socket.socket(fileno=int(asked)))
+        case _:
+            stand_for_a_kernel(*arguments)
+
+
+def stand_for_a_kernel(address: str, connection_file: str) -> None:
+    """What JupyterLab takes for the kernel."""
+    fork = socket.socket(socket.AF_UNIX)
+    fork.connect(address)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: fork.sendall(bytes([number])))
+    fork.sendall(json.dumps([connection_file, os.getcwd(), dict(os.environ)]).encode() + b"\n")
+    fork.recv(1)  # which says nothing here, and once it is gone never will
+
+
+def fork_for_all(asked: socket.socket) -> None:
+    """Forks for whoever asks, until there is nothing more to read."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who ends the tests has ended what it reads
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks
+    _traced_once()
+    while sys.stdin not in (ready := select.select([asked, sys.stdin], [], [])[0]):
+        assert ready
+        stands_for, _ = asked.accept()
+        if not os.fork():
+            asked.close()
+            _be_a_kernel(stands_for)
+        stands_for.close()
+
+
+def _traced_once() -> None:
+    os.environ["ATEN_WORKBENCH_WORKER"] = "off"  # no process or thread of this one's goes on in its forks
+    for name in ("anywidget", "ipykernel.zmqshell"):
+        importlib.import_module(name)
+    torch, workbench = importlib.import_module("torch"), importlib.import_module("workbench")
+    _ = workbench.trace(torch.tanh, torch.ones(5)).simulated.cycles
+    assert threading.active_count() == 1
+    gc.collect()
+    gc.freeze()
+
+
+def _be_a_kernel(stands_for: socket.socket) -> NoReturn:
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.default_int_handler)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    connection_file, folder, environment = json.loads(stands_for.makefile().readline())
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    threading.Thread(target=_obey, args=[stands_for], daemon=True).start()
+    sys.argv = ["ipykernel_launcher", "-f", connection_file, f"--IPKernelApp.exec_lines={_HOOKS}"]
+    importlib.import_module("ipykernel.kernelapp").launch_new_instance()
+    sys.exit()
+
+
+def _obey(stands_for: socket.socket) -> None:
+    while number := stands_for.recv(1):
+        os.kill(os.getpid(), number[0])
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
