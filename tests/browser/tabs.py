@@ -20,8 +20,13 @@ _OPEN = """async path => {
     return true;
 }"""
 
-_CLOSE = """() => {
-    for (const each of [...jupyterapp.shell.widgets('main')]) each.dispose();
+_CLOSE = """async () => {
+    if (!globalThis.jupyterapp?.shell) return false;
+    for (const each of [...jupyterapp.shell.widgets('main')]) {
+        await each.sessionContext?.ready; // a kernel that has just begun is not ended yet
+        await each.sessionContext?.shutdown();
+        each.dispose();
+    }
     return !document.querySelector('.jp-Dialog, .jp-Notebook');
 }"""
 
@@ -44,19 +49,26 @@ class Tabs:
     def __init__(self, browser: BrowserContext, server: lab.Server) -> None:
         self._browser, self._server = browser, server
         self._free: list[Page] = []
+        self._taken: list[Page] = []
 
     @contextlib.contextmanager
     def page(self) -> Iterator[Page]:
         """A page in which nothing is open, and no kernel left of what was open in it."""
         taken = self._free.pop() if self._free else lab.patient(self._browser.new_page())
-        yield taken
-        lab.shut_down(taken)
-        if taken.evaluate(_CLOSE):
-            taken.set_viewport_size(lab.WINDOW)
-            lab.in_theme(taken, dark=False)
-            self._free.append(taken)
-        else:
-            taken.close()
+        self._taken.append(taken)
+        taken.bring_to_front()  # what lies below another page is drawn once a second
+        try:
+            yield taken
+        finally:
+            self._taken.remove(taken)
+            if taken.evaluate(_CLOSE):
+                taken.set_viewport_size(lab.WINDOW)
+                lab.in_theme(taken, dark=False)
+                self._free.append(taken)
+            else:
+                taken.close()
+            if self._taken:
+                self._taken[-1].bring_to_front()
 
     @contextlib.contextmanager
     def opened(self, path: Path, codes: Sequence[str]) -> Iterator[lab.Opened]:
