@@ -348,7 +348,8 @@ _LAID_OUT = """async () => {
     const places = () => JSON.stringify([...document.querySelectorAll('BOXES')]
         .map(each => [each.offsetTop, each.offsetWidth, each.offsetHeight]));
     let before = '', same = 0;
-    while (same < 25) {
+    while (same < 7) { // for a tenth of a second several times over: to look in each frame costs more than to draw it
+        await new Promise(done => setTimeout(done, 50));
         await new Promise(done => requestAnimationFrame(done));
         const now = places();
         same = now === before ? same + 1 : 0;

@@ -156,15 +156,30 @@ _PUT_BACK = """() => {
 }"""
 
 
+_SEEN_BEFORE = """() => {
+    const shown = [...document.querySelectorAll('.jp-OutputArea-output .wb')].flatMap(box =>
+        [box.outerHTML.replace(/rgba?\\([^)]*\\)/g, ''), ...[box, ...box.querySelectorAll('*')].map(each => {
+            const {x, y, width, height} = each.getBoundingClientRect();
+            return [x, y, width, height];
+        })]).join();
+    const before = document.querySelector('.jp-Notebook').seenByAxe ??= new Set();
+    return before.has(shown) || !before.add(shown);
+}"""
+_OF_COLOURS = ["color-contrast", "link-in-text-block"]
+
+
 def against_axe(page: Page) -> list[str]:
     """What axe finds in the outputs; texts on pictures it leaves out, which `low_contrast` looks at.
 
     What stands in closed parts nobody sees, and axe says nothing of it. It is most of a page, and takes axe ten times
-    as long as what is seen: meanwhile it is not there.
+    as long as what is seen: meanwhile it is not there. All but two of its rules go by elements, their attributes and
+    places: where these are as axe has seen them before, in another theme, it looks at colours alone.
     """
-    options = {"resultTypes": ["violations"], "rules": {"target-size": {"enabled": True}}}
+    options: dict[str, Any] = {"resultTypes": ["violations"], "rules": {"target-size": {"enabled": True}}}
     page.evaluate(_TAKE_OUT)
     try:
+        if page.evaluate(_SEEN_BEFORE):
+            options = {"resultTypes": ["violations"], "runOnly": {"type": "rule", "values": _OF_COLOURS}}
         found = Axe().run(page, context=f"{OUTPUTS} .wb", options=options)
     finally:
         page.evaluate(_PUT_BACK)
@@ -179,13 +194,17 @@ def too_high(page: Page) -> list[str]:
     return [f"{height} pixels: {text[:80]}" for height, text in heights if height > 2 * SCREEN]
 
 
+_HIGH = """(outputs, least) => [...outputs.keys()]
+    .filter(number => outputs[number].getBoundingClientRect().height >= least)"""
+
+
 def ink(pixels: Any) -> float:
     """The part of a picture that differs from the colour that most of it has."""
-    pixels = pixels.astype(int)
-    names = pixels @ (1 << 16, 1 << 8, 1)
-    _, first, counts = np.unique(names, return_index=True, return_counts=True)
-    most = pixels.reshape(-1, 3)[first[counts.argmax()]]
-    return float((abs(pixels - most).sum(axis=2) > 60).mean())
+    red, green, blue = np.moveaxis(pixels.astype(np.int32), 2, 0)
+    colours, counts = np.unique(red << 16 | green << 8 | blue, return_counts=True)
+    parts = np.stack([colours >> 16, colours >> 8 & 255, colours & 255])
+    apart = abs(parts - parts[:, [counts.argmax()]]).sum(axis=0)
+    return float(counts[apart > 60].sum() / counts.sum())
 
 
 def blank(page: Page, picture: bytes) -> list[str]:
@@ -194,11 +213,11 @@ def blank(page: Page, picture: bytes) -> list[str]:
     `picture` is one of the page as it is.
     """
     found: list[str] = []
-    seen = _pixels(picture)
-    for output in page.locator(OUTPUTS).all():
+    outputs, seen = page.locator(OUTPUTS), _pixels(picture)
+    for number in outputs.evaluate_all(_HIGH, SCREEN):
+        output = outputs.nth(number)
         box = output.bounding_box()
-        if not box or box["height"] < SCREEN:
-            continue
+        assert box is not None
         if box["y"] + SCREEN > len(seen):  # of a notebook that is higher than any window
             output.evaluate("output => output.scrollIntoView()")
             seen, box = _pixels(page.screenshot()), output.bounding_box()
