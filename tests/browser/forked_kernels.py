@@ -31,8 +31,8 @@ _HOOKS = "from workbench.jupyter import ipython_session; ipython_session.begin()
 
 @contextlib.contextmanager
 def forking(log: Path) -> Iterator[Sequence[str]]:
-    """What starts a kernel as long as this lasts: a fork, where the system has such a thing."""
-    if not hasattr(os, "fork"):
+    """What starts a kernel as long as this lasts: a fork on Linux, where any library may be forked."""
+    if sys.platform != "linux":
         yield PLAIN
         return
     env = {**os.environ, "OMP_NUM_THREADS": "1"}  # a fork has none of the threads that PyTorch has begun
@@ -44,6 +44,7 @@ def forking(log: Path) -> Iterator[Sequence[str]]:
         process = subprocess.Popen(
             forks, stdin=subprocess.PIPE, stdout=said, stderr=said, env=env, pass_fds=[asked.fileno()]
         )
+        asked.close()  # so that nobody waits for it when it has failed
         try:
             yield sys.executable, "-IS", __file__, address, "{connection_file}"
         finally:
@@ -73,8 +74,7 @@ def fork_for_all(asked: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who ends the tests has ended what it reads
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks
     _traced_once()
-    while sys.stdin not in (ready := select.select([asked, sys.stdin], [], [])[0]):
-        assert ready
+    while sys.stdin not in select.select([asked, sys.stdin], [], [])[0]:
         stands_for, _ = asked.accept()
         if not os.fork():
             asked.close()
@@ -83,6 +83,7 @@ def fork_for_all(asked: socket.socket) -> None:
 
 
 def _traced_once() -> None:
+    """Loads and begins what a kernel takes time for, in one thread: a fork has no other."""
     os.environ["ATEN_WORKBENCH_WORKER"] = "off"  # no process or thread of this one's goes on in its forks
     for name in ("anywidget", "ipykernel.zmqshell"):
         importlib.import_module(name)
@@ -94,9 +95,10 @@ def _traced_once() -> None:
 
 
 def _be_a_kernel(stands_for: socket.socket) -> NoReturn:
+    """In the fork: what `python -m ipykernel_launcher` does, in the place of the process that stands for it."""
     os.setsid()
-    for number in (signal.SIGINT, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     connection_file, folder, environment = json.loads(stands_for.makefile().readline())
     os.environ.clear()
@@ -109,6 +111,7 @@ def _be_a_kernel(stands_for: socket.socket) -> NoReturn:
 
 
 def _obey(stands_for: socket.socket) -> None:
+    """Takes the signals that come for the kernel, and ends with the process that they came to."""
     while number := stands_for.recv(1):
         os.kill(os.getpid(), number[0])
     os.killpg(0, signal.SIGKILL)

@@ -31,12 +31,13 @@ _by_pytorch: Final = _program._override_composite_implicit_decomp
 _KERNELS: Final[dict[Any, _Given]] = {}
 """By op; used and filled in turn (`environment/turns.py`)."""
 
-_NAMESPACES: Final = frozenset(
-    "profiler inductor quantized prim export debug_mode_ops prims rngprims debugprims mkldnn mkl onednn _native sparse "
-    "_inductor_test _c10d_functional _c10d_functional_autograd c10d_functional _dtensor symm_mem fsdp flex_lib streams "
-    "onnx onnx_symbolic _test".split()
-)
-"""PyTorch's own but for `aten`, whose ops PyTorch keeps itself; in others an op may get a kernel at any time."""
+_NAMESPACES: Final = (
+    "profiler", "inductor", "quantized", "prim", "export", "debug_mode_ops", "prims", "rngprims", "debugprims",
+    "mkldnn", "mkl", "onednn", "_native", "sparse", "_inductor_test", "_c10d_functional", "_c10d_functional_autograd",
+    "c10d_functional", "_dtensor", "symm_mem", "fsdp", "flex_lib", "streams", "onnx", "onnx_symbolic", "_test",
+)  # fmt: skip
+"""Namespaces of PyTorch's own but for `aten`, whose ops PyTorch keeps itself. In any other an op may get a kernel at any
+time."""
 
 _FOUND: Final[dict[str, tuple[object, set[Any]]]] = {}
 """By namespace: what was registered when its ops were looked for, and those that PyTorch could take apart."""

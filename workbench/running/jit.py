@@ -56,7 +56,7 @@ _LOWER = (
 )
 
 _FEW_ELEMENTS: Final = 16_384
-"""Of a kernel's arguments together. A product of so few takes some 400,000 multiplications, which is less than a millisecond even
+"""Of a kernel's arguments together. With so few a product has some 400,000 multiplications, less than a millisecond even
 without optimization. Optimizing takes tens of milliseconds."""
 
 _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
