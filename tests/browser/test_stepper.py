@@ -218,6 +218,15 @@ def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey
     assert "Error displaying widget" not in page.locator(".jp-Notebook").inner_text()
 
 
+_INTERRUPTED = """async () => {
+    const kernel = jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+    const asked = kernel.requestExecute({code: "import time; print('begun', flush=True); time.sleep(60)"});
+    await new Promise(done => { asked.onIOPub = message => message.header.msg_type === 'stream' && done(); });
+    await kernel.interrupt();
+    return (await asked.done).content.status;
+}"""
+
+
 def test_cells_that_are_run_again_and_a_kernel_that_is_interrupted_leave_every_lab_alive(tabs: Tabs, folder: Path):
     with tabs.opened(folder / "again.ipynb", CODES) as made:
         page = made.page
@@ -235,10 +244,7 @@ def test_cells_that_are_run_again_and_a_kernel_that_is_interrupted_leave_every_l
         row(page, "spans", 4, 1).click()  # the lab of the journey that was there before
         wait_for(page, "span 4", 1)
         assert lab.ask_python(page, "print(w.selection.what, '|', other.selection.what)") == "span 3 | span 4"
-        page.evaluate(
-            "async () => { const { session } = jupyterapp.shell.currentWidget.sessionContext;"
-            "session.kernel.requestExecute({code: 'import time; time.sleep(60)'}); await session.kernel.interrupt(); }"
-        )
+        assert page.evaluate(_INTERRUPTED) == "error"
         row(page, "spans", 5).click()
         wait_for(page, "span 5")
         assert made.errors == []
