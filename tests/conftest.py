@@ -8,6 +8,9 @@ draws are made by the sweeps (`make fuzz`, `make right-results`).
 Where they run side by side, each process computes on one thread: several that all want every core get in one another's
 way. PyTorch and LLVM read this when they are loaded, so it is said before any test module is.
 
+Processes that tests start keep Python's bytecode, as they do for a user, even where the environment says otherwise:
+without it each compiles hundreds of modules anew.
+
 Garbage is looked for seldom: with all that PyTorch and MLIR keep, each search takes long and finds little. Tests of
 what is let go ask for a search themselves.
 """
@@ -32,6 +35,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have that of the process 
 else:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 gc.set_threshold(100_000, 20, 20)
 
