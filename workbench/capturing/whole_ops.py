@@ -36,7 +36,7 @@ _NAMESPACES: Final = (
     "mkldnn", "mkl", "onednn", "_native", "sparse", "_inductor_test", "_c10d_functional", "_c10d_functional_autograd",
     "c10d_functional", "_dtensor", "symm_mem", "fsdp", "flex_lib", "streams", "onnx", "onnx_symbolic", "_test",
 )  # fmt: skip
-"""Namespaces of PyTorch's own but for `aten`, whose ops PyTorch keeps itself. In any other an op may get a kernel at any
+"""PyTorch's own namespaces but for `aten`, whose ops PyTorch keeps itself. In any other an op may get a kernel at any
 time."""
 
 _FOUND: Final[dict[str, tuple[object, set[Any]]]] = {}

@@ -56,8 +56,8 @@ _LOWER = (
 )
 
 _FEW_ELEMENTS: Final = 16_384
-"""Of a kernel's arguments together. With so few a product has some 400,000 multiplications, less than a millisecond even
-without optimization. Optimizing takes tens of milliseconds."""
+"""Of a kernel's arguments together. With so few, a product has some 400,000 multiplications, less than a millisecond
+even without optimization. Optimizing takes tens of milliseconds."""
 
 _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
     "f64": (torch.float64,),
