@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from workbench.running.run_program import NativeProgram
 
 _RANDOM: Final = (
-    "two runs in PyTorch disagree as well: the function draws new random numbers in each run. To compare, "
+    "two runs in PyTorch disagree as well: the function draws random numbers, new ones in each run. To compare, "
     "switch them off, e.g. model.eval() or a dropout of 0"
 )
 
