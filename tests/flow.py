@@ -22,6 +22,7 @@ from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.rendering.write_templates import written
+from workbench.running.native_store import default_native_store
 from workbench.running.run_program import KernelCache, NativeProgram
 from workbench.scheduling.schedule import schedule
 
@@ -40,7 +41,7 @@ class Flow:
     def run(self, *inputs: torch.Tensor, kwargs: dict[str, torch.Tensor] | None = None) -> Any:
         """What the scheduled MLIR computes, natively."""
         hosts = functions(self.lowered, DEFAULT.now())
-        native = NativeProgram.from_scheduled(self.lowered, self.scheduled, KernelCache(), hosts)
+        native = NativeProgram.from_scheduled(self.lowered, self.scheduled, KernelCache(default_native_store()), hosts)
         values = self.captured.values(inputs, kwargs)
         return self.captured.rebuild(native.run(values))
 

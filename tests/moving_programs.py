@@ -16,13 +16,14 @@ from workbench.capturing.capture import capture
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.rendering.write_templates import written
+from workbench.running.native_store import default_native_store
 from workbench.running.run_program import KernelCache, NativeProgram
 from workbench.scheduling.schedule import schedule
 from workbench.simulating.simulate import simulate
 
 MACHINES = ("edge-8x8", "tpu-v3")
 
-CACHE = KernelCache()
+CACHE = KernelCache(default_native_store())
 """One for all cases: the same small copy comes again and again."""
 
 

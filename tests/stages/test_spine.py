@@ -17,6 +17,7 @@ from tests.replaying import replayed
 from workbench.capturing.capture import capture
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
+from workbench.scheduling.kernel_store import default_store
 from workbench.scheduling.schedule import schedule
 from workbench.simulating.simulate import simulate
 
@@ -24,7 +25,7 @@ FRESH = 7
 """Seed of inputs that were not there when the program was traced."""
 
 
-@functools.lru_cache(maxsize=4)
+@functools.cache
 def _front(name: str, mode: str) -> tuple[Any, ...]:
     program = PROGRAMS[name]
     function = program.build()
@@ -36,7 +37,9 @@ def _front(name: str, mode: str) -> tuple[Any, ...]:
 def made(name: str, machine: str, mode: str = "dynamo") -> Flow:
     function, captured, lowered, rendered = _front(name, mode)
     target = load_machine(machine)
-    return Flow(function, captured, lowered, rendered, target, schedule(lowered, rendered, target))
+    return Flow(
+        function, captured, lowered, rendered, target, schedule(lowered, rendered, target, store=default_store())
+    )
 
 
 @pytest.mark.parametrize("mode", ["dynamo", "export"])
