@@ -254,7 +254,7 @@ def memory_file(tmp_path: Path) -> Path:
 def slowed(path: Path) -> None:
     """The memory of the file, with rows that open more slowly, in its place."""
     path.write_text(
-        re.sub(r"(?m)^(activate_to_read|precharge|row_active|row_cycle) = .*", r"\1 = 200", path.read_text())
+        re.sub(r"(?m)^(activate_to_read|precharge|row_active|row_cycle) = \d.*", r"\1 = 200", path.read_text())
     )
 
 

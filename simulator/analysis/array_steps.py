@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.machine.optional.shape_table import of_core
 from simulator.records.spans import HostCall, Via
 from simulator.tileprogram.program import I64, DependenceKind, Opcode, TileProgram
 from simulator.units.systolic import matmul_cost, passes
@@ -153,7 +154,7 @@ def array_walk(trace: TraceRecord, span: int) -> ArrayWalk | None:
     if trace.via[span] == Via.SKIPPED or isinstance(launched, HostCall):
         return None
     program, chain = launched.program, _chain(trace, launched.program, instr)
-    machine, ratio = trace.machine.of_core(int(trace.core[span]))
+    machine, ratio = of_core(trace.machine, int(trace.core[span]))
     rows = np.array(chain)
     cost = matmul_cost(
         program.extent[rows], program.stationary[rows], machine, passes(program, machine)[rows],

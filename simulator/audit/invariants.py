@@ -17,6 +17,7 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import links_of, stalls_of
 from simulator.audit import trace_columns
 from simulator.audit.trace_columns import MOST
+from simulator.machine.optional.shape_table import of_core
 from simulator.optional.feature import Audited
 from simulator.optional.feature_table import FEATURES, second_memory
 from simulator.optional.simulation import works_and_pages
@@ -260,7 +261,7 @@ def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -
         floors.append((beside.name, int(size[second].sum()) / beside.bytes_per_cycle))
     for core in np.unique(program.core).tolist():
         mine = program.core == core
-        own, ratio = machine.of_core(core)
+        own, ratio = of_core(machine, core)
         floors += [
             (f"products on core {core}", Fraction(int(macs[mine].sum()), own.macs_per_cycle) / ratio),
             (f"element operations on core {core}", _vector_floor(own, program, mine) / ratio),
@@ -278,7 +279,7 @@ def _chain_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> 
     """
     computing = [op for op, info in enumerate(program.ops) if info.carried or any(info.class_counts)]
     for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, computing)).tolist():
-        own, ratio = trace.machine.of_core(int(program.core[index]))
+        own, ratio = of_core(trace.machine, int(program.core[index]))
         taken, info = int(trace.end[rows][index] - trace.start[rows][index]), program.ops[int(program.op[index])]
         if taken < (least := _latency(info.class_counts, own) / ratio):
             yield f"instruction {index} takes {taken} cycles, one of its iterations needs {float(least):.1f}"

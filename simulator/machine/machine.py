@@ -28,7 +28,7 @@ from simulator.machine.figure_places import (
     figures,
 )
 from simulator.machine.figures import check_figure
-from simulator.machine.machine_record import MachineRecord
+from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle
 from simulator.machine.mesh_places import places
 from simulator.machine.optional import shape_table as optional
 from simulator.machine.parts import MATMUL_PASSES
@@ -88,10 +88,6 @@ class Machine(MachineRecord):
         """The kinds of cores: for each a machine of such cores, its clock as a part of the machine's, and its cores."""
         return optional.kinds_of_cores(self)
 
-    def of_core(self, core: int) -> tuple[Machine, Fraction]:
-        """A machine all of whose cores are like this one, and its clock as a part of the machine's."""
-        return next((alike, ratio) for alike, ratio, cores in self.kinds_of_cores if core in cores)
-
     @property
     def shares(self) -> tuple[int, ...]:
         """The core that each share of the work goes to that is spread over all cores."""
@@ -113,7 +109,7 @@ class Machine(MachineRecord):
 
     @property
     def dram_bytes_per_cycle(self) -> Fraction:
-        return self.per_cycle(self.dram.bytes_per_second)
+        return per_cycle(self, self.dram.bytes_per_second)
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
@@ -125,7 +121,7 @@ class Machine(MachineRecord):
     @property
     def dram_latency_cycles(self) -> int:
         """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
-        return self.network.latency_cycles + self.cycles(self.dram.latency_ns)
+        return self.network.latency_cycles + cycles_of(self, self.dram.latency_ns)
 
     @property
     def has_links(self) -> bool:

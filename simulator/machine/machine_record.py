@@ -65,15 +65,17 @@ class MachineRecord:
     def clock_khz(self) -> int:
         return round(self.clock_mhz * 1000)
 
-    def cycles(self, nanoseconds: float) -> int:
-        """Whole cycles that so much time takes."""
-        return math.ceil(Fraction(str(nanoseconds)) * self.clock_khz / 10**6)
-
-    def per_cycle(self, per_second: int) -> Fraction:
-        """A rate, to one part in 10,000, so that the engine's integers never overflow."""
-        return Fraction(per_second, 1000 * self.clock_khz).limit_denominator(10_000)
-
     @property
     def macs_per_cycle(self) -> int:
         """Products that all arrays of a core together add up in a cycle, at best: of factors that take one pass."""
         return self.array.count * self.array.rows * self.array.columns
+
+
+def cycles_of(machine: MachineRecord, nanoseconds: float) -> int:
+    """Whole cycles that so much time takes."""
+    return math.ceil(Fraction(str(nanoseconds)) * machine.clock_khz / 10**6)
+
+
+def per_cycle(machine: MachineRecord, per_second: int) -> Fraction:
+    """A rate, to one part in 10,000, so that the engine's integers never overflow."""
+    return Fraction(per_second, 1000 * machine.clock_khz).limit_denominator(10_000)

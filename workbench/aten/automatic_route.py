@@ -78,6 +78,9 @@ _CLASSES = {
 DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
 """Element types that kernels compute with."""
 
+ALL = frozenset[str]().union(*_CLASSES.values())
+"""Every overload that has a class."""
+
 
 def class_of(op: str) -> str | None:
     """pointwise, reduction, contraction, window, copy, view or assembly; None if the automatic route does not take

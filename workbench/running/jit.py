@@ -56,8 +56,8 @@ _LOWER = (
 )
 
 _FEW_ELEMENTS: Final = 16_384
-"""Of a kernel's arguments together. With so few, a product has some 400,000 multiplications, less than a millisecond
-even without optimization. Optimizing takes tens of milliseconds."""
+"""Of a kernel's arguments together. To compute with so few takes less than a millisecond even without optimization;
+optimizing takes tens of milliseconds."""
 
 _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
     "f64": (torch.float64,),
@@ -191,16 +191,21 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     with module.context:
         function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
     run_passes(module, _OWN_BUFFERS + ",func.func(linalg-generalize-named-ops)")
-    speed_up_reductions(module)
+    regrouped = speed_up_reductions(module)
     call_library(module)
     run_passes(module, _LOWER)
     legalise(module, name, target)
     restrict(module, target)
-    return NativeKernel(name, _linked(module, name, target, _effort(layouts)), layouts)
+    effort = 2 if regrouped else _effort(layouts)
+    return NativeKernel(name, _linked(module, name, target, effort), layouts)
 
 
 def _effort(layouts: Sequence[Layout]) -> int:
-    """LLVM's level of optimization: where there is little to compute, compiling is what takes time."""
+    """LLVM's level of optimization: where there is little to compute, compiling is what takes time.
+
+    The level changes no result. Sums of floats, whose order it would change, are always optimized: the many lanes of a
+    register round less than one number that grows.
+    """
     return 2 if sum(math.prod(layout.shape) for layout in layouts) > _FEW_ELEMENTS else 0
 
 

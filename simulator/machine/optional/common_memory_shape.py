@@ -5,18 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 
 from simulator.errors import MachineError
-from simulator.machine.machine_record import MachineRecord
+from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle
 from simulator.machine.optional.shape import Shape
 
 
 def bytes_per_cycle(machine: MachineRecord) -> Fraction:
     """As precise as `Machine.dram_bytes_per_cycle`; 0 where there is no common memory."""
-    return machine.per_cycle(machine.common_memory.bytes_per_second)
+    return per_cycle(machine, machine.common_memory.bytes_per_second)
 
 
 def latency_cycles(machine: MachineRecord) -> int:
     """From a copy's last byte asked for to its data, the way through the interconnect included."""
-    return machine.network.latency_cycles + machine.cycles(machine.common_memory.latency_ns)
+    return machine.network.latency_cycles + cycles_of(machine, machine.common_memory.latency_ns)
 
 
 def _check(machine: MachineRecord) -> None:

@@ -51,6 +51,11 @@ def fewest_lanes(machine: MachineRecord) -> int:
     return machine.vector.lanes
 
 
+def of_core(machine: M, core: int) -> tuple[M, Fraction]:
+    """A machine all of whose cores are like this one, and its clock as a part of the machine's."""
+    return next((alike, ratio) for alike, ratio, cores in kinds_of_cores(machine) if core in cores)
+
+
 def shares(machine: MachineRecord) -> tuple[int, ...]:
     """The core of each share of the work: one for each where all are alike."""
     for shape in SHAPES:

@@ -13,8 +13,8 @@ from simulator.analysis.critical_path import critical_path_of
 from simulator.analysis.energy import energy_of
 from simulator.analysis.machine_roofs import loads
 from simulator.analysis.memory_use import memory_use_of
-from simulator.analysis.skipped_tiles import skipped_of
 from simulator.analysis.slack import dependences, slack_of
+from simulator.optional.zero_tiles.skipped_tiles import skipped_of
 from simulator.tileprogram.program import Opcode, TileProgram
 from tests.simulator.build import Made, elementwise, matmul_chain
 from tests.simulator.random_programs import launches, machines
