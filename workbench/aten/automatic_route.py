@@ -78,6 +78,8 @@ _CLASSES = {
 DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
 """Element types that kernels compute with."""
 
+KINDS = tuple(_CLASSES)
+
 ALL = frozenset[str]().union(*_CLASSES.values())
 """Every overload that has a class."""
 
