@@ -3,7 +3,7 @@
     python benchmarks/small_kernels.py
 
 Both levels in one process, in turns, on one thread. `first` is the first run, which compiles; `run` the fastest of 50
-more. A kernel with more elements than `few elements` is always optimized, so the last row is the same twice.
+more. A kernel with more elements, or with a reduction, is always optimized: its two pairs are the same.
 """
 
 from __future__ import annotations

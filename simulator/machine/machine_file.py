@@ -41,8 +41,10 @@ def load_machine(name: str | os.PathLike[str], /, **overrides: Override) -> Mach
         machine = _shipped(name)
     else:
         raise MachineError(
-            f"there is no machine {name!r}{did_you_mean(name, machine_names())}; shipped: "
-            f"{', '.join(machine_names())}; a machine of your own is a file: 'mine.toml'"
+            sentences(
+                f"there is no machine {name!r}{did_you_mean(name, machine_names())}",
+                f"Shipped are {', '.join(machine_names())}; a machine of your own is a file: 'mine.toml'",
+            )
         )
     return machine.with_(**overrides) if overrides else machine
 

@@ -197,7 +197,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chiplets:
-    """Chiplets with cores and channels of their own, and links between them: optional/chiplets.py."""
+    """Chiplets with cores and channels of their own, and links between them: machine/optional/chiplets_shape.py."""
 
     count: int = field(metadata=flat("chiplets", at_most(256)))
     """1 is a machine in one piece."""

@@ -146,7 +146,7 @@ def edited(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], No
         (manifest_with(format="other/thing"), errors.JourneyFileForeign, "of format 'other/thing'"),
         (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json no longer has its checksum"),
         (without("trace.npz"), errors.JourneyFileEdited, "trace.npz is missing"),
-        (without("journey.json"), errors.JourneyFileForeign, "a zip of lowered.json"),
+        (without("journey.json"), errors.JourneyFileForeign, "a zip of 'lowered.json'"),
         (edited("lowered.json", b"relu", b"gelu"), errors.JourneyFileEdited, "lowered.json no longer has its"),
         (lambda members: members.update(extra=b"1"), errors.JourneyFileEdited, "extra was added later"),
     ],

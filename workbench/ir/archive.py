@@ -219,7 +219,7 @@ def _read(data: bytes, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             held = unpacking.members_of(file, most_bytes(len(data)))
             if _MANIFEST not in held:
-                raise JourneyFileForeign(path, f"it is a zip of {', '.join([*held][:3]) or 'nothing'}")
+                raise JourneyFileForeign(path, f"it is a zip of {', '.join(map(repr, [*held][:3])) or 'nothing'}")
             manifest = _manifest(unpacking.member(file, held.pop(_MANIFEST)), path)
             expected = codec.decode(dict[str, str], manifest["members"], "members")
             _compare_names(expected, held, path)

@@ -24,18 +24,17 @@ from workbench.running.block_sums import cut_into_blocks
 def speed_up_reductions(module: ir.Module) -> bool:
     """Reorders the loops of every `linalg.generic` that reduces, and cuts long sums into blocks; in place.
 
-    Whether any of them adds floats up, in an order that is the compiler's to choose.
+    Whether there is any.
     """
     reductions = [
         op for op in operations(module.operation) if op.name == "linalg.generic" and "reduction" in iterators(op)
     ]
-    regrouped = False
     for operation in reductions:
-        regrouped |= _let_sums_regroup(operation)
+        _let_sums_regroup(operation)
         if not any(item.operation.name == "linalg.index" for item in operation.regions[0].blocks[0].operations):
             _interchange(operation, loop_order(operation))
         cut_into_blocks(operation)
-    return regrouped
+    return bool(reductions)
 
 
 def loop_order(operation: ir.Operation) -> list[int]:
@@ -78,19 +77,15 @@ def _interchange(operation: ir.Operation, order: list[int]) -> None:
         operation.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[dim] for dim in order])
 
 
-def _let_sums_regroup(operation: ir.Operation) -> bool:
-    """Lets the CPU regroup the sum over the loop, and fuse its multiplication, but nothing else of the body; whether
-    there is such a sum."""
-    found = False
+def _let_sums_regroup(operation: ir.Operation) -> None:
+    """Lets the CPU regroup the sum over the loop, and fuse its multiplication, but nothing else of the body."""
     block = operation.regions[0].blocks[0]
     outputs = ir.DenseI32ArrayAttr(operation.attributes["operandSegmentSizes"])[1]
     accumulators = list(block.arguments)[-outputs:]
     with operation.context:
         for item in list(block.operations):
             if item.operation.name == "arith.addf" and any(value in accumulators for value in item.operation.operands):
-                found = True
                 item.operation.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc,contract>")
                 for value in item.operation.operands:
                     if isinstance(value, ir.OpResult) and value.owner.name == "arith.mulf":
                         value.owner.attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
-    return found

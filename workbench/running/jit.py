@@ -191,20 +191,20 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     with module.context:
         function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
     run_passes(module, _OWN_BUFFERS + ",func.func(linalg-generalize-named-ops)")
-    regrouped = speed_up_reductions(module)
+    reduces = speed_up_reductions(module)
     call_library(module)
     run_passes(module, _LOWER)
     legalise(module, name, target)
     restrict(module, target)
-    effort = 2 if regrouped else _effort(layouts)
+    effort = 2 if reduces else _effort(layouts)
     return NativeKernel(name, _linked(module, name, target, effort), layouts)
 
 
 def _effort(layouts: Sequence[Layout]) -> int:
     """LLVM's level of optimization: where there is little to compute, compiling is what takes time.
 
-    The level changes no result. Sums of floats, whose order it would change, are always optimized: the many lanes of a
-    register round less than one number that grows.
+    A kernel that reduces is always optimized: it reads its elements many times, and a sum of floats in the lanes of a
+    register rounds less than one number that grows. Nothing else depends on the level.
     """
     return 2 if sum(math.prod(layout.shape) for layout in layouts) > _FEW_ELEMENTS else 0
 

@@ -1,6 +1,6 @@
 """Machine code kept on disk from one process to the next, beside the scheduled kernels and under the same rules.
 
-The key is the kernel's text (without its function's name), the compiler's versions (`versions.made_by`) and the
+The key is the kernel's text (without its function's name), the compiler's versions (`environment.made_by`) and the
 processor it was compiled for, with all its features.
 """
 

@@ -51,6 +51,8 @@ def mlir_pass(name: str) -> Callable[[P], P]:
 def _name_class(name: str, made: object) -> None:
     """Gives a pass that is a class its name."""
     if not isinstance(made, type):
+        if not callable(made):
+            raise BadRegistration(f"mlir_pass({name!r}): {made!r:.60} is no function or class; expected one of both")
         return
     if not issubclass(made, KernelPass) or "__dataclass_fields__" not in vars(made) or "run" not in vars(made):
         raise BadRegistration(
