@@ -1,8 +1,8 @@
 """The description of a kind of optional hardware: the hooks on which it hangs.
 
 Engine, trace, audit and analyses go through the table of descriptions (feature_table.py) and know none of them by
-name. Each hook may be left out. What the compiled event loop does for optional hardware is a mechanism of its own that any may
-use: a second memory's bus, several buses of one memory, pages (simulator/memory), links of a network.
+name. Each hook may be left out. What the compiled event loop does for optional hardware is a mechanism of its own that
+any may use: a second memory's bus, several buses of one memory, pages (simulator/memory), links of a network.
 
 A description is read wherever a trace is, so its file imports nothing that loads the compiler: hooks import that.
 """
