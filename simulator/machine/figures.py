@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine.figure_places import PLACES, Figure
-from simulator.machine.mesh_places import PLACES_FORM, check_places
+from simulator.machine.mesh_places import check_places
+from simulator.machine.parts import PLACES_FORM
 
-_FORMS: Mapping[str, str] = {
-    **dict.fromkeys(("mesh_queues", "mesh_channels"), PLACES_FORM),
-    "systolic_preload_depth": "1 or 2",
-    "vector_bits_per_lane": "a multiple of 8",
-}
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
 
 
@@ -27,17 +22,12 @@ def range_of(name: str, kind: str) -> str:
     """The values that `check_figure` accepts, in words."""
     if choices := choices_of(name, kind):
         return f"one of {', '.join(map(str, choices))}" if kind == "str" else "true or false"
-    if kind == "str" or form_of(name):
-        return form_of(name) or "a text"
+    if kind == "str" or PLACES[name].form:
+        return PLACES[name].form or "a text"
     least = "0" if PLACES[name].may_be_zero else "1" if kind == "int" else "more than 0"
     if not PLACES[name].most:  # the largest value is far beyond any machine
         return least if least == "more than 0" else f"{least} or more"
     return f"{least} to {most_of(name):,}"
-
-
-def form_of(name: str) -> str:
-    """The form of a figure's values in words; empty where its type says it all."""
-    return _FORMS.get(name) or PLACES[name].form
 
 
 def most_of(name: str) -> int:
@@ -53,8 +43,8 @@ def check_figure(told: str, name: str, kind: str, value: object) -> None:
     where = f"{told} = {value!r}"
     if kind == "str":
         if not isinstance(value, str) or not (value or PLACES[name].may_be_empty):
-            raise MachineError(f"{where}: expected {form_of(name) or 'a text'}")
-        if _FORMS.get(name) == PLACES_FORM:
+            raise MachineError(f"{where}: expected {PLACES[name].form or 'a text'}")
+        if PLACES[name].form == PLACES_FORM:
             check_places(where, value)
         choices = PLACES[name].choices
         if choices and value not in choices:

@@ -81,22 +81,22 @@ class Machine(MachineRecord):
     @property
     def scratchpad_bytes(self) -> int:
         """Lanes of each core, or of the one with the fewest."""
-        return self.scratchpad.bytes_per_lane * optional.fewest_lanes(self)
+        return self.scratchpad.bytes_per_lane * optional.CORES.fewest_lanes(self)
 
     @property
     def kinds_of_cores(self) -> list[tuple[Machine, Fraction, list[int]]]:
         """The kinds of cores: for each a machine of such cores, its clock as a part of the machine's, and its cores."""
-        return optional.kinds_of_cores(self)
+        return optional.CORES.kinds(self)
 
     @property
     def shares(self) -> tuple[int, ...]:
         """The core that each share of the work goes to that is spread over all cores."""
-        return optional.shares(self)
+        return optional.CORES.shares(self)
 
     @property
     def peak_macs_per_cycle(self) -> Fraction:
         """Products that all cores together add up in a cycle of the machine's clock, at best."""
-        return sum(optional.macs_per_cycle(self), Fraction(0))
+        return sum(optional.CORES.macs_per_cycle(self), Fraction(0))
 
     @property
     def vector_bytes(self) -> int:

@@ -7,12 +7,11 @@ import re
 from simulator.errors import MachineError
 from simulator.machine.figure_places import figure
 from simulator.machine.machine_record import MachineRecord
+from simulator.machine.parts import PLACES_FORM
 
 Place = tuple[int, int]
 
 _PLACE = re.compile(r"[0-9]{1,6},[0-9]{1,6}")
-PLACES_FORM = "routers as 'column,row', with spaces between them"
-"""The form of a figure that names routers."""
 
 
 def check_places(where: str, text: str) -> None:

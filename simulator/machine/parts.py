@@ -45,6 +45,9 @@ HASHES = ("none", "xor", "all")
 REFRESHES = ("all", "each")
 """The values of `Dram.refresh`."""
 
+PLACES_FORM = "routers as 'column,row', with spaces between them"
+"""The form of `Network.mesh_queues` and `mesh_channels`."""
+
 LINKS_FORM = "two chiplets as '0-1', with spaces between links"
 """The form of `Chiplets.links`."""
 
@@ -77,7 +80,7 @@ class SystolicArray:
     count: int = field(metadata=flat("systolic_arrays", at_most(4096)))
     rows: int = field(metadata=flat("systolic_rows"))
     columns: int = field(metadata=flat("systolic_columns"))
-    preload_depth: int = field(metadata=flat("systolic_preload_depth"))
+    preload_depth: int = field(metadata=flat("systolic_preload_depth", of_form("1 or 2")))
     """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
     dataflow: str = field(metadata=one_of("weight_stationary", "output_stationary"))
     """What stays in the array: weights or sums; see units/systolic.py."""
@@ -96,7 +99,7 @@ class VectorUnit:
     """The vector unit of a core."""
 
     lanes: int = field(metadata=flat("vector_lanes"))
-    bits_per_lane: int = field(metadata=flat("vector_bits_per_lane"))
+    bits_per_lane: int = field(metadata=flat("vector_bits_per_lane", of_form("a multiple of 8")))
     alus: int = field(metadata=flat("vector_alus"))
     """Vectors that add, multiply, compare or select in one cycle."""
     alu_latency_cycles: int
@@ -189,9 +192,9 @@ class Network:
     mesh_rows: int = field(metadata=at_most(256))
     mesh_hop_cycles: int = field(metadata=ZERO)
     """The latency that the way from one router to the next adds, there and back together."""
-    mesh_queues: str
+    mesh_queues: str = field(metadata=of_form(PLACES_FORM))
     """Routers that DMA queues are attached to, in turn: "0,0 0,1" is column 0 of rows 0 and 1."""
-    mesh_channels: str
+    mesh_channels: str = field(metadata=of_form(PLACES_FORM))
     """Routers that channels of the memory are attached to, in turn."""
 
 

@@ -196,17 +196,17 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     run_passes(module, _LOWER)
     legalise(module, name, target)
     restrict(module, target)
-    effort = 2 if reduces else _effort(layouts)
-    return NativeKernel(name, _linked(module, name, target, effort), layouts)
+    return NativeKernel(name, _linked(module, name, target, _effort(layouts, reduces)), layouts)
 
 
-def _effort(layouts: Sequence[Layout]) -> int:
+def _effort(layouts: Sequence[Layout], reduces: bool) -> int:
     """LLVM's level of optimization: where there is little to compute, compiling is what takes time.
 
     A kernel that reduces is always optimized: it reads its elements many times, and a sum of floats in the lanes of a
     register rounds less than one number that grows. Nothing else depends on the level.
     """
-    return 2 if sum(math.prod(layout.shape) for layout in layouts) > _FEW_ELEMENTS else 0
+    elements = sum(math.prod(layout.shape) for layout in layouts)
+    return 2 if reduces or elements > _FEW_ELEMENTS else 0
 
 
 def _linked(module: ir.Module, name: str, target: Processor, effort: int) -> Linked:

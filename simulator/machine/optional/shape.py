@@ -17,11 +17,24 @@ from simulator.machine.machine_record import MachineRecord
 M = TypeVar("M", bound=MachineRecord)
 
 
-class Cores(Protocol):
+class KindsOfCores(Protocol):
     """The cores of a machine by kind: for each kind a machine of such cores, its clock as a part of the machine's, and
     the numbers of its cores."""
 
     def __call__(self, machine: M, /) -> list[tuple[M, Fraction, list[int]]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cores:
+    """What the cores of a machine are."""
+
+    kinds: KindsOfCores
+    macs_per_cycle: Callable[[MachineRecord], list[Fraction]]
+    """For each core, the products that its arrays add up in a cycle of the machine's clock, at best."""
+    fewest_lanes: Callable[[MachineRecord], int]
+    """Lanes of each core's vector unit, or of that with the fewest."""
+    shares: Callable[[MachineRecord], tuple[int, ...]]
+    """The core of each share of the work that is spread over all cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +75,7 @@ class Shape:
     check: Callable[[MachineRecord], None] | None = None
     """Raises `MachineError` for figures that do not fit together."""
     cores: Cores | None = None
-    macs_per_cycle: Callable[[MachineRecord], list[Fraction]] | None = None
-    """For each core, the products that its arrays add up in a cycle of the machine's clock, at best."""
-    fewest_lanes: Callable[[MachineRecord], int] | None = None
-    """Lanes of each core's vector unit, or of that with the fewest."""
-    shares: Callable[[MachineRecord], tuple[int, ...]] | None = None
-    """The core of each share of the work that is spread over all cores."""
+    """Its cores, which are alike otherwise. One kind of optional hardware can have them."""
     listed: Listed | None = None
     memory_parts: Callable[[MachineRecord], int] | None = None
     """How many parts the memory is divided into, with equally many channels each; 1 is a memory in one part."""

@@ -8,7 +8,7 @@ from typing import Final
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.optional.chiplets_shape import SHAPE as CHIPLETS
 from simulator.machine.optional.common_memory_shape import SHAPE as COMMON_MEMORY
-from simulator.machine.optional.shape import Links, Listed, M, Shape
+from simulator.machine.optional.shape import Cores, Links, Listed, M, Shape
 from simulator.machine.optional.uneven_cores.shares import SHAPE as UNEVEN_CORES
 
 SHAPES: Final[tuple[Shape, ...]] = (
@@ -27,41 +27,30 @@ def check(machine: MachineRecord) -> None:
             shape.check(machine)
 
 
-def kinds_of_cores(machine: M) -> list[tuple[M, Fraction, list[int]]]:
-    """As `Cores`: one kind where all are alike."""
-    for shape in SHAPES:
-        if shape.cores is not None:
-            return shape.cores(machine)
+def _one_kind(machine: M) -> list[tuple[M, Fraction, list[int]]]:
     return [(machine, Fraction(1), list(range(machine.core.count)))]
 
 
-def macs_per_cycle(machine: MachineRecord) -> list[Fraction]:
-    """For each core, the products that its arrays add up in a cycle of the machine's clock, at best."""
-    for shape in SHAPES:
-        if shape.macs_per_cycle is not None:
-            return shape.macs_per_cycle(machine)
+def _macs_of_each(machine: MachineRecord) -> list[Fraction]:
     return [Fraction(machine.macs_per_cycle)] * machine.core.count
 
 
-def fewest_lanes(machine: MachineRecord) -> int:
-    """Lanes of each core's vector unit, or of that with the fewest."""
-    for shape in SHAPES:
-        if shape.fewest_lanes is not None:
-            return shape.fewest_lanes(machine)
+def _lanes(machine: MachineRecord) -> int:
     return machine.vector.lanes
+
+
+def _each_once(machine: MachineRecord) -> tuple[int, ...]:
+    return tuple(range(machine.core.count))
+
+
+_ALIKE = Cores(kinds=_one_kind, macs_per_cycle=_macs_of_each, fewest_lanes=_lanes, shares=_each_once)
+
+CORES: Final = next((shape.cores for shape in SHAPES if shape.cores is not None), _ALIKE)
 
 
 def of_core(machine: M, core: int) -> tuple[M, Fraction]:
     """A machine all of whose cores are like this one, and its clock as a part of the machine's."""
-    return next((alike, ratio) for alike, ratio, cores in kinds_of_cores(machine) if core in cores)
-
-
-def shares(machine: MachineRecord) -> tuple[int, ...]:
-    """The core of each share of the work: one for each where all are alike."""
-    for shape in SHAPES:
-        if shape.shares is not None:
-            return shape.shares(machine)
-    return tuple(range(machine.core.count))
+    return next((alike, ratio) for alike, ratio, cores in CORES.kinds(machine) if core in cores)
 
 
 def memory_parts(machine: MachineRecord) -> int:

@@ -18,7 +18,7 @@ from typing import cast
 
 from simulator.machine.figure_places import Figure, figure, with_figures
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.optional.shape import Listed, M, Shape
+from simulator.machine.optional.shape import Cores, Listed, M, Shape
 from simulator.machine.optional.uneven_cores.core_tables import read_cores
 from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, HELD_IN, figures_of, own_figures
 
@@ -95,9 +95,6 @@ def _check(machine: MachineRecord) -> None:
 
 SHAPE = Shape(
     check=_check,
-    cores=_kinds,
-    macs_per_cycle=_macs_per_cycle,
-    fewest_lanes=_fewest_lanes,
-    shares=_shares,
+    cores=Cores(kinds=_kinds, macs_per_cycle=_macs_per_cycle, fewest_lanes=_fewest_lanes, shares=_shares),
     listed=Listed(key="cores", figures=HELD_IN, read=figures_of, read_file=read_cores),
 )
