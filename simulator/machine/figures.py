@@ -8,7 +8,8 @@ from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine.figure_places import PLACES, Figure
 from simulator.machine.mesh_places import check_places
-from simulator.machine.parts import PLACES_FORM
+from simulator.machine.parts import PLACES_FORM, TILE_FORM
+from simulator.machine.tile_form import check_tile
 
 _LARGEST, _LARGEST_RATE = 2**40, 2**60
 
@@ -46,6 +47,8 @@ def check_figure(told: str, name: str, kind: str, value: object) -> None:
             raise MachineError(f"{where}: expected {PLACES[name].form or 'a text'}")
         if PLACES[name].form == PLACES_FORM:
             check_places(where, value)
+        if PLACES[name].form == TILE_FORM:
+            check_tile(where, value)
         choices = PLACES[name].choices
         if choices and value not in choices:
             near = did_you_mean(value, choices)

@@ -34,6 +34,7 @@ from simulator.machine.optional import shape_table as optional
 from simulator.machine.parts import MATMUL_PASSES
 from simulator.machine.provenance import OVERRIDE, Provenance
 from simulator.machine.sizes import check_units
+from simulator.machine.tile_form import Tile, tile_of
 
 Override = Figure | Sequence[Mapping[str, Figure]]
 
@@ -122,6 +123,11 @@ class Machine(MachineRecord):
     def dram_latency_cycles(self) -> int:
         """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
         return self.network.latency_cycles + cycles_of(self, self.dram.latency_ns)
+
+    @property
+    def dram_block(self) -> Tile | None:
+        """The blocks in which tensors lie in DRAM; None where they lie row after row."""
+        return tile_of(self.dram.tile)
 
     @property
     def has_links(self) -> bool:

@@ -48,6 +48,9 @@ REFRESHES = ("all", "each")
 PLACES_FORM = "routers as 'column,row', with spaces between them"
 """The form of `Network.mesh_queues` and `mesh_channels`."""
 
+TILE_FORM = "rows x columns as '8x128', or '' for none"
+"""The form of `Dram.tile`."""
+
 LINKS_FORM = "two chiplets as '0-1', with spaces between links"
 """The form of `Chiplets.links`."""
 
@@ -167,7 +170,12 @@ class Dram:
     hash: str = field(metadata=flat("dram_hash", one_of(*HASHES)))
     """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
     refresh: str = field(metadata=flat("dram_refresh", one_of(*REFRESHES)))
-    """Whether `all` banks of banked memory are refreshed at once, or `each` by itself; see `Memory.refreshes`."""
+    """Whether `all` banks are refreshed at once, or `each` by itself; see `Memory.refreshes`."""
+    refresh_rate: int = field(metadata=flat("dram_refresh_rate", at_most(16)))
+    """How many times as often as the memory's file says it is refreshed: twice above 85 degrees Celsius."""
+    tile: str = field(metadata=flat("dram_tile", EMPTY, of_form(TILE_FORM)))
+    """Rows and columns of the blocks in which tensors of two and more dims lie in DRAM, padded to whole ones; "" is
+    row after row. See units/tiled_tensors.py."""
     bytes_per_second: int = field(metadata=flat("dram_bytes_per_second"))
     latency_ns: float = field(metadata=flat("dram_latency_ns", ZERO))
 

@@ -19,10 +19,13 @@ from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
 from simulator.units.unit_table import asking
 
-FORMAT, VERSION = "aten-workbench/trace", 9
-WITHOUT_FITTED, WITHOUT_MEMORY = 8, 7
-"""Earlier versions, which are read as well. In version 8 a fitted figure is a source that begins with `fitted: `; so it
-is in version 7, which keeps only the path of a memory file."""
+FORMAT, VERSION = "aten-workbench/trace", 10
+WITHOUT_TILE, WITHOUT_FITTED, WITHOUT_MEMORY = 9, 8, 7
+"""Earlier versions, which are read as well. Before version 10 no machine has `dram_refresh_rate` and `dram_tile`. Before
+version 9 a fitted figure is a source that begins with `fitted: `. Version 7 keeps only the path of a memory file."""
+
+_UNTOLD = {"dram_refresh_rate": 1, "dram_tile": ""}
+"""Figures of every machine before version 10."""
 
 _Pairs = tuple[tuple[str, str], ...]
 
@@ -108,7 +111,7 @@ def _machine(told: dict[str, Any]) -> Machine:
     memory = cast("Memory | None", typed_records.value(Memory | None, told.get("memory"), "memory"))
     if memory:
         check_memory(memory)
-    machine = machine_from(told["figures"], _provenance(told), memory=memory)
+    machine = machine_from(_UNTOLD | told["figures"], _provenance(told), memory=memory)
     if memory and not is_file(machine.dram.timing):
         raise ValueError(f"there is a memory, and dram_timing is {machine.dram.timing!r:.60}, which is no file")
     return machine
@@ -116,7 +119,7 @@ def _machine(told: dict[str, Any]) -> Machine:
 
 def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     """Reads a file of `write_trace`; `FileFormatError` for anything else."""
-    header, arrays = versioned_files.read(path, FORMAT, WITHOUT_MEMORY, WITHOUT_FITTED, VERSION)
+    header, arrays = versioned_files.read(path, FORMAT, WITHOUT_MEMORY, WITHOUT_FITTED, WITHOUT_TILE, VERSION)
     try:
         machine = _machine(cast("dict[str, Any]", header["machine"]))
         kernels = typed_records.value(tuple[str, ...], header["kernels"], "kernels")

@@ -1,0 +1,30 @@
+"""The blocks in which tensors lie in DRAM, as a figure names them: "8x128" is 8 rows of 128 columns."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from simulator.errors import MachineError
+from simulator.machine.parts import TILE_FORM
+
+_TILE = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
+
+
+class Tile(NamedTuple):
+    """The extents of a block: `columns` along the axis on which a tensor's elements lie side by side."""
+
+    rows: int
+    columns: int
+
+
+def check_tile(where: str, text: str) -> None:
+    """Raises for a text that names no block."""
+    if text and not _TILE.fullmatch(text):
+        raise MachineError(f"{where}: expected {TILE_FORM}")
+
+
+def tile_of(text: str) -> Tile | None:
+    """The block of a checked text; None for none."""
+    found = _TILE.fullmatch(text)
+    return Tile(int(found[1]), int(found[2])) if found else None
