@@ -37,6 +37,7 @@ from workbench.views.pages.overview import Overview
 if TYPE_CHECKING:
     from workbench.findings.findings_answer import Findings
     from workbench.lowering.fusion_options import UserFusion
+    from workbench.lowering.layout_options import UserLayout
     from workbench.running.run_program import NativeProgram
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
@@ -200,6 +201,7 @@ class Journey(Shown):
         simulate_seconds: float | _Keep | None = KEEP,
         resident: str | Sequence[str] | _Keep | None = KEEP,
         placement: Mapping[str, int | str] | _Keep | None = KEEP,
+        layout: UserLayout | _Keep = KEEP,
     ) -> Journey:
         """The journey with something changed, sharing every stage that the change does not touch.
 
@@ -211,7 +213,8 @@ class Journey(Shown):
         `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
         `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions. `simulate_seconds` is
         the longest time of the simulation. `resident` are the tensors in the machine's common memory: names, `"auto"`,
-        or None. `placement` are the tensors' chiplets: numbers or policies by name, or None.
+        or None. `placement` are the tensors' chiplets: numbers or policies by name, or None. `layout` is the order in
+        which axes of tensors lie in DRAM, as in `wb.trace`.
         """
         asked, options = (
             self._request,
@@ -224,6 +227,7 @@ class Journey(Shown):
                 "simulate_seconds": simulate_seconds,
                 "resident": resident,
                 "placement": placement,
+                "layout": layout,
             },
         )
         given = checked_options(**{name: value for name, value in options.items() if not isinstance(value, _Keep)})
@@ -233,11 +237,13 @@ class Journey(Shown):
         changed = {name for name in given if getattr(request, name) != getattr(asked, name)}
         if request.passes and request.own_passes != asked.own_passes:
             changed.add("passes")
+        laid_anew = request.layout_here != asked.layout_here
+        touched = changed - {"layout"} | ({"layout"} if laid_anew else set())
         if "fusion" not in changed and self._stages.lowered.made:
             check_kernels_named(self.lowered.record, request)
         if not changed.isdisjoint(("resident", "machine")):
             warn_without_common_memory(request.resident, request.machine)
-        return Journey(request, self._stages.changed(request, changed)) if changed else self
+        return Journey(request, self._stages.changed(request, touched)) if changed else self
 
     @knows_its_options
     def changed(self, change: str) -> Journey:

@@ -14,10 +14,12 @@ from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.parts import POLICIES
 from workbench.errors import BadOption, MappingError, NoCommonMemory
+from workbench.lowering.layout_options import checked_layout
 from workbench.scheduling.passes.wanted_passes import as_texts
 
 if TYPE_CHECKING:
     from workbench.lowering.fusion_options import UserFusion
+    from workbench.lowering.layout_options import UserLayout
     from workbench.scheduling.user_mapping import UserMapping
 
 
@@ -32,6 +34,7 @@ class CompileOptions(TypedDict, total=False):
     simulate_seconds: float | None
     resident: str | Sequence[str] | None
     placement: Mapping[str, int | str] | None
+    layout: UserLayout
 
 
 def checked_compile_options(given: object) -> CompileOptions:
@@ -200,5 +203,6 @@ _CHECKS: Final[Mapping[str, Callable[[Any], object]]] = {
     "simulate_seconds": checked_seconds,
     "resident": checked_resident,
     "placement": checked_placement,
+    "layout": checked_layout,
 }
 """The check of each option's value; values of other options stay as given."""

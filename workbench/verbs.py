@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.lowering.fusion_options import UserFusion
+    from workbench.lowering.layout_options import UserLayout
     from workbench.scheduling.user_mapping import UserMapping
 
 
@@ -56,6 +57,7 @@ def trace(
     simulate_seconds: float | None = None,
     resident: str | Sequence[str] | None = None,
     placement: Mapping[str, int | str] | None = None,
+    layout: UserLayout = None,
     train: bool = False,
 ) -> Journey:
     """Captures one call of a function or module, and returns the journey from there to the timeline.
@@ -69,7 +71,9 @@ def trace(
     `error` refuses them. `prefer` names the dialect whose builders are used where an op has several.
     `simulate_seconds` is the longest time of the simulation. `resident` names tensors that stay in the machine's common
     memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`). `placement` gives tensors a chiplet
-    or a policy (`{"fc1.weight": 1, "x": "local"}`). `train=True` is refused: a trace has no gradients.
+    or a policy (`{"fc1.weight": 1, "x": "local"}`). `layout` is the order in which axes of tensors lie in DRAM: `given`
+    as PyTorch has them, `least` with the least padding to the machine's blocks (`dram_tile`), a mapping for some
+    tensors, `{"fc1.weight": (1, 0)}`; None is `least` on a machine with blocks. `train=True` is refused: a trace has no gradients.
     """
     if train:
         raise not_yet("train=True", "Forward passes without gradients work.")
@@ -85,6 +89,7 @@ def trace(
         simulate_seconds=simulate_seconds,
         resident=resident,
         placement=placement,
+        layout=layout,
     )
     request = Request(fn_or_module, inputs, given, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)

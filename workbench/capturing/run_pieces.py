@@ -61,7 +61,8 @@ def part_of(lowered: KernelGraph, graph: AtenGraph) -> KernelGraph:
     views = tuple(view for view in lowered.views if view.value in made)
     read = {slot.value for slot in graph.inputs} | made
     types = {value: kind for value, kind in lowered.types.items() if value in read}
-    return KernelGraph(graph, nodes, kernels, views, types, ())
+    layouts = tuple(order for order in lowered.layouts if order.value in read)
+    return KernelGraph(graph, nodes, kernels, views, types, (), layouts)
 
 
 Leaf = tuple[str, torch.Tensor, TensorType]

@@ -24,6 +24,7 @@ from workbench.ir.graph import (
 from workbench.ir.kernels import (
     HOST,
     Absorbed,
+    AxisOrder,
     Bound,
     Folded,
     Fusion,
@@ -58,6 +59,7 @@ __all__ = [
     "Alias",
     "Arg",
     "AtenGraph",
+    "AxisOrder",
     "Bound",
     "Folded",
     "Fusion",

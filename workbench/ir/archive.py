@@ -36,9 +36,9 @@ from workbench.errors import (
 )
 from workbench.ir import codec, graph_checks, journey_versions, scheduled_checks
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
+from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram, without_layouts
 
-FORMAT, VERSION = "aten-workbench/journey", 2
+FORMAT, VERSION = "aten-workbench/journey", 3
 _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "journey.json",
     "lowered.json",
@@ -73,6 +73,7 @@ class Asked:
     passes: str
     resident: str
     placement: str
+    layout: str
 
     @staticmethod
     def of(request: object) -> Asked:
@@ -83,7 +84,7 @@ class Asked:
         )
 
 
-AS_JSON = ("mapping", "fusion", "schedule", "passes", "resident", "placement")
+AS_JSON = ("mapping", "fusion", "schedule", "passes", "resident", "placement", "layout")
 """The options that are kept as JSON texts: the journey checks their contents, not the archive."""
 
 
@@ -168,11 +169,14 @@ def unpack(data: bytes, path: str) -> Archive:
             if name.startswith("programs/")
         }
         rendered = codec.parsed(members[_RENDERED])
+        asked, lowered = manifest["asked"], codec.parsed(members[_LOWERED])
         if first := manifest["version"] == 1:
             rendered = journey_versions.rows_of_version_1(rendered)
+        if manifest["version"] < VERSION:
+            asked, lowered = journey_versions.asked_of_version_2(asked), without_layouts(lowered)
         found = Archive(
-            asked=codec.decode(Asked, manifest["asked"], "asked"),
-            lowered=codec.decode(KernelGraph, codec.parsed(members[_LOWERED]), "lowered"),
+            asked=codec.decode(Asked, asked, "asked"),
+            lowered=codec.decode(KernelGraph, lowered, "lowered"),
             rendered=codec.decode(tuple[KernelModule, ...], rendered, "rendered"),
             scheduled=_decode_scheduled(codec.parsed(members[_SCHEDULED]), programs),
             trace=Trace.load(_Part(_TRACE, members[_TRACE])),
@@ -252,7 +256,8 @@ def _manifest(data: bytes, path: str) -> dict[str, Any]:
     manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if manifest.get("format") != FORMAT:
         raise JourneyFileForeign(path, f"its {_MANIFEST} is of format {manifest.get('format')!r}")
-    if (manifest.get("version"), manifest.get("schema")) not in ((VERSION, _schema()), journey_versions.VERSION_1):
+    readable = ((VERSION, _schema()), journey_versions.VERSION_2, journey_versions.VERSION_1)
+    if (manifest.get("version"), manifest.get("schema")) not in readable:
         told = f"version {manifest.get('version')!r} with records {manifest.get('schema')!r}"
         raise JourneyFileVersion(path, told, f"version {VERSION} with records {_schema()!r}", manifest.get("made_by"))
     checksum = manifest.pop("checksum", None)

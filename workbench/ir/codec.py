@@ -15,7 +15,8 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from simulator.files import unpacking
@@ -211,17 +212,31 @@ def held_against(kind: type[T]) -> Callable[[Callable[[T], None]], Callable[[T],
     return register
 
 
-def loads(kind: type[T], text: str, *, format: str, version: int) -> T:
-    """The record that `dumps` wrote; refuses another format or version, and what makes no sense."""
+NO_EARLIER: Mapping[int, Callable[[object], object]] = MappingProxyType({})
+
+
+def loads(
+    kind: type[T],
+    text: str,
+    *,
+    format: str,
+    version: int,
+    earlier: Mapping[int, Callable[[object], object]] = NO_EARLIER,
+) -> T:
+    """The record that `dumps` wrote; refuses another format or version, and what makes no sense. `earlier` makes
+    the data of earlier versions into this one's."""
     body = parsed(text)
     if not isinstance(body, dict) or set(cast("dict[str, Any]", body)) != {"format", "version", "record"}:
         raise RecordFormatError(f"not a {format} file: expected the keys format, version and record")
     found = cast("dict[str, Any]", body)
-    if found["format"] != format or found["version"] != version:
+    data = found["record"]
+    if found["format"] == format and found["version"] in earlier:
+        data = earlier[found["version"]](data)
+    elif found["format"] != format or found["version"] != version:
         raise RecordFormatError(
             f"expected {format} version {version}, found {found['format']!r} version {found['version']!r}"
         )
-    record = decode(kind, found["record"], format)
+    record = decode(kind, data, format)
     if kind in _HELD_AGAINST:
         _HELD_AGAINST[kind](record)
     return record

@@ -218,3 +218,12 @@ def _lowered_mistakes(lowered: KernelGraph) -> Iterator[str]:
     )
     for value, kind in lowered.types.items():
         yield from _type_mistakes(value, kind)
+    for order in lowered.layouts:
+        yield from _type_mistakes(f"{order.value} as PyTorch has it", order.given)
+        kind = lowered.types.get(order.value)
+        if kind is None or order.value in bases:
+            yield f"{order.value!r} has an order of axes, but is no storage"
+        elif (order.given.shape, order.given.dtype) != (kind.shape, kind.dtype):
+            yield f"{order.value!r} is {kind}, and {order.given} as PyTorch has it"
+        elif sorted(order.axes) != [*range(len(kind.shape))]:
+            yield f"{order.value!r} of {kind} has its axes in the order {order.axes}"

@@ -1,7 +1,8 @@
 """Journey files of versions before today's, made into today's records.
 
 Version 1 had templates rendered for tpu-v3 whatever the machine, and did not say what a text was written for. What was
-scheduled says it: that text takes the place of the other one.
+scheduled says it: that text takes the place of the other one. Versions 1 and 2 had no layouts: all tensors lay as
+PyTorch has them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,13 @@ from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledProgram, Wr
 
 VERSION_1: Final = (1, "e6e75d6686e84828")
 """The first version, and the digest of its records."""
+
+VERSION_2: Final = (2, "34463f74f1e6e540")
+
+
+def asked_of_version_2(asked: object) -> object:
+    """The options of a file of version 1 or 2, with the one that it did not have."""
+    return {**cast("dict[str, Any]", asked), "layout": "null"} if isinstance(asked, dict) else asked
 
 
 def rows_of_version_1(rendered: object) -> list[Any]:

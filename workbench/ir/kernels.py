@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from simulator.tileprogram.program import TileProgram
 from workbench.ir import codec
 from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
 
-FORMAT, VERSION = "aten-workbench/kernel-graph", 3
+FORMAT, VERSION = "aten-workbench/kernel-graph", 4
 
 HOST = "host"
 """The kind of a kernel that PyTorch computes on the host."""
@@ -81,6 +81,19 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class AxisOrder:
+    """The order in which the axes of a storage's tensor lie in DRAM."""
+
+    value: str
+    """A value that is not a view."""
+    axes: tuple[int, ...]
+    """Outermost first; along the last one elements lie side by side."""
+    given: TensorType
+    """As PyTorch has it; as kernels have it, it is in the graph's `types`."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class KernelGraph:
     """The result of `lower`: every node routed, every kernel named, in launch order."""
 
@@ -95,6 +108,8 @@ class KernelGraph:
 
     Strides and offset of a view are relative to its base's storage."""
     fusions: tuple[Fusion, ...]
+    layouts: tuple[AxisOrder, ...] = ()
+    """An order for each storage that kernels use; empty if all tensors lie as PyTorch has them."""
 
     def node(self, name: str) -> LoweredNode:
         for lowered in self.nodes:
@@ -121,7 +136,12 @@ class KernelGraph:
     @staticmethod
     def from_json(text: str) -> KernelGraph:
         """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
-        return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION)
+        return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION, earlier={3: without_layouts})
+
+
+def without_layouts(graph: object) -> object:
+    """The data of a lowered graph of version 3, in which all tensors lay as PyTorch has them."""
+    return {**cast("dict[str, object]", graph), "layouts": []} if isinstance(graph, dict) else graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
+    from workbench.lowering import layouts as layouts
     from workbench.lowering import lower as lower
 
-__getattr__ = submodules(__name__, "lower")
+__getattr__ = submodules(__name__, "layouts", "lower")

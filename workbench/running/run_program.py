@@ -20,6 +20,7 @@ from workbench.errors import IndexOutOfRange, NativeInputError, NoData
 from workbench.faults.trial import TRIALS
 from workbench.ir import Bound, Input, Kernel, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.ir.kernel_identity import nameless
+from workbench.ir.moved_views import moved
 from workbench.running.guarded_call import Arguments, run_trial
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.running.machine_code import target
@@ -126,6 +127,7 @@ class NativeProgram:
         self._graph = lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
+        self._results = _types_of_results(lowered)
         self._steps = tuple(
             _Step(kernels[kernel.name], kernel.inputs, kernel.outputs, kernel.bounds) for kernel in lowered.kernels
         )
@@ -231,13 +233,25 @@ class NativeProgram:
         start = base.storage_offset() + kind.offset - self._types[self._base[name]].offset
         return base.as_strided(kind.shape, kind.strides, start)
 
+    def _result(self, name: str, live: dict[str, torch.Tensor], returned: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The tensor of a value that is returned, with its axes in PyTorch's order. `returned` are the storages that
+        were copied into it: results that are views of one share its copy."""
+        owner = self._base.get(name, name)
+        if owner not in self._results:
+            return self._tensor(name, live)
+        if owner not in returned:
+            returned[owner] = allocate(self._results[owner]).copy_(live[owner])
+        kind, base = self._results[name], returned[owner]
+        return base.as_strided(kind.shape, kind.strides, kind.offset)
+
     def _finish(self, live: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         """Output leaves and mutations, in eager's order: results that are not the mutated input keep old values."""
         changed = {mutation.target for mutation in self._graph.mutations}
         tensors: dict[str, torch.Tensor] = {}
+        returned: dict[str, torch.Tensor] = {}
         for name in (*self._graph.outputs, *(mutation.value for mutation in self._graph.mutations)):
             owner = self._base.get(name, name)
-            tensor = given[name] if name in given else self._tensor(name, live)
+            tensor = given[name] if name in given else self._result(name, live, returned)
             tensors[name] = tensor.clone() if owner in changed else tensor
         for mutation in self._graph.mutations:
             given[mutation.target].copy_(tensors[mutation.value])
@@ -262,6 +276,27 @@ class NativeProgram:
             if name not in kept:
                 dropped[index].append(name)
         return tuple(map(tuple, dropped))
+
+
+def _types_of_results(lowered: KernelGraph) -> dict[str, TensorType]:
+    """Types as PyTorch has them: of the results that are laid out in another way, and of the storages they are in."""
+    base = {view.value: view.base for view in lowered.views}
+    given = {order.value: order.given for order in lowered.layouts if order.given != lowered.types[order.value]}
+    found: dict[str, TensorType] = {}
+    for name in (*lowered.captured.outputs, *(mutation.value for mutation in lowered.captured.mutations)):
+        owner = base.get(name, name)
+        if owner in given:
+            found[owner] = given[owner]
+            if name != owner:
+                found[name] = _moved_back(lowered.types[name], lowered.types[owner], given[owner])
+    return found
+
+
+def _moved_back(view: TensorType, now: TensorType, given: TensorType) -> TensorType:
+    """A view of a storage as PyTorch has it; only storages all of whose views have such a type are laid out anew."""
+    found = moved(view, now, given)
+    assert found is not None, f"{view} is a view of {given}, but not of {now}"
+    return found
 
 
 def _tried_if(

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Final, cast
 from simulator import Machine
 from workbench import aten, environment
 from workbench.errors import WorkbenchError
+from workbench.lowering.layout_options import Layout, layout_on
 
 if TYPE_CHECKING:
     import torch
 
     from workbench.aten.registry import Registrations
     from workbench.lowering.fusion_options import UserFusion
+    from workbench.lowering.layout_options import UserLayout
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
 
 OPTIONS: Final = (
     *("capture", "on_missing", "prefer", "mapping", "fusion", "schedule", "passes"),
-    *("resident", "placement", "simulate_seconds"),
+    *("layout", "resident", "placement", "simulate_seconds"),
 )
 """The names of the options, without the machine."""
 
@@ -62,12 +64,18 @@ class Request:
     """The tensors in the common memory: names, `auto`, or none."""
     placement: Mapping[str, int | str] | None = None
     """The chiplet or the policy of tensors, by name."""
+    layout: UserLayout = None
     registrations: Registrations | None = field(default_factory=lambda: aten.registry.DEFAULT.now())
     """The registrations when the journey was requested; later changes do not affect it. None, in a loaded journey,
     means those registered when a stage runs: registrations are code, which a file does not hold."""
     path: str = ""
     given_at: Mapping[str, str] = field(default_factory=dict[str, str])
     """The user's line that gave an option, for errors that only a later stage can find."""
+
+    @property
+    def layout_here(self) -> Layout:
+        """What the layout means on the machine."""
+        return layout_on(self.machine, self.layout)
 
     @property
     def options(self) -> dict[str, object]:

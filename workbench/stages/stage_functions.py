@@ -58,7 +58,7 @@ def captured_of(request: Request) -> Captured:
 
 def lowered_of(request: Request, captured: Captured) -> Lowered:
     with _compiler("lowering"):
-        verb = lowering.lower.lower
+        verb, lay_out = lowering.lower.lower, lowering.layouts.laid_out
     made = verb(
         captured.record,
         on_missing=request.on_missing,
@@ -66,7 +66,8 @@ def lowered_of(request: Request, captured: Captured) -> Lowered:
         prefer=request.prefer,
         registrations=request.registrations,
     )
-    return Lowered(made)
+    with request.blaming("layout", BadOption):
+        return Lowered(lay_out(made, request.layout_here))
 
 
 def imported_of(request: Request, lowered: Lowered) -> Rendered:

@@ -51,7 +51,7 @@ class Stage:
 
 STAGES: Final[tuple[Stage, ...]] = (
     Stage("captured", "capture", (), functions.captured_of, ("capture",)),
-    Stage("lowered", "lower", ("captured",), functions.lowered_of, ("on_missing", "prefer", "fusion")),
+    Stage("lowered", "lower", ("captured",), functions.lowered_of, ("on_missing", "prefer", "fusion", "layout")),
     Stage("imported", "render", ("lowered",), functions.imported_of),
     Stage(
         "rendered",

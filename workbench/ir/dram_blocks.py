@@ -1,0 +1,63 @@
+"""Tensors in DRAM: the order of their axes, and the blocks that some machines pad them to.
+
+A block has some columns along the axis on which elements lie side by side, and some rows along the next one. Extents of
+1 count for nothing. A tensor of fewer than two other extents has no blocks, and lies row after row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from simulator.machine.tile_form import Tile
+from workbench.ir.graph import TensorType
+
+
+def axes_of(kind: TensorType) -> tuple[int, ...]:
+    """The axes in the order in which they lie, outermost first."""
+    return tuple(sorted(range(len(kind.shape)), key=lambda axis: -kind.strides[axis]))
+
+
+def padded_elements(shape: Sequence[int], axes: Sequence[int], block: Tile | None) -> int:
+    """Elements of all blocks of a tensor whose axes lie in this order; without blocks those of the tensor."""
+    extents = [shape[axis] for axis in axes if shape[axis] != 1]
+    if block is None or len(extents) < 2:
+        return math.prod(extents)
+    *outer, rows, columns = extents
+    return math.prod(outer) * _whole(rows, block.rows) * _whole(columns, block.columns)
+
+
+def least_padded(kind: TensorType, block: Tile) -> tuple[int, ...]:
+    """The order of the axes whose blocks have the fewest elements; of equal ones the nearest to the given order.
+
+    Only the two innermost axes are chosen: all others keep their order. An order with the given innermost axis is nearer
+    than one without, then one with the given next axis.
+    """
+    given = axes_of(kind)
+    inner = [axis for axis in given if kind.shape[axis] != 1][::-1]
+    if len(inner) < 2:
+        return given
+
+    def ordered(column: int, row: int) -> tuple[int, ...]:
+        chosen = (inner[row], inner[column])
+        return (*(axis for axis in given if axis not in chosen), *chosen)
+
+    places = range(len(inner))
+    ways = [(column, row) for column in places for row in places if row != column]
+    column, row = min(
+        ways, key=lambda way: (padded_elements(kind.shape, ordered(*way), block), way[0], way[1] != 1, way[1])
+    )
+    return given if (column, row) == (0, 1) else ordered(column, row)
+
+
+def dense_in(kind: TensorType, axes: Sequence[int]) -> TensorType:
+    """The same tensor with its axes in this order, without gaps, from the start of its storage."""
+    strides, step = [0] * len(axes), 1
+    for axis in reversed(axes):
+        strides[axis] = step
+        step *= max(kind.shape[axis], 1)
+    return TensorType(kind.shape, kind.dtype, tuple(strides))
+
+
+def _whole(extent: int, size: int) -> int:
+    return -(-extent // size) * size

@@ -1,0 +1,66 @@
+"""A user's option `layout`: the order in which the axes of tensors lie in DRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from simulator import Machine
+from simulator.argument_types import plain_value
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.machine.tile_form import Tile
+from workbench.errors import BadOption
+
+GIVEN, LEAST = "given", "least"
+
+UserLayout: TypeAlias = str | Mapping[str, Sequence[int]] | None
+"""`given` (strides as PyTorch has them), `least` (least padding), orders of axes by tensor, or None: the machine's."""
+
+_FORM = (
+    "Expected 'given', 'least', None, or {'name of a tensor': (its axes, outermost first)}, "
+    "as in {'fc1.weight': (1, 0)}"
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a layout means on a machine."""
+
+    block: Tile | None = None
+    """The blocks for whose padding tensors are laid out; None leaves tensors as PyTorch has them."""
+    named: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Tensors with an order of their own."""
+
+
+AS_GIVEN = Layout()
+
+
+def checked_layout(given: object) -> UserLayout:
+    """The layout, if it has the form of one; lowering looks up the names and compares the axes."""
+    if given is None or given in (GIVEN, LEAST):
+        return cast("str | None", given)
+    if not isinstance(given, Mapping):
+        hint = did_you_mean(given, (GIVEN, LEAST)) if isinstance(given, str) else ""
+        raise BadOption(sentences(f"layout={given!r} is no layout{hint}", _FORM))
+    return {name: _axes(given, name, axes) for name, axes in cast("Mapping[str, object]", given).items()}
+
+
+def _axes(given: object, name: object, axes: object) -> tuple[int, ...]:
+    listed = [plain_value(axis) for axis in cast("list[object]", axes)] if isinstance(axes, list | tuple) else [None]
+    if not isinstance(name, str) or not all(isinstance(each, int) and not isinstance(each, bool) for each in listed):
+        raise BadOption(sentences(f"layout={given!r}: {name!r} has the axes {axes!r}", _FORM))
+    return tuple(cast("list[int]", listed))
+
+
+def layout_on(machine: Machine, given: UserLayout) -> Layout:
+    """The meaning of a layout on this machine."""
+    if given == LEAST and machine.dram_block is None:
+        raise BadOption(
+            f"layout={LEAST!r} is the order with the least padding, and {machine.label} pads no tensors: its dram_tile "
+            "is empty. Take a machine with blocks, j.machine.with_(dram_tile='8x128'), or layout=None"
+        )
+    if given == GIVEN:
+        return AS_GIVEN
+    named = cast("Mapping[str, tuple[int, ...]]", given) if isinstance(given, Mapping) else {}
+    return Layout(machine.dram_block, tuple(named.items()))

@@ -1,0 +1,116 @@
+"""The order in which the axes of each tensor lie in DRAM.
+
+A storage that is laid out anew is dense, and its views look at the same elements with other strides. A storage keeps its
+order where a view of it would have to be a copy, and where others count on the order: PyTorch on the host, and recorded
+indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from simulator.did_you_mean import did_you_mean, sentences
+from workbench.errors import BadOption
+from workbench.ir import HOST, AxisOrder, KernelGraph, TensorType
+from workbench.ir.dram_blocks import axes_of, dense_in, least_padded, padded_elements
+from workbench.lowering.layout_options import Layout
+from workbench.ir.moved_views import moved, overlaps_itself
+from workbench.tensors.element_types import to_dtype
+
+
+def laid_out(graph: KernelGraph, layout: Layout) -> KernelGraph:
+    """The graph with its tensors in the orders of a layout, and the reason for each."""
+    work = _Work(graph, layout, dict(graph.types))
+    asked = dict(work.asked())
+    if layout.block is None and not asked:
+        return graph
+    orders = tuple(work.order(value, asked.get(value)) for value in work.storages)
+    return replace(graph, types=work.types, layouts=orders)
+
+
+@dataclass
+class _Work:
+    """A graph whose storages are being laid out."""
+
+    graph: KernelGraph
+    layout: Layout
+    types: dict[str, TensorType]
+    views: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """By storage."""
+
+    def __post_init__(self) -> None:
+        for view in self.graph.views:
+            self.views.setdefault(view.base, []).append(view.value)
+        self.base = {view.value: view.base for view in self.graph.views}
+        used = (value for kernel in self.graph.kernels for value in (*kernel.inputs, *kernel.outputs))
+        self.storages = self._owners(used)
+        """The storages that kernels use, in the order of their first uses."""
+        hosted = [kernel for kernel in self.graph.kernels if kernel.kind == HOST]
+        self._hosted = self._owners(value for kernel in hosted for value in (*kernel.inputs, *kernel.outputs))
+        recorded = {numbers.value for numbers in self.graph.captured.numbers}
+        bounds = self._owners(bound.value for kernel in self.graph.kernels for bound in kernel.bounds)
+        self._indices = recorded & bounds.keys()
+
+    def _owners(self, values: Iterable[str]) -> dict[str, None]:
+        """The storages in which values lie."""
+        return dict.fromkeys(self.base.get(value, value) for value in values)
+
+    def asked(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """The storages with an order of their own."""
+        paths = {given.path: given.value for given in self.graph.captured.inputs}
+        for name, axes in self.layout.named:
+            value = paths.get(name, name)
+            if value not in self.storages:
+                raise BadOption(self._not_there(name, value, paths))
+            if sorted(axes) != list(range(len(self.types[value].shape))):
+                shape = self.types[value].shape
+                what = f"layout: {name!r} has the shape {[*shape]}, and {axes} is no order of its axes"
+                raise BadOption(sentences(what, f"Expected {axes_of(self.types[value])} in any order, outermost first"))
+            yield value, axes
+
+    def _not_there(self, name: str, value: str, paths: dict[str, str]) -> str:
+        if value in self.base:
+            return f"layout: {name!r} is a view of {self.base[value]!r}, and lies as that does: lay out that one"
+        if value in self.types:
+            return f"layout: {name!r} is never in DRAM: one kernel makes it and uses it up, or none uses it"
+        known = {value: path for path, value in paths.items()}
+        names = [known.get(each, each) for each in self.storages]
+        what = f"layout: there is no tensor {name!r} in DRAM{did_you_mean(name, [*names, *self.storages])}"
+        return sentences(what, f"The tensors there are {', '.join(names)}")
+
+    def order(self, value: str, asked: tuple[int, ...] | None) -> AxisOrder:
+        """The order of a storage's axes; the types follow it."""
+        given, block = self.types[value], self.layout.block
+        before = axes_of(given)
+        axes = asked or (least_padded(given, block) if block else before)
+        if axes == before:
+            why = "asked for" if asked else "no other order has less padding" if block else "as given"
+            return AxisOrder(value, before, given, why)
+        if kept := self._lay_out(value, dense_in(given, axes)):
+            if asked:
+                raise BadOption(f"layout: {value!r} cannot be laid out anew: {kept}")
+            return AxisOrder(value, before, given, f"kept, since {kept}")
+        size = to_dtype(given.dtype).itemsize
+        sizes = [f"{padded_elements(given.shape, each, block) * size:,}" for each in (axes, before)]
+        return AxisOrder(value, axes, given, "asked for" if asked else f"{sizes[0]} bytes of blocks, not {sizes[1]}")
+
+    def _lay_out(self, value: str, after: TensorType) -> str:
+        """Gives a storage's tensor and its views other types; or says why it cannot."""
+        before, found = self.types[value], {value: after}
+        if value in self._hosted:
+            return "PyTorch computes with it on the host"
+        if value in self._indices:
+            return "it has indices, recorded in their order in memory"
+        if overlaps_itself(before):
+            return "several of its elements are the same memory"
+        for view in self.views.get(value, ()):
+            kind = self.types[view]
+            if kind.dtype != before.dtype:
+                return f"{view!r} reads it as {kind.dtype}"
+            if kind.numel and (now := moved(kind, before, after)) is not None:
+                found[view] = now
+            elif kind.numel:
+                return f"{view!r} ({kind}) would no longer be a view of it"
+        self.types |= found
+        return ""
