@@ -98,6 +98,11 @@ class Lowered(Handle[KernelGraph]):
         """Pairs of nodes, fused and refused, with the rule and the reason."""
         return views.data_frames.frame(views.graph_tables.fusions_table(self.record))
 
+    @property
+    def layouts(self) -> pd.DataFrame:
+        """One row a tensor in DRAM: the order of its axes, outermost first, PyTorch's own order, and the reason."""
+        return views.data_frames.frame(views.storage_tables.layouts_table(self.record))
+
     @cached_property
     def kernels(self) -> tuple[LoweredKernel, ...]:
         """The kernels in launch order."""

@@ -146,6 +146,12 @@ class Scheduled(Handle[ScheduledProgram]):
         the saved DRAM bytes, and the reason. Without a plan (`resident=`) there are no rows, and a warning."""
         return views.data_frames.frame(views.common_memory_table.residence_table(self.record))
 
+    @property
+    def storages(self) -> pd.DataFrame:
+        """One row a tensor in DRAM: the order of its axes, outermost first, its bytes, its bytes with the padding to the
+        machine's blocks, its address, and its first and last launch."""
+        return views.data_frames.frame(views.storage_tables.storages_table(self.lowered, self.record))
+
     @knows_its_options
     def tiles(self, kernel: str) -> Tiles:
         """The boxes of tensors that each instruction of a kernel touches, in program order, and the number of moves of

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 
 from simulator.machine.tile_form import Tile
+from simulator.records.spans import Grid
+from simulator.units.tiled_tensors import storage_elements
 from workbench.ir.graph import TensorType
 
 
@@ -24,7 +26,7 @@ def padded_elements(shape: Sequence[int], axes: Sequence[int], block: Tile | Non
     if block is None or len(extents) < 2:
         return math.prod(extents)
     *outer, rows, columns = extents
-    return math.prod(outer) * _whole(rows, block.rows) * _whole(columns, block.columns)
+    return storage_elements(Grid(rows, columns), math.prod(outer), block)
 
 
 def least_padded(kind: TensorType, block: Tile) -> tuple[int, ...]:
@@ -57,7 +59,3 @@ def dense_in(kind: TensorType, axes: Sequence[int]) -> TensorType:
         strides[axis] = step
         step *= max(kind.shape[axis], 1)
     return TensorType(kind.shape, kind.dtype, tuple(strides))
-
-
-def _whole(extent: int, size: int) -> int:
-    return -(-extent // size) * size

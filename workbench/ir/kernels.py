@@ -91,6 +91,8 @@ class AxisOrder:
     given: TensorType
     """As PyTorch has it; as kernels have it, it is in the graph's `types`."""
     why: str
+    kept: bool = False
+    """Another order was wanted, but is impossible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,13 @@ class KernelGraph:
             if kernel.name == name:
                 return kernel
         raise KeyError(name)
+
+    @property
+    def storages(self) -> tuple[str, ...]:
+        """The values, none of them a view, whose storages kernels use, in the order of their first uses."""
+        base = {view.value: view.base for view in self.views}
+        used = (value for kernel in self.kernels for value in (*kernel.inputs, *kernel.outputs))
+        return tuple(dict.fromkeys(base.get(value, value) for value in used))
 
     def made_by_template(self, nodes: tuple[str, ...]) -> int:
         """Which of a kernel's nodes a template makes; the others are the pointwise neighbours in its kernel."""

@@ -16,7 +16,6 @@ from workbench.ir import HOST, AxisOrder, KernelGraph, TensorType
 from workbench.ir.dram_blocks import axes_of, dense_in, least_padded, padded_elements
 from workbench.lowering.layout_options import Layout
 from workbench.ir.moved_views import moved, overlaps_itself
-from workbench.tensors.element_types import to_dtype
 
 
 def laid_out(graph: KernelGraph, layout: Layout) -> KernelGraph:
@@ -43,9 +42,7 @@ class _Work:
         for view in self.graph.views:
             self.views.setdefault(view.base, []).append(view.value)
         self.base = {view.value: view.base for view in self.graph.views}
-        used = (value for kernel in self.graph.kernels for value in (*kernel.inputs, *kernel.outputs))
-        self.storages = self._owners(used)
-        """The storages that kernels use, in the order of their first uses."""
+        self.storages = self.graph.storages
         hosted = [kernel for kernel in self.graph.kernels if kernel.kind == HOST]
         self._hosted = self._owners(value for kernel in hosted for value in (*kernel.inputs, *kernel.outputs))
         recorded = {numbers.value for numbers in self.graph.captured.numbers}
@@ -90,10 +87,9 @@ class _Work:
         if kept := self._lay_out(value, dense_in(given, axes)):
             if asked:
                 raise BadOption(f"layout: {value!r} cannot be laid out anew: {kept}")
-            return AxisOrder(value, before, given, f"kept, since {kept}")
-        size = to_dtype(given.dtype).itemsize
-        sizes = [f"{padded_elements(given.shape, each, block) * size:,}" for each in (axes, before)]
-        return AxisOrder(value, axes, given, "asked for" if asked else f"{sizes[0]} bytes of blocks, not {sizes[1]}")
+            return AxisOrder(value, before, given, kept, kept=True)
+        now, then = (padded_elements(given.shape, each, block) for each in (axes, before))
+        return AxisOrder(value, axes, given, "asked for" if asked else f"with padding {now:,} elements, not {then:,}")
 
     def _lay_out(self, value: str, after: TensorType) -> str:
         """Gives a storage's tensor and its views other types; or says why it cannot."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.views.kernel_lists import kernel_tables as kernel_tables
     from workbench.views.kernel_lists import pass_lines as pass_lines
     from workbench.views.kernel_lists import pass_tables as pass_tables
+    from workbench.views.kernel_lists import storage_tables as storage_tables
     from workbench.views.pages import journey_html as journey_html
     from workbench.views.pages import objects as objects
     from workbench.views.pages import overview as overview
@@ -66,7 +67,7 @@ __getattr__ = modules_of(
         "basics": ("cards", "colours", "data_frames", "markup", "table", "user_views"),
         "comparisons": ("compare", "compare_html", "heat_map", "svg_heat_map"),
         "graphs": ("graph_tables", "module_html", "module_tree", "source_lines", "spent", "titles"),
-        "kernel_lists": ("chiplet_table", "common_memory_table", "kernel_tables", "pass_lines", "pass_tables"),
+        "kernel_lists": ("chiplet_table", "common_memory_table", "kernel_tables", "pass_lines", "pass_tables", "storage_tables"),
         "pages": ("journey_html", "objects", "overview", "stage_html"),
         "scratchpads": ("launch_replay", "moments", "scratchpad", "svg_scratchpad", "svg_tiles", "tiles"),
         "selections": ("origins", "selection", "selection_model"),

@@ -44,6 +44,7 @@ from workbench.findings.rules import (
 from workbench.findings.rules import (
     moved_again as moved_again,
 )
+from workbench.findings.rules import padded_tensors as padded_tensors
 from workbench.findings.rules import padded_work as padded_work
 from workbench.findings.rules import (
     rows_opened as rows_opened,

@@ -7,6 +7,7 @@ import os
 from workbench.ir import Arg, AtenGraph, KernelGraph, Node, Ref, Sequence, TensorType
 from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.titles import kernel_titles
+from workbench.views.kernel_lists.storage_tables import layouts_text
 
 
 def nodes_table(graph: AtenGraph) -> Table:
@@ -102,6 +103,8 @@ def lowered_text(lowered: KernelGraph) -> str:
         lines.append(Table(("node", "op", "route", "rule", "from"), rows).text(indent="  "))
     if lowered.views:
         lines.append("views (no kernel, no bytes): " + ", ".join(f"{v.value} of {v.base}" for v in lowered.views))
+    if lowered.layouts:
+        lines.append(layouts_text(lowered))
     refused = [edge for edge in lowered.fusions if not edge.fused]
     if refused:
         lines.append("not fused:")

@@ -25,6 +25,7 @@ from workbench.views.graphs.svg_graph import MOST, Drawn, captured_svg, lowered_
 from workbench.views.kernel_lists import kernel_tables as kernels
 from workbench.views.kernel_lists.chiplet_table import crossed_text, placement_table
 from workbench.views.kernel_lists.common_memory_table import residence_table
+from workbench.views.kernel_lists.storage_tables import laid_anew, layouts_table
 from workbench.views.kernel_lists.kernel_tables import Selected
 from workbench.views.kernel_lists.pass_tables import Step, steps_html, steps_of
 from workbench.views.timelines import timeline, transfers
@@ -90,8 +91,10 @@ def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
     refused = sum(not fusion.fused for fusion in graph.fusions)
     note = f"{len(graph.fusions) - refused} fused, {refused} refused"
     fusions = markup.table(graphs.fusions_table(graph), wide=("reason",))
+    orders = markup.table(layouts_table(graph), wide=("why",)) if graph.layouts else ""
     return (
         shown
+        + (markup.details("layout of tensors in DRAM", orders, note=laid_anew(graph)) if orders else "")
         + markup.details("fusion decisions", fusions, note=note, opened=0 < len(graph.fusions) <= 8)
         + markup.details(
             "nodes after decomposition", markup.table(_short_files(graphs.lowered_table(graph))), note=str(len(routes))
