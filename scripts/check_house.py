@@ -19,6 +19,7 @@ NAMED = (*PACKAGES, "benchmarks", "scripts", "tests")
 MOST_LINES, MOST_PARAMETERS = 400, 8
 MIRRORS = {
     "workbench.verbs": "the verbs of `wb`",
+    "workbench.journey.with_": "the options of `wb.trace`",
     "workbench.formulas": "formulas have the parameters of an ATen schema",
     "workbench.capturing.functional_graph._instance_norm": "so has this, of aten.instance_norm",
 }

@@ -237,13 +237,14 @@ class Journey(Shown):
         changed = {name for name in given if getattr(request, name) != getattr(asked, name)}
         if request.passes and request.own_passes != asked.own_passes:
             changed.add("passes")
-        laid_anew = request.layout_here != asked.layout_here
-        touched = changed - {"layout"} | ({"layout"} if laid_anew else set())
+        stale = changed - {"layout"}
+        if request.layout_here != asked.layout_here:  # another machine may have other blocks
+            stale.add("layout")
         if "fusion" not in changed and self._stages.lowered.made:
             check_kernels_named(self.lowered.record, request)
         if not changed.isdisjoint(("resident", "machine")):
             warn_without_common_memory(request.resident, request.machine)
-        return Journey(request, self._stages.changed(request, touched)) if changed else self
+        return Journey(request, self._stages.changed(request, stale)) if changed else self
 
     @knows_its_options
     def changed(self, change: str) -> Journey:

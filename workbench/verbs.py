@@ -73,7 +73,8 @@ def trace(
     memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`). `placement` gives tensors a chiplet
     or a policy (`{"fc1.weight": 1, "x": "local"}`). `layout` is the order in which axes of tensors lie in DRAM: `given`
     as PyTorch has them, `least` with the least padding to the machine's blocks (`dram_tile`), a mapping for some
-    tensors, `{"fc1.weight": (1, 0)}`; None is `least` on a machine with blocks. `train=True` is refused: a trace has no gradients.
+    tensors, `{"fc1.weight": (1, 0)}`; None is `least` on a machine with blocks. `train=True` is refused: a trace has no
+    gradients.
     """
     if train:
         raise not_yet("train=True", "Forward passes without gradients work.")

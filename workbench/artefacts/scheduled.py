@@ -148,8 +148,8 @@ class Scheduled(Handle[ScheduledProgram]):
 
     @property
     def storages(self) -> pd.DataFrame:
-        """One row a tensor in DRAM: the order of its axes, outermost first, its bytes, its bytes with the padding to the
-        machine's blocks, its address, and its first and last launch."""
+        """One row a tensor in DRAM: the order of its axes, outermost first, its bytes, its bytes with the machine's
+        padding, its address, and its first and last launch."""
         return views.data_frames.frame(views.storage_tables.storages_table(self.lowered, self.record))
 
     @knows_its_options

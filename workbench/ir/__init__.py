@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from workbench.ir import graph_checks as graph_checks  # which tells the codec what a graph is held against
 from workbench.ir.codec import RecordFormatError
+from workbench.ir.dram_blocks import AxisOrder
 from workbench.ir.graph import (
     ASSERTIONS,
     BREAK,
@@ -24,7 +25,6 @@ from workbench.ir.graph import (
 from workbench.ir.kernels import (
     HOST,
     Absorbed,
-    AxisOrder,
     Bound,
     Folded,
     Fusion,

@@ -8,11 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from simulator.machine.tile_form import Tile
 from simulator.records.spans import Grid
 from simulator.units.tiled_tensors import storage_elements
 from workbench.ir.graph import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class AxisOrder:
+    """The order in which the axes of a storage's tensor lie in DRAM."""
+
+    value: str
+    """A value that is not a view."""
+    axes: tuple[int, ...]
+    """Outermost first; along the last one elements lie side by side."""
+    given: TensorType
+    """As PyTorch has it; as kernels have it, it is in the graph's `types`."""
+    why: str
+    kept: bool = False
+    """Another order was wanted, but is impossible."""
 
 
 def axes_of(kind: TensorType) -> tuple[int, ...]:
@@ -32,8 +48,8 @@ def padded_elements(shape: Sequence[int], axes: Sequence[int], block: Tile | Non
 def least_padded(kind: TensorType, block: Tile) -> tuple[int, ...]:
     """The order of the axes whose blocks have the fewest elements; of equal ones the nearest to the given order.
 
-    Only the two innermost axes are chosen: all others keep their order. An order with the given innermost axis is nearer
-    than one without, then one with the given next axis.
+    Only the two innermost axes are chosen: all others keep their order. An order with the given innermost axis is
+    nearer than one without, then one with the given next axis.
     """
     given = axes_of(kind)
     inner = [axis for axis in given if kind.shape[axis] != 1][::-1]

@@ -7,6 +7,7 @@ from typing import Final, cast
 
 from simulator.tileprogram.program import TileProgram
 from workbench.ir import codec
+from workbench.ir.dram_blocks import AxisOrder
 from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
 
 FORMAT, VERSION = "aten-workbench/kernel-graph", 4
@@ -78,21 +79,6 @@ class View:
     value: str
     base: str
     """A value that is not itself a view."""
-
-
-@dataclass(frozen=True, slots=True)
-class AxisOrder:
-    """The order in which the axes of a storage's tensor lie in DRAM."""
-
-    value: str
-    """A value that is not a view."""
-    axes: tuple[int, ...]
-    """Outermost first; along the last one elements lie side by side."""
-    given: TensorType
-    """As PyTorch has it; as kernels have it, it is in the graph's `types`."""
-    why: str
-    kept: bool = False
-    """Another order was wanted, but is impossible."""
 
 
 @dataclass(frozen=True, slots=True)

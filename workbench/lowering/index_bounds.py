@@ -44,6 +44,10 @@ _BY_POSITION = {
 """A list `indices` has an index tensor, or nothing, for each of the first dims of `self`; they may be below zero."""
 
 
+_READS = {"aten.index_select.default", "aten.gather.default", "aten.index.Tensor", "aten._unsafe_index.Tensor"}
+"""Ops that read elements by index; the others write them."""
+
+
 def bounds_before(node: Node) -> tuple[Bound, ...]:
     """What must hold of what a captured node is given, where that is written out as nodes of which none indexes."""
     if node.op != "aten.one_hot.default":
@@ -67,6 +71,21 @@ def bounds_of(node: Node, types: Mapping[str, TensorType]) -> Iterator[Bound]:
         for item, extent in zip(given.items, _shape(node, types, "self"), strict=False):
             if isinstance(item, Ref) and types[item.value].dtype in ("i64", "i32"):
                 yield _made(node, item, "indices", -extent, extent)
+
+
+def looked_into(node: Node) -> Iterator[str]:
+    """The tensors of a node in which indices choose elements."""
+    if node.op == "aten.embedding.default":
+        yield from _value_of(arguments(node)["weight"])
+    elif node.op in _ALONG_DIM or node.op in _BY_POSITION:
+        yield from _value_of(arguments(node)["self"])
+        if node.op not in _READS:
+            yield from node.results
+
+
+def _value_of(given: object) -> Iterator[str]:
+    if isinstance(given, Ref):
+        yield given.value
 
 
 def _bound(

@@ -43,7 +43,8 @@ def checked_layout(given: object) -> UserLayout:
     if not isinstance(given, Mapping):
         hint = did_you_mean(given, (GIVEN, LEAST)) if isinstance(given, str) else ""
         raise BadOption(sentences(f"layout={given!r} is no layout{hint}", _FORM))
-    return {name: _axes(given, name, axes) for name, axes in cast("Mapping[str, object]", given).items()}
+    orders = cast("Mapping[str, object]", given)
+    return {name: _axes(orders, name, axes) for name, axes in orders.items()}
 
 
 def _axes(given: object, name: object, axes: object) -> tuple[int, ...]:
@@ -62,5 +63,5 @@ def layout_on(machine: Machine, given: UserLayout) -> Layout:
         )
     if given == GIVEN:
         return AS_GIVEN
-    named = cast("Mapping[str, tuple[int, ...]]", given) if isinstance(given, Mapping) else {}
-    return Layout(machine.dram_block, tuple(named.items()))
+    named = given if isinstance(given, Mapping) else dict[str, tuple[int, ...]]()
+    return Layout(machine.dram_block, tuple((name, tuple(axes)) for name, axes in named.items()))

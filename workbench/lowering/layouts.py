@@ -1,8 +1,8 @@
 """The order in which the axes of each tensor lie in DRAM.
 
-A storage that is laid out anew is dense, and its views look at the same elements with other strides. A storage keeps its
-order where a view of it would have to be a copy, and where others count on the order: PyTorch on the host, and recorded
-indices.
+A storage that is laid out anew is dense, and its views look at the same elements with other strides. A storage keeps
+its order where a view of it would have to be a copy, and where others count on the order: PyTorch on the host, recorded
+indices, and kernels that choose elements by index, which blocks do not help.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import BadOption
 from workbench.ir import HOST, AxisOrder, KernelGraph, TensorType
 from workbench.ir.dram_blocks import axes_of, dense_in, least_padded, padded_elements
-from workbench.lowering.layout_options import Layout
 from workbench.ir.moved_views import moved, overlaps_itself
+from workbench.lowering.index_bounds import looked_into
+from workbench.lowering.layout_options import Layout
 
 
 def laid_out(graph: KernelGraph, layout: Layout) -> KernelGraph:
@@ -48,6 +49,7 @@ class _Work:
         recorded = {numbers.value for numbers in self.graph.captured.numbers}
         bounds = self._owners(bound.value for kernel in self.graph.kernels for bound in kernel.bounds)
         self._indices = recorded & bounds.keys()
+        self._by_index = self._owners(value for item in self.graph.nodes for value in looked_into(item.node))
 
     def _owners(self, values: Iterable[str]) -> dict[str, None]:
         """The storages in which values lie."""
@@ -98,6 +100,8 @@ class _Work:
             return "PyTorch computes with it on the host"
         if value in self._indices:
             return "it has indices, recorded in their order in memory"
+        if value in self._by_index:
+            return "indices choose elements of it, which lie together as they are"
         if overlaps_itself(before):
             return "several of its elements are the same memory"
         for view in self.views.get(value, ()):

@@ -36,11 +36,12 @@ def used(payload: Payload, cores: Mapping[str, int]) -> int:
 
 
 def splittable(payload: Payload) -> tuple[str, ...]:
-    """Dims that may be split: parallel ones of the result, of more than one point."""
+    """Dims that may be split: parallel ones of the result, of more than one point; without a product those first that
+    lie outermost in DRAM."""
     return tuple(
         dim
-        for dim, extent in payload.dims.items()
-        if dim in payload.last.loops and dim not in payload.reduced and dim not in payload.windows and extent > 1
+        for dim in (payload.in_memory if payload.contraction is None else payload.dims)
+        if dim in payload.last.loops and dim not in (*payload.reduced, *payload.windows) and payload.dims[dim] > 1
     )
 
 

@@ -25,9 +25,9 @@ from workbench.views.graphs.svg_graph import MOST, Drawn, captured_svg, lowered_
 from workbench.views.kernel_lists import kernel_tables as kernels
 from workbench.views.kernel_lists.chiplet_table import crossed_text, placement_table
 from workbench.views.kernel_lists.common_memory_table import residence_table
-from workbench.views.kernel_lists.storage_tables import laid_anew, layouts_table
 from workbench.views.kernel_lists.kernel_tables import Selected
 from workbench.views.kernel_lists.pass_tables import Step, steps_html, steps_of
+from workbench.views.kernel_lists.storage_tables import laid_anew, layouts_table
 from workbench.views.timelines import timeline, transfers
 from workbench.views.timelines.gantt import Gantt
 from workbench.views.timelines.svg_gantt import gantt_svg
