@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -24,6 +24,7 @@ from workbench.knobs.dim_words import dim_words
 from workbench.knobs.figure_words import FIGURE_WORDS
 from workbench.lowering.fusion_options import choice_of
 from workbench.lowering.fusion_rules import RULES
+from workbench.lowering.layout_options import GIVEN, LEAST
 from workbench.scheduling.user_mapping import most_slots
 from workbench.views.graphs.titles import kernel_titles
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 Value: TypeAlias = int | float | str | bool | tuple[str, ...]
 """For a tile, buffers or cores a number; for an order the dims; for a fusion rule whether it is on; or a figure."""
 
-TILE, ORDER, BUFFERS, CORES, FUSION, MACHINE = "tile", "order", "buffers", "cores", "fusion", "machine"
+TILE, ORDER, BUFFERS, CORES = "tile", "order", "buffers", "cores"
+FUSION, LAYOUT, MACHINE = "fusion", "layout", "machine"
 _NAMES_THE_MACHINE: Final = ("name", "core_figures")
 _HALVINGS: Final = 4
 """With sixteen tiles a sixteenth of the transfers is not hidden: more tiles hide hardly more, and take long to try."""
@@ -47,7 +49,7 @@ class Knob:
     """One option that can be turned."""
 
     name: str
-    """`tile.m`, `order`, `buffers`, `cores.m`; for the journey `fusion.<rule>` and `machine.<figure>`."""
+    """`tile.m`, `order`, `buffers`, `cores.m`; for the journey `fusion.<rule>`, `layout` and `machine.<figure>`."""
     kernel: str
     """The kernel of the knob; empty if it is the whole journey's."""
     value: Value
@@ -74,6 +76,8 @@ class Knob:
                 return "tiles of an operand at a time"
             case "fusion":
                 return next(rule.text for rule in RULES if rule.name == self.item)
+            case "layout":
+                return "the order in which axes of tensors lie in DRAM: as PyTorch has it, or with the least padding"
             case "machine":
                 return FIGURE_WORDS.get(self.item, "")
             case _:
@@ -198,10 +202,17 @@ def _moved(dims: list[str], dim: str, place: int) -> tuple[str, ...]:
 
 
 def journey_knobs(request: Request) -> tuple[Knob, ...]:
-    """The knobs of the whole journey: fusion rules, and the machine's figures."""
+    """The knobs of the whole journey: fusion rules, the layout if the machine pads tensors, and its figures."""
     off = rules_off(request)
     rules = [Knob(f"{FUSION}.{rule.name}", "", rule.name not in off, (True, False), "on or off") for rule in RULES]
-    return (*rules, *machine_knobs(request.machine))
+    return (*rules, *_layout_knob(request), *machine_knobs(request.machine))
+
+
+def _layout_knob(request: Request) -> Iterator[Knob]:
+    """None if orders of single tensors are given, which no value of the knob keeps."""
+    layout = request.layout or LEAST
+    if request.machine.dram_block and isinstance(layout, str):
+        yield Knob(LAYOUT, "", layout, (GIVEN, LEAST), f"{GIVEN} or {LEAST}")
 
 
 def machine_knobs(machine: Machine) -> tuple[Knob, ...]:

@@ -17,6 +17,7 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.knobs.knob import (
     FUSION,
+    LAYOUT,
     MACHINE,
     Knob,
     Value,
@@ -162,11 +163,13 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def html(self) -> str:
-        """The kernel's knobs as a table, those of the journey in two, closed if there is a kernel."""
+        """The kernel's knobs as a table, those of the journey apart, closed if there is a kernel."""
         own = views.markup.table(_told([knob for knob in self.knobs if knob.kernel]), wide=("worth trying",))
         parts = [f"<p><b>{views.markup.escape(self.kernel)}</b></p>{own}"] if self.kernel else []
-        for title, kind in (("fusion rules", FUSION), ("figures of the machine", MACHINE)):
+        for title, kind in (("fusion rules", FUSION), ("layout in DRAM", LAYOUT), ("figures of the machine", MACHINE)):
             knobs = [knob for knob in self.knobs if knob.kind == kind]
+            if not knobs:
+                continue
             table = views.markup.table(_told(knobs), wide=("range", "worth trying"))
             opened = kind == FUSION and not self.kernel
             parts.append(views.markup.details(title, table, note=f"{len(knobs)}", opened=opened))

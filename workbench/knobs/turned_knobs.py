@@ -17,6 +17,7 @@ from workbench.knobs.knob import (
     BUFFERS,
     CORES,
     FUSION,
+    LAYOUT,
     MACHINE,
     ORDER,
     TILE,
@@ -96,6 +97,7 @@ class Turned(Generic[J]):
             options["fusion"] = self._no_switches  # refused, and shown in the call as given
         elif rules and (fusion := self._fusion(rules)) != self.request.fusion:
             options["fusion"] = fusion
+        options |= {LAYOUT: value for knob, value in self.values.items() if knob.kind == LAYOUT}
         if self.scripts:
             options["schedule"] = {**by_full_names(self.request.schedule or {}, self._names), **self.scripts}
         return options

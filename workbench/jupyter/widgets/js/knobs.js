@@ -10,7 +10,7 @@ const AT_START = 0; // the timelines by number
 const AT_NOW = 1;
 const KNOB_PROGRESS_MILLISECONDS = 300;
 const KNOBS_OF_SCRIPTS = ["tile", "order", "cores"];
-const KNOBS_OF_ALL = [["fusion", "Fusion rules"], ["machine", "Figures of the machine"]];
+const KNOBS_OF_ALL = [["fusion", "Fusion rules"], ["layout", "Layout in DRAM"], ["machine", "Figures of the machine"]];
 
 /** The schedule editor in `host`. */
 export function createKnobs(host, { link, signal }) {
@@ -75,7 +75,10 @@ class KnobEditor {
     const { kernels, shared, steps, now, kernel, knobs } = found.answer;
     this.kernels.append(...kernels.map((each) => element("option", {}, each)));
     this.kernels.hidden = !kernels.length;
-    for (const [kind, title] of KNOBS_OF_ALL) this.addShared(title, shared.filter((knob) => knob.kind === kind));
+    for (const [kind, title] of KNOBS_OF_ALL) {
+      const knobs = shared.filter((knob) => knob.kind === kind);
+      if (knobs.length) this.addShared(title, knobs);
+    }
     Object.assign(this, { steps, now });
     this.fill(kernel, knobs);
     this.early.forEach((step) => this.keep(step));
