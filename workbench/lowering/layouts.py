@@ -75,7 +75,7 @@ class _Work:
             return f"layout: {name!r} is never in DRAM: one kernel makes it and uses it up, or none uses it"
         known = {value: path for path, value in paths.items()}
         names = [known.get(each, each) for each in self.storages]
-        what = f"layout: there is no tensor {name!r} in DRAM{did_you_mean(name, [*names, *self.storages])}"
+        what = f"layout: there is no tensor {name!r} in DRAM{did_you_mean(name, names)}"
         return sentences(what, f"The tensors there are {', '.join(names)}")
 
     def order(self, value: str, asked: tuple[int, ...] | None) -> AxisOrder:
