@@ -25,6 +25,8 @@ to each. A program says for each operand which dim of a pass lies along the lane
     spread        what lies along other dims and is the same for all lanes: the way across lanes that a reduction takes,
                   backwards, log2(min(L, extent of the lane dim)) steps for every vector of it; all L lanes of the dim
                   take the same vector
+    stepped       its lanes hold the lane dim, but the pass takes every s-th of them, as a pool with stride s does: each
+                  of its vectors is put together from s (at most L), each of which takes log2(L) steps across lanes
 
 The lane dim of a pass is the one with which all this takes the fewest cycles (`best_lanes`).
 """
@@ -38,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
-from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, TileProgram
+from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, Space, TileProgram
 from simulator.units.unit import Costs, Does, Part, Unit
 
 Flags = npt.NDArray[np.bool_]
@@ -165,10 +167,21 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
     turned = groups * -(-(elements // across) // per_lane)
     steps = _log2(np.minimum(across, machine.vector.lanes)) * machine.vector.cross_lane_step_cycles
     read = program.access == Access.READ  # a reduction across lanes is among the pass's trees
+    step = _lane_step(program)
+    stepped = (contiguous >= 0) & (contiguous == lane) & walked & (across > 1) & (step > 1) & (elements > 1)
+    sources = np.minimum(step, machine.vector.lanes) * _log2(np.full_like(lane, machine.vector.lanes))
     cycles = np.where(elsewhere & walked, turned * machine.vector.transpose_cycles_per_vector, 0)
     cycles += np.where(elsewhere & ~walked & read, -(-elements // per_lane) * steps, 0) if spread else 0
+    cycles += np.where(stepped, turned * sources * machine.vector.cross_lane_step_cycles, 0) if spread else 0
     np.add.at(out, owner, cycles)
     return out
+
+
+def _lane_step(program: TileProgram) -> I64:
+    """For each operand in the scratchpad, how far apart its closest elements lie; 1 for others."""
+    apart = np.where(program.shape > 1, np.abs(program.strides), np.iinfo(np.int64).max).min(1, initial=np.iinfo(np.int64).max)
+    lone = (program.shape > 1).sum(1) == 0
+    return np.where(lone | (program.space != Space.SCRATCHPAD), 1, np.maximum(apart, 1))
 
 
 def _layouts(program: TileProgram, owner: I64, place: I64) -> tuple[I64, I64]:
