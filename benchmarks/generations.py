@@ -14,9 +14,10 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-from monotonic import ALL, journey
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import workbench as wb
+from benchmarks.monotonic import ALL, journey
 
 GENERATIONS = ("tpu-v2", "tpu-v3", "tpu-v4")
 
