@@ -64,17 +64,20 @@ def test_every_option_of_a_trace_that_means_something_is_taken_and_checked():
     options = {
         "machine": "tpu-v4", "resident": ["relu"], "placement": {"x": "local"}, "fusion": "none",
         "simulate_seconds": 60, "mapping": {"*": {"buffers": 1}}, "on_missing": "error", "prefer": None,
+        "layout": {"x": (1, 0)},
     }  # fmt: skip
     with torch.no_grad():
         torch.testing.assert_close(
             torch.compile(function, backend="npu", options=options)(*given), function(*given), rtol=1e-4, atol=1e-4
         )
     (journey,) = wb.last_journeys()
-    assert len(journey.lowered.kernels) == 3 and journey.scheduled.residence.shape[0]
+    assert len(journey.lowered.kernels) == 3 and (1, 0) in journey.lowered.layouts.order.tolist()
+    assert journey.scheduled.residence.shape[0]
     for wrong, words in (
         ({"resident": "relu"}, "is no list of names"),
         ({"placement": 3}, "placement=3 is no plan"),
         ({"mapping": [1]}, "is no mapping"),
+        ({"layout": "lest"}, "layout='lest' is no layout"),
         ({"on_missing": "hots"}, "on_missing='hots' is unknown"),
         ({"simulate_seconds": -1}, "is no time limit"),
         ({"fusion": 3}, "fusion"),

@@ -105,6 +105,11 @@ def _tiled(tile: dict[str, int]) -> wb.Journey:
     return wb.trace(torch.matmul, *given, machine="tpu-v3", mapping={"k0": {"tile": tile}})
 
 
+def _in_blocks(function: Callable[..., object], *shapes: tuple[int, ...], layout: str | None = "given") -> wb.Journey:
+    machine = wb.machine("tpu-v3", dram_tile="8x128")
+    return wb.trace(function, *map(torch.randn, shapes), machine=machine, layout=layout)
+
+
 def _dropping() -> wb.Journey:
     return _traced(nn.Sequential(nn.Linear(64, 64), nn.Dropout(), nn.Linear(64, 64)), (64, 64))
 
@@ -165,6 +170,10 @@ RULES: dict[str, tuple[Program, Program]] = {
         lambda: _banked(torch.relu, (512, 512)),
     ),
     "padding": (_small_images, lambda: _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 56, 56))),
+    "padded tensors": (
+        lambda: _in_blocks(torch.add, (400, 80, 24), (400, 80, 24)),
+        lambda: _in_blocks(torch.add, (400, 80, 24), (400, 80, 24), layout=None),
+    ),
     "batch norms to fold": (_batch_norm, lambda: _batch_norm(training=True)),
     "training mode": (lambda: _batch_norm(training=True), _batch_norm),
     "mapping of one's own": (
@@ -223,6 +232,9 @@ REMEDIES: list[tuple[str, Program]] = [
     ("waits for slots", _means),
     ("waits for slots", lambda: _traced(torch.matmul, (512, 512), (512, 512), machine="tpu-v4")),
     ("common memory unused", _mlp),
+    ("padded tensors", RULES["padded tensors"][0]),
+    ("padded tensors", lambda: _in_blocks(nn.Conv2d(64, 64, 3, padding=1), (1, 64, 28, 28))),
+    ("padded tensors", lambda: _in_blocks(lambda x: x.sum(-1), (512, 64, 16))),
     ("batch norms to fold", _batch_norm),
     ("training mode", lambda: _batch_norm(training=True)),
     ("training mode", _dropping),
@@ -252,6 +264,19 @@ def test_what_a_rule_says_can_be_written_down_and_run():
         for row in tried[tried.remedy.str.startswith("j.with_")].itertuples():
             again = eval(row.remedy, {"j": journey}).simulated.cycles
             assert journey.simulated.cycles - again == row.gain
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda x: x.reshape(-1) * 2, (400, 24)),  # the order of x cannot change
+        (torch.relu, (64, 256)),  # no order has less padding
+        (torch.relu, (4, 24)),  # each order has as much
+    ],
+)
+def test_padding_that_no_order_saves_is_no_finding(function: Callable[..., object], shape: tuple[int, ...]):
+    assert "padded tensors" not in _rules(_in_blocks(function, shape))
+    assert "padded tensors" not in _rules(_in_blocks(torch.add, (400, 80, 24), (400, 80, 24)).with_(machine="tpu-v3"))
 
 
 def test_halos_and_tiles_that_come_again_are_told_apart():

@@ -141,7 +141,7 @@ def edited(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], No
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 2"),
+        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 3"),
         (manifest_with(schema="0" * 16), errors.JourneyFileVersion, "records '0000000000000000'"),
         (manifest_with(format="other/thing"), errors.JourneyFileForeign, "of format 'other/thing'"),
         (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json no longer has its checksum"),
@@ -312,11 +312,13 @@ def test_a_device_or_a_pipe_is_refused_before_it_is_read(tmp_path: Path):
             wb.load(path)
 
 
-def test_a_file_that_version_1_wrote_opens_and_goes_on():
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_that_an_earlier_version_wrote_opens_and_goes_on(version: int):
     """The softmax of the notebooks, as it was recorded before journey files had another version."""
-    old = wb.load(Path(__file__).with_name("version_1.journey"))
+    old = wb.load(Path(__file__).with_name(f"version_{version}.journey"))
     now = wb.load(Path(__file__).parents[2] / "notebooks" / "recorded" / "softmax.journey")
     assert old.simulated.cycles == now.simulated.cycles
     assert [each.mlir for each in old.scheduled.kernels] == [each.mlir for each in now.scheduled.kernels]
     assert old.machine.figures() == now.machine.figures()
+    assert old.lowered.record.layouts == () and old.options == now.options == {}
     assert old.with_(machine="edge-8x8").simulated.cycles == now.with_(machine="edge-8x8").simulated.cycles

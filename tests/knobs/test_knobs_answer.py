@@ -139,6 +139,21 @@ def test_every_figure_of_the_machine_is_a_knob_with_its_range(ffn: wb.Journey):
         knobs.turned("machine.cores", 4097)
 
 
+def test_the_layout_is_a_knob_where_tensors_are_padded(ffn: wb.Journey):
+    assert "layout" not in [knob.name for knob in ffn.knobs().knobs]
+    j = wb.trace(torch.add, torch.randn(400, 24), torch.randn(400, 24), machine=wb.machine("tpu-v3", dram_tile="8x128"))
+    knobs = j.knobs()
+    layout = knobs["layout"]
+    assert (layout.value, layout.values) == ("least", ("given", "least")) and "in DRAM" in layout.about
+    assert knobs.call("layout", "given") == "j.with_(layout='given')" and "layout" in knobs.text()
+    assert "layout in DRAM" in knobs.html() and "layout in DRAM" not in ffn.knobs().html()
+    given = knobs.turned("layout", "given")
+    assert given.simulated.cycles > j.simulated.cycles and given.knobs()["layout"].value == "given"
+    assert "did you mean 'least'?" in knobs.why_not("layout", "leats")
+    named = j.with_(layout={"add": (0, 1)})
+    assert "layout" not in [knob.name for knob in named.knobs().knobs]  # a word would lose the orders
+
+
 def test_names_that_are_not_there_are_told(ffn: wb.Journey):
     with pytest.raises(BadOption, match=r"no kernel has the name 'k7'.*k0_linear_gelu, k1_linear"):
         ffn.knobs("k7")

@@ -31,6 +31,7 @@ def test_each_stage_is_made_from_those_before_it_and_each_option_is_read_first_b
 
 CHANGED = {
     "fusion": ({"fusion": "none"}, "captured"),
+    "layout": ({"layout": {"0.weight": (1, 0)}}, "captured"),
     "mapping": ({"mapping": {"*": {"buffers": 1}}}, "imported"),
     "machine": ({"machine": "tpu-v4"}, "imported"),
     "resident": ({"resident": ["0.weight"]}, "tiled"),

@@ -19,7 +19,7 @@ def layouts_table(lowered: KernelGraph) -> Table:
         (order.value, paths.get(order.value, ""), order.given.shape, order.axes, axes_of(order.given), order.why)
         for order in _orders(lowered)
     )
-    return Table(("tensor", "path", "shape", "axes", "given_axes", "why"), rows)
+    return Table(("tensor", "path", "shape", "order", "given_order", "why"), rows)
 
 
 def storages_table(lowered: KernelGraph, scheduled: ScheduledProgram) -> Table:
@@ -33,7 +33,7 @@ def storages_table(lowered: KernelGraph, scheduled: ScheduledProgram) -> Table:
         )
         for each in scheduled.launches.storages
     )
-    columns = ("tensor", "path", "shape", "dtype", "axes", "bytes", "padded_bytes", "address", "first", "last")
+    columns = ("tensor", "path", "shape", "dtype", "order", "bytes", "padded_bytes", "address", "first", "last")
     return Table(columns, rows)
 
 
