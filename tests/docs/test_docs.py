@@ -49,7 +49,7 @@ def test_every_example_is_found():
         "adding-a-view": 2,
         "adding-a-finding": 3,
         "differences": 1,
-        "scratchpad-and-tiles": 4,
+        "scratchpad-and-tiles": 5,
         "comparing": 3,
         "the-lab": 2,
         "timeline": 1,

@@ -9,9 +9,13 @@ import pytest
 
 from simulator.machine.tile_form import Tile
 from workbench.ir import TensorType
-from workbench.ir.dram_blocks import axes_of, dense_in, least_padded, padded_elements
+from workbench.ir.dram_blocks import axes_of, dense_in, less_padded, padded_elements
 
 BLOCK = Tile(8, 128)
+
+
+def least_padded(kind: TensorType, block: Tile) -> tuple[int, ...]:
+    return (*less_padded(kind, block), axes_of(kind))[0]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,14 @@ def test_no_order_has_less_padding_and_none_as_little_is_nearer(seed: int):
     long = [axis for axis in given if shape[axis] != 1]
     if any(size == sizes[found] and [a for a in axes if a in long][-1:] == long[-1:] for axes, size in sizes.items()):
         assert [axis for axis in found if axis in long][-1:] == long[-1:]  # the innermost axis stays, if it may
+
+
+def test_orders_come_by_their_padding():
+    kind = TensorType.dense((400, 80, 24), "f32")
+    orders = less_padded(kind, BLOCK)
+    sizes = [padded_elements(kind.shape, axes, BLOCK) for axes in orders]
+    assert sizes == sorted(sizes) and orders == ((2, 1, 0), (1, 2, 0), (0, 2, 1), (2, 0, 1))
+    assert all(size < padded_elements(kind.shape, (0, 1, 2), BLOCK) for size in sizes)
 
 
 def test_bytes_of_blocks():

@@ -31,6 +31,10 @@ class AxisOrder:
     """Another order was wanted, but is impossible."""
 
 
+AS_IN_PYTORCH = "as in PyTorch"
+"""The reason for an order that nobody asked to change."""
+
+
 def axes_of(kind: TensorType) -> tuple[int, ...]:
     """The axes in the order in which they lie, outermost first."""
     return tuple(sorted(range(len(kind.shape)), key=lambda axis: -kind.strides[axis]))
@@ -45,27 +49,28 @@ def padded_elements(shape: Sequence[int], axes: Sequence[int], block: Tile | Non
     return storage_elements(Grid(rows, columns), math.prod(outer), block)
 
 
-def least_padded(kind: TensorType, block: Tile) -> tuple[int, ...]:
-    """The order of the axes whose blocks have the fewest elements; of equal ones the nearest to the given order.
+def less_padded(kind: TensorType, block: Tile) -> tuple[tuple[int, ...], ...]:
+    """The orders of the axes whose blocks have fewer elements than those of the given order, the fewest first.
 
-    Only the two innermost axes are chosen: all others keep their order. An order with the given innermost axis is
-    nearer than one without, then one with the given next axis.
+    Only the two innermost axes are chosen: all others keep their order. Of equal orders the nearest to the given one
+    comes first: one with the given innermost axis is nearer than one without, then one with the given next axis.
     """
     given = axes_of(kind)
     inner = [axis for axis in given if kind.shape[axis] != 1][::-1]
-    if len(inner) < 2:
-        return given
 
     def ordered(column: int, row: int) -> tuple[int, ...]:
         chosen = (inner[row], inner[column])
         return (*(axis for axis in given if axis not in chosen), *chosen)
 
     places = range(len(inner))
-    ways = [(column, row) for column in places for row in places if row != column]
-    column, row = min(
-        ways, key=lambda way: (padded_elements(kind.shape, ordered(*way), block), way[0], way[1] != 1, way[1])
-    )
-    return given if (column, row) == (0, 1) else ordered(column, row)
+    ways = [
+        (padded_elements(kind.shape, ordered(column, row), block), column, row != 1, row)
+        for column in places
+        for row in places
+        if row != column
+    ]
+    today = padded_elements(kind.shape, given, block)
+    return tuple(ordered(column, row) for size, column, _, row in sorted(ways) if size < today)
 
 
 def dense_in(kind: TensorType, axes: Sequence[int]) -> TensorType:

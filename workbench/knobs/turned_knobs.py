@@ -97,7 +97,7 @@ class Turned(Generic[J]):
             options["fusion"] = self._no_switches  # refused, and shown in the call as given
         elif rules and (fusion := self._fusion(rules)) != self.request.fusion:
             options["fusion"] = fusion
-        options |= {LAYOUT: value for knob, value in self.values.items() if knob.kind == LAYOUT}
+        options |= {knob.name: value for knob, value in self.values.items() if knob.kind == LAYOUT}
         if self.scripts:
             options["schedule"] = {**by_full_names(self.request.schedule or {}, self._names), **self.scripts}
         return options

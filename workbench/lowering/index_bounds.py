@@ -14,38 +14,7 @@ import numpy.typing as npt
 from workbench.aten.overload_schema import arguments, plain_arguments
 from workbench.errors import IndexOutOfRange
 from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType, View
-
-_ALONG_DIM = {
-    "aten.index_select.default",
-    "aten.gather.default",
-    "aten.scatter.src",
-    "aten.scatter.value",
-    "aten.scatter.reduce",
-    "aten.scatter.value_reduce",
-    "aten.scatter_add.default",
-    "aten.scatter_reduce.two",
-    "aten.index_add.default",
-    "aten.index_copy.default",
-    "aten.index_fill.int_Scalar",
-    "aten.index_fill.int_Tensor",
-    "aten.index_reduce.default",
-}
-"""An argument `index` chooses along the dim `dim` of `self`."""
-
-_FROM_THE_END = {"aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor"}
-"""Of these, PyTorch takes indices below zero."""
-
-_BY_POSITION = {
-    "aten.index.Tensor",
-    "aten._unsafe_index.Tensor",
-    "aten.index_put.default",
-    "aten._unsafe_index_put.default",
-}
-"""A list `indices` has an index tensor, or nothing, for each of the first dims of `self`; they may be below zero."""
-
-
-_READS = {"aten.index_select.default", "aten.gather.default", "aten.index.Tensor", "aten._unsafe_index.Tensor"}
-"""Ops that read elements by index; the others write them."""
+from workbench.lowering.indexing_ops import ALONG_DIM, BY_POSITION, EMBEDDING, FROM_THE_END
 
 
 def bounds_before(node: Node) -> tuple[Bound, ...]:
@@ -59,33 +28,18 @@ def bounds_before(node: Node) -> tuple[Bound, ...]:
 
 def bounds_of(node: Node, types: Mapping[str, TensorType]) -> Iterator[Bound]:
     """The bounds of a node's index arguments."""
-    if node.op == "aten.embedding.default":
+    if node.op == EMBEDDING:
         yield from _bound(node, types, "indices", "weight", 0)
-    elif node.op in _ALONG_DIM:
+    elif node.op in ALONG_DIM:
         dim = plain_arguments(node)["dim"]
         assert isinstance(dim, int)
-        yield from _bound(node, types, "index", "self", dim, below=node.op in _FROM_THE_END)
-    elif node.op in _BY_POSITION:
+        yield from _bound(node, types, "index", "self", dim, below=node.op in FROM_THE_END)
+    elif node.op in BY_POSITION:
         given = arguments(node)["indices"]
         assert isinstance(given, Sequence)
         for item, extent in zip(given.items, _shape(node, types, "self"), strict=False):
             if isinstance(item, Ref) and types[item.value].dtype in ("i64", "i32"):
                 yield _made(node, item, "indices", -extent, extent)
-
-
-def looked_into(node: Node) -> Iterator[str]:
-    """The tensors of a node in which indices choose elements."""
-    if node.op == "aten.embedding.default":
-        yield from _value_of(arguments(node)["weight"])
-    elif node.op in _ALONG_DIM or node.op in _BY_POSITION:
-        yield from _value_of(arguments(node)["self"])
-        if node.op not in _READS:
-            yield from node.results
-
-
-def _value_of(given: object) -> Iterator[str]:
-    if isinstance(given, Ref):
-        yield given.value
 
 
 def _bound(

@@ -1,8 +1,8 @@
 """The order in which the axes of each tensor lie in DRAM.
 
-A storage that is laid out anew is dense, and its views look at the same elements with other strides. A storage keeps
-its order where a view of it would have to be a copy, and where others count on the order: PyTorch on the host, recorded
-indices, and kernels that choose elements by index, which blocks do not help.
+A storage that is laid out anew is dense, and its views look at the same elements with other strides. Where a view would
+have to be a copy, the next order is tried. A storage keeps its order where others count on it: PyTorch on the host,
+recorded indices, and kernels that choose elements by index, which blocks do not help.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import BadOption
 from workbench.ir import HOST, AxisOrder, KernelGraph, TensorType
-from workbench.ir.dram_blocks import axes_of, dense_in, least_padded, padded_elements
+from workbench.ir.dram_blocks import AS_IN_PYTORCH, axes_of, dense_in, less_padded, padded_elements
 from workbench.ir.moved_views import moved, overlaps_itself
-from workbench.lowering.index_bounds import looked_into
+from workbench.lowering.indexing_ops import looked_into
 from workbench.lowering.layout_options import Layout
 
 
@@ -81,17 +81,19 @@ class _Work:
     def order(self, value: str, asked: tuple[int, ...] | None) -> AxisOrder:
         """The order of a storage's axes; the types follow it."""
         given, block = self.types[value], self.layout.block
-        before = axes_of(given)
-        axes = asked or (least_padded(given, block) if block else before)
-        if axes == before:
-            why = "asked for" if asked else "no other order has less padding" if block else "as given"
-            return AxisOrder(value, before, given, why)
-        if kept := self._lay_out(value, dense_in(given, axes)):
+        before, refused = axes_of(given), ""
+        wanted = (asked,) if asked else less_padded(given, block) if block else ()
+        for axes in wanted:
+            kept = self._lay_out(value, dense_in(given, axes)) if axes != before else ""
+            if not kept:
+                now, then = (padded_elements(given.shape, each, block) for each in (axes, before))
+                why = "asked for" if asked else f"with padding {now:,} elements, not {then:,}"
+                return AxisOrder(value, axes, given, why + (f"; less is impossible: {refused}" if refused else ""))
             if asked:
                 raise BadOption(f"layout: {value!r} cannot be laid out anew: {kept}")
-            return AxisOrder(value, before, given, kept, kept=True)
-        now, then = (padded_elements(given.shape, each, block) for each in (axes, before))
-        return AxisOrder(value, axes, given, "asked for" if asked else f"with padding {now:,} elements, not {then:,}")
+            refused = refused or kept
+        why = refused or ("no other order has less padding" if block else AS_IN_PYTORCH)
+        return AxisOrder(value, before, given, why, kept=bool(refused))
 
     def _lay_out(self, value: str, after: TensorType) -> str:
         """Gives a storage's tensor and its views other types; or says why it cannot."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.ir import AxisOrder, KernelGraph, ScheduledProgram
-from workbench.ir.dram_blocks import axes_of
+from workbench.ir.dram_blocks import AS_IN_PYTORCH, axes_of
 from workbench.planning.dram_plan import storage_bytes
 from workbench.views.basics.table import Table
-
-AS_GIVEN = "as PyTorch has it"
 
 
 def layouts_table(lowered: KernelGraph) -> Table:
@@ -43,7 +41,7 @@ def layouts_text(lowered: KernelGraph) -> str:
     lines = [f"layout of tensors in DRAM: {laid_anew(lowered)}"]
     for order in lowered.layouts:
         if order.axes != axes_of(order.given) or order.kept:
-            axes = "as in PyTorch" if order.kept else f"axes {order.axes}"
+            axes = AS_IN_PYTORCH if order.kept else f"axes {order.axes}"
             lines.append(f"  {paths.get(order.value, order.value)}: {order.given}, {axes}: {order.why}")
     return "\n".join(lines)
 
@@ -59,7 +57,7 @@ def _orders(lowered: KernelGraph) -> Iterator[AxisOrder]:
     yield from lowered.layouts
     if not lowered.layouts:
         for value in lowered.storages:
-            yield AxisOrder(value, axes_of(lowered.types[value]), lowered.types[value], AS_GIVEN)
+            yield AxisOrder(value, axes_of(lowered.types[value]), lowered.types[value], AS_IN_PYTORCH)
 
 
 def _paths(lowered: KernelGraph) -> dict[str, str]:
