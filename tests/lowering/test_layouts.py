@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import warnings
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from torch import nn
 import workbench as wb
 from tests.programs import PROGRAMS
 from workbench.errors import BadOption
+from workbench.ir import KernelGraph, RecordFormatError
 from workbench.ir.dram_blocks import axes_of
 from workbench.tensors.containers import leaves
 
@@ -284,3 +286,37 @@ def test_an_input_is_copied_once_a_call(monkeypatch: pytest.MonkeyPatch):
         after = j.run(x)
     assert sizes.count((20, 20)) <= 2
     torch.testing.assert_close(after, 8 * before)  # type: ignore[operator]
+
+
+def with_order(change: Callable[[dict[str, Any]], object]) -> str:
+    """A lowered graph as JSON, with its first order of axes changed."""
+    body = json.loads(traced(torch.relu, rand(200, 20)).lowered.record.to_json())
+    change(body["record"]["layouts"][0])
+    return json.dumps(body)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda order: order.update(value="y"), "'y' has an order of axes, but is no storage"),
+        (lambda order: order.update(axes=[0, 0]), r"'input0' of 200x20xf32 has its axes in the order \(0, 0\)"),
+        (
+            lambda order: order["given"].update(shape=[20, 200]),
+            "'input0' is 200x20xf32, and 20x200xf32 as PyTorch has it",
+        ),
+        (lambda order: order["given"].update(strides=[1]), "'input0 as PyTorch has it' has 2 extents and 1 strides"),
+    ],
+)
+def test_an_order_in_a_file_that_makes_no_sense_is_refused(change: Callable[[dict[str, Any]], object], words: str):
+    assert KernelGraph.from_json(with_order(lambda order: None)).layouts
+    with pytest.raises(RecordFormatError, match=words):
+        KernelGraph.from_json(with_order(change))
+
+
+def test_a_lowered_graph_of_the_version_before_is_read():
+    record = traced(torch.relu, rand(200, 20), layout="given").lowered.record
+    body = json.loads(record.to_json())
+    del body["record"]["layouts"]
+    assert KernelGraph.from_json(json.dumps(body | {"version": 3})) == record
+    with pytest.raises(RecordFormatError, match="expected aten-workbench/kernel-graph version 4, found .* version 2"):
+        KernelGraph.from_json(json.dumps(body | {"version": 2}))

@@ -221,6 +221,16 @@ func.func @k(%x: memref<10x8xf32>, %out: memref<10x8xf32>) {
 """
 
 
+def test_shares_lie_apart_in_memory():
+    """The dim that lies outermost is split, whatever the order of the axes: shares of the others would lie in the same
+    blocks."""
+    machine = wb.machine("edge-8x8", cores=2, dram_tile="8x128")
+    j = wb.trace(torch.add, torch.randn(40, 8, 24), torch.randn(40, 8, 24), machine=machine)
+    assert [order.axes for order in j.lowered.record.layouts] == [(2, 1, 0)] * 3
+    assert j.scheduled.record.kernels[0].mapping.cores == {"d2": 2}
+    assert j.with_(layout="given").scheduled.record.kernels[0].mapping.cores == {"d0": 2}
+
+
 def test_iterations_are_dealt_to_the_cores_there_are():
     from workbench.extraction.extract import extract
     from workbench.mlir.context import parse
