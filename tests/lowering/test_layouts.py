@@ -189,6 +189,15 @@ def test_an_expanded_tensor_keeps_its_order():
     assert kept(j)["x"] == "several of its elements are the same memory"
 
 
+def test_a_kernel_between_two_orders_moves_no_block_again_and_again():
+    """The host reads the sum, which so keeps its order, and is the slower for it, but not than with no order at all."""
+    j = traced(lambda x, y: torch.special.i0(x + y), rand(400, 80, 24), rand(400, 80, 24))
+    assert moved(j) == dict.fromkeys(("x", "y"), (2, 1, 0)) and set(kept(j)) >= {"add"}
+    (kernel,) = j.scheduled.record.kernels
+    assert kernel.mapping.tile == {"d0": 400, "d1": 80, "d2": 24}
+    assert j.simulated.cycles < j.with_(layout="given").simulated.cycles
+
+
 def test_given_and_machines_without_blocks_leave_all_as_it_is():
     function, inputs = PLAIN["add of two axes"]
     j = traced(function, *inputs)

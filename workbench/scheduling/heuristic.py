@@ -157,13 +157,16 @@ def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: i
 
     Where such a small load does not hide the memory's latency, fewer steps are weighed against it. Elsewhere they are
     not, though tiles that fill the words of all lanes reduce across lanes less often: the measured chip shows no such
-    gain (docs/accuracy.md), so the cost of a tree across lanes must be settled first.
+    gain (docs/accuracy.md), so the cost of a tree across lanes must be settled first. On a machine with blocks they
+    are: where one tensor lies in another order than the rest, small tiles move the same blocks again and again.
     """
     slowdown, order = functools.cache(machine.dram_slowdown), _reduced_last(payload)
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
     points = math.prod(payload.dims.values())
     large = points // STEPS * size >= machine.dram_latency_cycles * machine.dram_bytes_per_cycle
-    counts = [STEPS] if large else [2**power for power in range(STEPS.bit_length())]
+    counts = [2**power for power in range(STEPS.bit_length())]
+    if large:
+        counts = [STEPS] if machine.dram_block is None else counts[::-1]
     tiles = [_vector_tile(payload, machine, demand, count) for count in counts]
     priced = [(_vector_price(demand, tile, order, cores, slowdown), tile) for tile in tiles]
     fastest = min(price.cycles() for price, _ in priced)
