@@ -114,25 +114,11 @@ class Machine(MachineRecord):
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
-        """What the memory sustains: its peak, as long as no refresh stops it.
-
-        For a simple one at most what a simple interconnect's ports let through.
-        """
-        sustained = rounded(self.dram_bytes_per_cycle * (1 - self.refreshing_share))
+        """What long streams get of the memory, and of a simple interconnect's ports to a simple memory."""
+        sustained = rounded(self.dram_bytes_per_cycle * Fraction(str(self.dram.stream_share)))
         if self.network.kind != "simple" or self.dram.kind != "simple":
             return sustained
         return min(sustained, Fraction(self.network.ports * self.dram.request_bytes))
-
-    @property
-    def refreshing_share(self) -> Fraction:
-        """The part of the time in which the memory refreshes all banks, and moves nothing.
-
-        None of it if banks are refreshed one by one, nor in a trace of version 7, which did not keep its memory.
-        """
-        if self.dram.refresh != "all" or (self.own_memory is None and is_file(self.dram.timing)):
-            return Fraction(0)
-        memory = self.named_memory
-        return Fraction(memory.refresh * self.dram.refresh_rate, memory.refresh_interval)
 
     @property
     def dram_latency_cycles(self) -> int:
@@ -208,10 +194,6 @@ class Machine(MachineRecord):
             )
         if self.dram.channels & (self.dram.channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram.channels}: expected a power of two")
-        if self.refreshing_share >= 1:
-            raise MachineError(
-                f"{where}: dram_refresh_rate = {self.dram.refresh_rate}: {memory.name} would be refreshed all the time"
-            )
         controls = {name: str(figure(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
         check_controls(f"{where} with {memory.name}", controls, memory.bank_refresh)
 
@@ -237,6 +219,7 @@ class Machine(MachineRecord):
             channel_hash=self.dram.hash,
             refreshes=self.dram.refresh,
             refresh_interval=memory.refresh_interval // self.dram.refresh_rate,
+            queue_entries=self.dram.queue_entries or memory.queue_entries,
         )
         memory = memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
         between, needed = memory.between_refreshes

@@ -177,6 +177,10 @@ class Dram:
     """Whether `all` banks are refreshed at once, or `each` by itself; see `Memory.refreshes`."""
     refresh_rate: int = field(metadata=flat("dram_refresh_rate", at_most(16)))
     """How many times as often as the memory's file says it is refreshed: twice above 85 degrees Celsius."""
+    queue_entries: int = field(metadata=flat("dram_queue_entries", ZERO, at_most(1024)))
+    """Reads, and as many writes, that the controller of a channel holds; 0: as many as the memory's file says."""
+    stream_share: float = field(metadata=flat("dram_stream_share", at_most(1)))
+    """The part of the peak that long streams reach, for a simple memory. Banked memory loses what its banks take."""
     tile: str = field(metadata=flat("dram_tile", EMPTY, of_form(TILE_FORM)))
     """Rows and columns of the blocks in which tensors of two and more dims lie in DRAM, padded to whole ones; "" is
     row after row. See units/tiled_tensors.py."""

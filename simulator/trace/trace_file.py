@@ -25,7 +25,7 @@ WITHOUT_TILE, WITHOUT_FITTED, WITHOUT_MEMORY = 9, 8, 7
 version 9 a fitted figure is a source that begins with `fitted: `. Version 7 keeps only the path of a memory file."""
 
 _UNTOLD = {
-    **{"dram_refresh_rate": 1, "dram_tile": ""},
+    **{"dram_refresh_rate": 1, "dram_queue_entries": 0, "dram_stream_share": 1.0, "dram_tile": ""},
     **{"vector_narrowest_float_bytes": 1, "vector_conversion_operations": 1},
 }
 """Figures of every machine before version 10."""
