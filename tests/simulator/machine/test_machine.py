@@ -17,16 +17,18 @@ from simulator.machine.machine_file import load_machine, machine_names, parse_ma
 
 
 def test_the_shipped_machines_have_the_published_figures() -> None:
-    assert machine_names() == ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4")
+    assert machine_names() == ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4", "tpu-v4-chip")
     clock = {name: load_machine(name).clock_mhz for name in machine_names()}
-    assert clock == {"edge-8x8": 800, "tpu-v2": 700, "tpu-v3": 940, "tpu-v4": 1050}
+    assert clock == {"edge-8x8": 800, "tpu-v2": 700, "tpu-v3": 940, "tpu-v4": 1050, "tpu-v4-chip": 1050}
     arrays = {name: load_machine(name).array.count for name in machine_names()}
-    assert arrays == {"edge-8x8": 1, "tpu-v2": 1, "tpu-v3": 2, "tpu-v4": 4}
+    assert arrays == {"edge-8x8": 1, "tpu-v2": 1, "tpu-v3": 2, "tpu-v4": 4, "tpu-v4-chip": 4}
     pads = {name: load_machine(name).scratchpad_bytes for name in machine_names()}
-    assert pads == {"edge-8x8": 256 * 1024, "tpu-v2": 16 << 20, "tpu-v3": 16 << 20, "tpu-v4": 16 << 20}
+    assert pads == {name: 256 * 1024 if name == "edge-8x8" else 16 << 20 for name in machine_names()}
     assert load_machine("tpu-v3").dram_bytes_per_cycle == 512
     assert load_machine("edge-8x8").dram_bytes_per_cycle == 32
     assert load_machine("tpu-v4").common_memory.bytes == 128 << 20
+    chip = load_machine("tpu-v4-chip")
+    assert (chip.core.count, chip.common_memory.bytes, chip.dram_block) == (2, 128 << 20, (8, 128))
 
 
 @pytest.mark.parametrize("name", machine_names())
