@@ -118,7 +118,9 @@ def _trees(program: TileProgram, machine: Machine) -> I64:
     folded = np.minimum(reduced_rest, np.maximum(per_lane // results, 1))
     within = groups * _log2(folded) * machine.vector.alu_latency_cycles
     steps = _log2(np.minimum(lane, machine.vector.lanes))
-    across = steps * (-(-results // per_lane) * machine.vector.cross_lane_step_cycles + machine.vector.alu_latency_cycles)
+    across = steps * (
+        -(-results // per_lane) * machine.vector.cross_lane_step_cycles + machine.vector.alu_latency_cycles
+    )
     return within + np.where(lane_reduced, across, 0)
 
 

@@ -54,7 +54,7 @@ def assert_all_holds(made: Flow, inputs: Sequence[torch.Tensor]) -> None:
     made.assert_matches_eager(*inputs)
     for kernel in made.scheduled.kernels:
         verify(kernel.program)
-    trace = simulate(made.scheduled, made.machine)
+    trace = simulate(made.lowered, made.scheduled, made.machine)
     trace.invariants()
     with torch.no_grad():
         expected = made.function(*inputs)
