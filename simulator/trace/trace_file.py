@@ -21,8 +21,9 @@ from simulator.units.unit_table import asking
 
 FORMAT, VERSION = "aten-workbench/trace", 10
 WITHOUT_TILE, WITHOUT_FITTED, WITHOUT_MEMORY = 9, 8, 7
-"""Earlier versions, which are read as well. Before version 10 no machine has `dram_refresh_rate` and `dram_tile`. Before
-version 9 a fitted figure is a source that begins with `fitted: `. Version 7 keeps only the path of a memory file."""
+"""Earlier versions, which are read as well. Before version 10 no machine has `dram_refresh_rate` and `dram_tile`.
+Before version 9 a fitted figure is a source that begins with `fitted: `. Version 7 keeps only the path of a memory
+file."""
 
 _UNTOLD = {"dram_refresh_rate": 1, "dram_tile": ""}
 """Figures of every machine before version 10."""
