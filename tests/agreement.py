@@ -53,7 +53,7 @@ def in_trace_order(made: Flow, inputs: Sequence[torch.Tensor], tolerance: float)
     """The same of a program that is made already, on these inputs; the trace."""
     for kernel in made.scheduled.kernels:
         verify(kernel.program)
-    trace = simulate(made.scheduled, made.machine)
+    trace = simulate(made.lowered, made.scheduled, made.machine)
     trace.invariants()
     with torch.no_grad():
         expected = pytree.tree_leaves(made.function(*inputs))

@@ -55,7 +55,7 @@ def assert_same(
         made = Flow(function, captured, lowered, rendered, target, schedule(lowered, rendered, target))
         for kernel in made.scheduled.kernels:
             verify(kernel.program)
-        trace = simulate(made.scheduled, target)
+        trace = simulate(made.lowered, made.scheduled, target)
         trace.invariants()
         values = captured.values(inputs, None)
         got = pytree.tree_leaves(

@@ -138,9 +138,10 @@ def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     span = ((shape - 1) * strides).sum(1) * size + size
     blocks = covered(program, here, launched.grids, machine)
     if blocks is not None:
-        run = np.where(blocks.tiled, blocks.run, run)
-        runs = np.where(blocks.tiled, blocks.extents.prod(1), runs)
-        span = np.where(blocks.tiled, blocks.bytes, span)
+        tiled = blocks.tiled & (program.opcode[owner[here]] != Opcode.DIRECT)
+        run = np.where(tiled, blocks.run, run)
+        runs = np.where(tiled, blocks.extents.prod(1), runs)
+        span = np.where(tiled, blocks.span, span)
     touched = np.minimum(runs * -(-run // row), -(-span // row))
     if not (indexed & asked).any():
         return int(touched.sum())

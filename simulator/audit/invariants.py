@@ -256,7 +256,8 @@ def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -
     moved = int(size[in_dram & ~second].sum()) - _queued_bytes(machine)
     products = (program.opcode == Opcode.MATMUL) & (via != Via.SKIPPED)
     macs = program.extent.prod(1) * passes(program, machine) * products
-    floors = [("bandwidth", Fraction(moved) / machine.dram_bytes_per_cycle)]
+    rate = machine.bus_bytes_per_cycle if machine.dram.kind == "simple" else machine.dram_bytes_per_cycle
+    floors = [("bandwidth", Fraction(moved) / rate)]
     if second.any():
         floors.append((beside.name, int(size[second].sum()) / beside.bytes_per_cycle))
     for core in np.unique(program.core).tolist():

@@ -9,7 +9,8 @@ and then the next matrix of rows and columns:
 
 A program says its boxes as if tensors lay row after row; the grid of a launch's argument says how many rows and columns
 its tensor has. A DMA moves whole blocks, all that a box touches. So a narrow box costs the whole width of its blocks,
-and blocks beside each other are one run, where each of their rows would have been one.
+and blocks beside each other are one run, where each of their rows would have been one. A box that asks for the same
+elements several times, as windows that overlap do, moves its blocks as often as it takes to carry all of its elements.
 
 Tensors of one dim lie in one row, and so do those that are looked into by index or element by element.
 """
@@ -25,7 +26,7 @@ import numpy.typing as npt
 from simulator.machine.machine import Machine
 from simulator.machine.tile_form import Tile
 from simulator.records.spans import Grid
-from simulator.tileprogram.program import I64, MAX_RANK, Space, TileProgram
+from simulator.tileprogram.program import I64, Space, TileProgram
 
 Grids = Sequence[Grid | None]
 
@@ -48,6 +49,11 @@ class Covered(NamedTuple):
     def bytes(self) -> I64:
         return self.extents.prod(1) * self.run
 
+    @property
+    def span(self) -> I64:
+        """Bytes from the first of them to the last."""
+        return ((self.extents - 1) * self.strides).sum(1) + self.run
+
 
 def storage_elements(grid: Grid, matrices: int, block: Tile) -> int:
     """Elements of a tensor in blocks, padding included."""
@@ -55,7 +61,11 @@ def storage_elements(grid: Grid, matrices: int, block: Tile) -> int:
 
 
 def covered(program: TileProgram, operands: I64, grids: Grids, machine: Machine) -> Covered | None:
-    """The blocks that the boxes of these operands touch; None where all tensors lie row after row."""
+    """The blocks that the boxes of these operands touch; None where all tensors lie row after row.
+
+    It is all of them, and no others for a box that steps by ones along columns, rows and matrices. One that goes on in
+    the next row has all columns, one that goes on in the next matrix all rows.
+    """
     block = machine.dram_block
     if block is None or not any(grids):
         return None
@@ -64,42 +74,77 @@ def covered(program: TileProgram, operands: I64, grids: Grids, machine: Machine)
     rows, columns = known[np.where(there, program.target[operands], -1)].T
     tiled = rows > 0
     rows, columns = np.maximum(rows, 1), np.maximum(columns, 1)
-    shape, strides = program.shape[operands], program.strides[operands]
-    place = program.offset[operands] + (np.minimum(strides, 0) * (shape - 1)).sum(1)
-    strides, reach = np.abs(strides), np.abs(strides) * (shape - 1)
-    matrix = (rows * columns)[:, None]
-    is_column, is_matrix = strides < columns[:, None], strides >= matrix
-    is_row = ~is_column & ~is_matrix
-    row_step = strides // columns[:, None]
-    column, row, outer = place % columns, place // columns % rows, place // (rows * columns)
-    far = column + np.where(is_column, reach, 0).sum(1)  # the last column, counted on over the ends of rows
-    low = row + np.where(is_row, row_step * (shape - 1), 0).sum(1) + far // columns
-    column, far = np.where(far >= columns, 0, column), np.where(far >= columns, columns - 1, far)
-    beyond = low // rows  # a box that goes on in the next matrices has all rows of each
-    row, low = np.where(beyond > 0, 0, row), np.where(beyond > 0, rows - 1, low)
-    skips, apart = _skipped_rows(is_row & (shape > 1), shape, row_step, block)
-    low = np.where(skips > 1, row, low)
-    wide, high = far // block.columns - column // block.columns + 1, low // block.rows - row // block.rows + 1
-    size = program.element_bytes[operands].astype(np.int64)
-    bytes_, in_row = block.rows * block.columns * size, -(-columns // block.columns)
-    of_matrix = -(-rows // block.rows) * in_row * bytes_
-    whole = wide == in_row
-    extents, between = (
-        np.ones((len(operands), MAX_RANK + 3), np.int64),
-        np.zeros((len(operands), MAX_RANK + 3), np.int64),
+    box = _Box.of(program, operands, rows, columns)
+    first, last = box.place % columns, box.place % columns + (box.more * box.column_steps).sum(1)
+    top = box.place // columns % rows
+    bottom = top + (box.more * box.row_steps).sum(1) + last // columns
+    beyond = bottom // rows + np.where(box.whole, 0, box.more * box.matrix_steps).sum(1)
+    in_rows, in_matrix = last < columns, beyond == 0
+    skips, apart = _skipped_rows(box, block, in_rows & in_matrix)
+    bottom = np.where(skips > 1, top, bottom)
+    first, last = np.where(in_rows, first, 0), np.where(in_rows, last, columns - 1)
+    top, bottom = np.where(in_matrix, top, 0), np.where(in_matrix, bottom, rows - 1)
+    wide, high = last // block.columns - first // block.columns + 1, bottom // block.rows - top // block.rows + 1
+    size = block.rows * block.columns * program.element_bytes[operands].astype(np.int64)
+    of_row = -(-columns // block.columns) * size
+    of_matrix = -(-rows // block.rows) * of_row
+    is_run = wide * size == of_row
+    matrices, between, gathered = _matrices(box, beyond)
+    distinct = matrices.prod(1) * gathered * skips * high * wide * size
+    asked = program.shape[operands].prod(1) * program.element_bytes[operands]
+    ends = (
+        (-(-asked // distinct), np.zeros_like(size)),
+        (gathered, of_matrix),
+        (skips, apart * of_row),
+        (np.where(is_run, 1, high), of_row),
     )
-    extents[:, :MAX_RANK] = np.where(is_matrix, shape, 1)
-    between[:, :MAX_RANK] = np.where(is_matrix, strides // matrix * of_matrix[:, None], 0)
-    for at, (count, stride) in enumerate(
-        ((beyond + 1, of_matrix), (skips, apart * in_row * bytes_), (np.where(whole, 1, high), in_row * bytes_))
-    ):
-        extents[:, MAX_RANK + at], between[:, MAX_RANK + at] = count, stride
-    first = (outer * of_matrix) + (row // block.rows * in_row + column // block.columns) * bytes_
-    return Covered(tiled, first, wide * np.where(whole, high, 1) * bytes_, extents, between)
+    return Covered(
+        tiled,
+        first=box.place // (rows * columns) * of_matrix + top // block.rows * of_row + first // block.columns * size,
+        run=wide * np.where(is_run, high, 1) * size,
+        extents=np.column_stack([matrices, *(count for count, _ in ends)]),
+        strides=np.column_stack([between * of_matrix[:, None], *(stride for _, stride in ends)]),
+    )
 
 
-def _skipped_rows(steps: npt.NDArray[np.bool_], shape: I64, row_step: I64, block: Tile) -> tuple[I64, I64]:
-    """For boxes with one dim of rows, so far apart that whole blocks lie between: how many, and how many blocks."""
-    lone = (steps.sum(1) == 1) & np.logical_or.reduce(steps & (row_step >= 2 * block.rows), axis=1)
-    count = np.where(lone, np.where(steps, shape, 1).prod(1), 1)
-    return count, np.where(lone, np.where(steps, row_step, 0).sum(1) // block.rows, 0)
+class _Box(NamedTuple):
+    """Boxes, an entry each, and the steps of each of their dims: so many matrices, rows and columns."""
+
+    place: I64
+    """Of the lowest element."""
+    more: I64
+    """Places along each dim after the first."""
+    matrix_steps: I64
+    row_steps: I64
+    column_steps: I64
+    whole: npt.NDArray[np.bool_]
+    """Whether a dim steps by matrices alone."""
+
+    @classmethod
+    def of(cls, program: TileProgram, operands: I64, rows: I64, columns: I64) -> _Box:
+        strides, more = program.strides[operands], program.shape[operands] - 1
+        place = program.offset[operands] + (np.minimum(strides, 0) * more).sum(1)
+        strides, wide, matrix = np.abs(strides), columns[:, None], (rows * columns)[:, None]
+        whole = (strides > 0) & (strides % matrix == 0)
+        return cls(place, more, strides // matrix, strides // wide % rows[:, None], strides % wide, whole)
+
+
+def _skipped_rows(box: _Box, block: Tile, plain: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
+    """For `plain` boxes of one dim of rows, so far apart that whole blocks lie between: how many, how far apart."""
+    moves = (box.row_steps > 0) & (box.more > 0)
+    skipping = moves & (box.row_steps > block.rows) & (box.row_steps % block.rows == 0)
+    skipping &= (box.column_steps == 0) & (box.matrix_steps == 0)
+    lone = plain & (moves.sum(1) == 1) & skipping.any(1)
+    count = np.where(lone, np.where(moves, box.more, 0).sum(1) + 1, 1)
+    return count, np.where(lone, np.where(moves, box.row_steps, 0).sum(1) // block.rows, 0)
+
+
+def _matrices(box: _Box, beyond: I64) -> tuple[I64, I64, I64]:
+    """The matrices along each dim, how far apart, and the ones after each: itself, and those that a box goes on in.
+
+    Dims that meet the same matrices, or those it goes on in, are all from the first to the last.
+    """
+    each, far = np.where(box.whole, box.more + 1, 1), np.where(box.whole, box.more * box.matrix_steps, 0).sum(1)
+    apart = each.prod(1) * (beyond + 1) <= far + beyond + 1
+    matrices = np.where(apart[:, None], each, 1)
+    return matrices, np.where(box.whole, box.matrix_steps, 0), np.where(apart, 0, far) + beyond + 1

@@ -91,7 +91,7 @@ def test_numbers_natively_and_in_trace_order(name: str):
 
 def test_an_embedding_moves_its_rows_its_indices_and_its_result():
     made = flow(EMBEDDING, (torch.randn(100, 96), torch.randint(0, 100, (50,))), machine="edge-8x8")
-    trace = simulate(made.scheduled, made.machine)
+    trace = simulate(made.lowered, made.scheduled, made.machine)
     assert trace.counters["dram_read_bytes"] == 50 * 96 * 4 + 50 * 8
     assert trace.counters["dram_write_bytes"] == 50 * 96 * 4
     assert trace.counters["dram_request_bytes"] >= 2 * 50 * 96 * 4 + 50 * 8
@@ -120,7 +120,7 @@ def test_rows_far_apart_and_rows_alike_cost_alike_and_single_elements_a_request_
 
 def simulated(function: Callable[..., Any], *given: torch.Tensor) -> Any:
     made = flow(function, given, machine="edge-8x8")
-    return simulate(made.scheduled, made.machine)
+    return simulate(made.lowered, made.scheduled, made.machine)
 
 
 @pytest.mark.parametrize(

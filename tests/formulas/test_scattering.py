@@ -105,7 +105,7 @@ def test_sums_of_16_bits_are_within_what_rounding_each_costs(dtype: torch.dtype)
 def test_rows_that_are_added_are_read_and_written_and_come_one_tile_after_the_other():
     """Two tiles of rows may hit the same row: the second waits for the first."""
     made = flow(*(CASES["many"][0], drawn(CASES["many"][1])), machine="edge-8x8")
-    trace = simulate(made.scheduled, made.machine)
+    trace = simulate(made.lowered, made.scheduled, made.machine)
     rows, row = 300, 130 * 4
     assert trace.counters["dram_write_bytes"] == 200 * row + rows * row
     assert trace.counters["dram_read_bytes"] >= 200 * row + 2 * rows * row + rows * 8

@@ -74,7 +74,7 @@ def test_blocks(make: Callable[[], nn.Module], shape: tuple[int, ...]):
     x = torch.randn(shape)
     for made in flows(with_statistics(make()), x):
         made.assert_matches_eager(x)
-        simulate(made.scheduled, made.machine).invariants()
+        simulate(made.lowered, made.scheduled, made.machine).invariants()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

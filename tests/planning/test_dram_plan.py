@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.machine.tile_form import Tile
 from tests.programs import PROGRAMS
 from workbench.capturing.capture import capture
-from workbench.ir import KernelGraph, Launches
+from workbench.ir import KernelGraph, Launches, TensorType
 from workbench.lowering.lower import lower
-from workbench.planning.dram_plan import ALIGNMENT, Lifetime, place, plan_launches
+from workbench.planning.dram_plan import ALIGNMENT, Lifetime, grid_of, grids, place, plan_launches, storage_bytes
 
 LAUNCHES = 12
 
@@ -171,3 +173,50 @@ def test_a_mutated_input_and_its_new_value_both_stay():
     whole = {storage.value for storage in launches.storages if storage.first < 0}
     assert {mutation.target, mutation.value} <= whole
     assert_sound(lowered, launches)
+
+
+@given(
+    st.lists(st.integers(2, 9), min_size=2, max_size=4),
+    st.booleans(),
+    st.builds(Tile, st.integers(1, 5), st.integers(1, 6)),
+    st.integers(0, 30),
+)
+def test_the_storage_of_a_tensor_ends_with_its_last_whole_matrix_of_blocks(
+    extents: list[int], turned: bool, block: Tile, offset: int
+):
+    """Each element is looked at: in which matrix it lies; each of these has so many blocks, ragged ones are whole."""
+    shape, dense = tuple(extents), TensorType.dense(tuple(extents), "f32").strides
+    kind = TensorType(shape[::-1], "f32", dense[::-1], offset) if turned else TensorType(shape, "f32", dense, offset)
+    rows, columns = shape[-2:]
+    assert grid_of(kind) == (rows, columns)
+    last = max(
+        (offset + sum(step * at for step, at in zip(dense, place, strict=True))) // (rows * columns)
+        for place in itertools.product(*map(range, shape))
+    )
+    matrix = len({(row // block.rows, column // block.columns) for row in range(rows) for column in range(columns)})
+    assert storage_bytes(kind, block) == (last + 1) * matrix * block.rows * block.columns * 4
+    assert storage_bytes(kind) == (offset + math.prod(shape)) * 4
+
+
+def test_a_tensor_of_one_dim_lies_in_one_row_and_is_not_padded():
+    for shape, strides in (((7,), (1,)), ((1, 7), (7, 1)), ((5, 7), (0, 1)), ((7,), (3,))):
+        kind = TensorType(shape, "f32", strides)
+        assert grid_of(kind) is None and storage_bytes(kind, Tile(8, 128)) == storage_bytes(kind)
+    assert storage_bytes(TensorType((0, 3), "f32", (3, 1)), Tile(8, 128)) == 0
+
+
+def test_a_view_lies_in_the_blocks_of_the_tensor_it_is_part_of():
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).reshape(5, 12).t()[3:] + 1
+
+    lowered = lower(capture(turned, (torch.ones(6, 10),)).graph)
+    found = grids(lowered)
+    assert lowered.views
+    assert {found[view.value] for view in lowered.views} == {found[view.base] for view in lowered.views} == {(6, 10)}
+    sizes = [
+        {each.value: each.bytes for each in plan_launches(lowered, runs, block).storages}
+        for runs in [{kernel.name: kernel.name for kernel in lowered.kernels}]
+        for block in (None, Tile(8, 128))
+    ]
+    assert sizes[0].keys() == sizes[1].keys()
+    assert sizes[0]["x"] == 6 * 10 * 4 and sizes[1]["x"] == 8 * 128 * 4

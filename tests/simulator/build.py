@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from simulator import Machine, load_machine
 from simulator.tileprogram.hazards import DependenceTracker
 from simulator.tileprogram.program import (
     Access,
@@ -18,6 +19,12 @@ from simulator.tileprogram.program import (
     TileProgram,
 )
 from simulator.tileprogram.program_builder import ProgramBuilder
+
+
+def unrefreshed(name: str = "edge-8x8", **figures: int | float | str) -> Machine:
+    """A machine whose simple memory is never stopped by a refresh: its bus has the peak rate, whole bytes a cycle."""
+    by_banks = {"dram_standard": "HBM2", "dram_timing": "HBM2_2000Mbps", "dram_refresh": "each"}
+    return load_machine(name, **by_banks, **figures)
 
 
 def dense(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from simulator import Deadlock, Launched, Machine, Placed, Resident, Trace, load
 from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.slack import slack_of
 from simulator.engine import engine, event_loop
+from simulator.records.spans import Grid
 from simulator.tileprogram.program import Access, Carried, DependenceKind, Opcode, Operand, TileProgram
 from tests.simulator.build import Made, elements
 
@@ -110,6 +111,8 @@ _FIGURES: dict[str, st.SearchStrategy[int | float | str]] = {
     "accumulator_residence": st.sampled_from(["array", "scratchpad"]),
     "matmul_precision": st.sampled_from(["bf16", "f32", "bf16_6x"]),
     "dram_channels": st.sampled_from([1, 2, 8]),
+    "dram_refresh_rate": st.sampled_from([1, 2, 3]),
+    "dram_tile": st.sampled_from(["8x128", "4x8", "3x5", "1x1"]),
     "core_figures": st.sampled_from(["0: clock_ratio=0.3 systolic_rows=2", "0: vector_alus=1 clock_ratio=1.7"]),
     "interconnect": st.sampled_from(["crossbar", "mesh"]),
     "interconnect_link_bytes_per_cycle": st.sampled_from([1, 24, 64]),
@@ -146,12 +149,23 @@ def machines(draw: st.DrawFn) -> Machine:
     return load_machine(draw(st.sampled_from(["edge-8x8", "tpu-v2", "tpu-v3"])), memory=memory, **figures)
 
 
+def _grids(draw: st.DrawFn) -> tuple[Grid | None, ...]:
+    """Rows and columns of both tensors, those of their squares or any others; on machines with blocks they count."""
+    grid = st.one_of(st.none(), st.just(Grid(16, 16)), st.builds(Grid, st.integers(1, 20), st.integers(1, 40)))
+    return draw(st.one_of(st.just(()), st.tuples(grid, grid)))
+
+
 @st.composite
 def launches(draw: st.DrawFn) -> list[Launched]:
     """Some launches of one or two programs, their tensors anywhere."""
     several = draw(st.lists(programs(least=5), min_size=1, max_size=2))
     return [
-        Launched("k", draw(st.sampled_from(several)), (draw(st.integers(0, 300)), 4096 + draw(st.integers(0, 300))))
+        Launched(
+            "k",
+            draw(st.sampled_from(several)),
+            (draw(st.integers(0, 300)), 4096 + draw(st.integers(0, 300))),
+            grids=_grids(draw),
+        )
         for _ in range(draw(st.integers(1, 3)))
     ]
 
@@ -171,7 +185,7 @@ def plans(draw: st.DrawFn) -> tuple[list[Launched], list[Resident], list[Placed]
         if draw(st.booleans()):
             where = draw(st.sampled_from([None, 0, "local", "interleaved"]))
             lie.append(Placed(name, place, 16 * 16 * 4, first, last, where))
-    return [Launched("k", program, places)] * count, kept, lie
+    return [Launched("k", program, places, grids=_grids(draw))] * count, kept, lie
 
 
 def with_common_memory(machine: Machine, rate: int, latency: int) -> Machine:

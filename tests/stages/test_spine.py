@@ -57,7 +57,7 @@ def test_invariants_on_every_machine(name: str):
         flow = made(name, machine)
         for kernel in flow.scheduled.kernels:
             verify(kernel.program)
-        simulate(flow.scheduled, flow.machine).invariants()
+        simulate(flow.lowered, flow.scheduled, flow.machine).invariants()
 
 
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
@@ -69,7 +69,7 @@ def test_the_order_of_the_trace_computes_the_results(name: str, machine: str):
     with torch.no_grad():
         expected = pytree.tree_leaves(flow.function(*inputs, **kwargs))
     values = flow.captured.values(inputs, kwargs)
-    trace = simulate(flow.scheduled, flow.machine)
+    trace = simulate(flow.lowered, flow.scheduled, flow.machine)
     for ours, theirs in zip(replayed(flow, trace, values), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 

@@ -67,7 +67,7 @@ def test_odd_shapes_through_the_full_path(name: str, shape: tuple[int, ...], mac
     inputs = tuple(torch.randn(shape, generator=generator) for _ in range(2 if name in TWO else 1))
     made = flow(function, inputs, machine=machine)
     made.assert_matches_eager(*inputs)
-    trace = simulate(made.scheduled, made.machine)
+    trace = simulate(made.lowered, made.scheduled, made.machine)
     trace.invariants()
     torch.testing.assert_close(replayed(made, trace, inputs)[0], function(*inputs), rtol=1e-4, atol=1e-4)
 

@@ -160,7 +160,7 @@ def test_every_op_gives_what_pytorch_gives(dtype: torch.dtype):
 def test_numpy_reads_the_bodies_of_integers_alike(dtype: torch.dtype):
     program = made(taken(dtype), dtype, "edge-8x8")
     inputs = values(dtype, 2), values(dtype, 3)
-    trace = simulate(program.scheduled, load_machine("edge-8x8"))
+    trace = simulate(program.lowered, program.scheduled, load_machine("edge-8x8"))
     found, expected = replayed(program, trace, inputs), program.function(*inputs)
     for (name, theirs), ours in zip(expected.items(), found, strict=True):
         assert_alike(name, ours, theirs)
@@ -266,7 +266,7 @@ def test_a_product_of_bytes_sums_in_32_bits():
     assert found.dtype == torch.int32 and torch.equal(found, x.int() @ y.int())
     (kernel,) = program.scheduled.kernels
     assert "i8, memref" not in kernel.mlir  # nothing is widened before the product
-    (replay,) = replayed(program, simulate(program.scheduled, program.machine), (x, y))
+    (replay,) = replayed(program, simulate(program.lowered, program.scheduled, program.machine), (x, y))
     assert torch.equal(replay, found)
 
 

@@ -97,20 +97,22 @@ def test_a_check_that_failed_is_not_good():
 
 def test_cards_say_what_is_known_of_a_remedy_by_now():
     j = wb.trace(torch.softmax, torch.randn(512, 512), 1)
-    assert j.simulated.cycles
+    overhead = j.machine.launch_overhead_cycles
+    saved = overhead // 2
+    assert j.simulated.cycles > overhead
 
     def launches() -> str:
         (card,) = [card for card in j.overview.cards or () if card.rule == "launches"]
-        assert card.title == "" and card.cycles == 1024 and card.whole == j.simulated.cycles
+        assert card.title == "" and card.cycles == overhead and card.whole == j.simulated.cycles
         return card.gain
 
     assert launches() == "j.findings predicts what it saves"
     found = j.findings
-    assert launches() == f"predicted: saves 512 cycles, {512 / j.simulated.cycles:.1%}"
-    assert "predicted: saves 512 cycles" in found._repr_html_()
+    assert launches() == f"predicted: saves {saved} cycles, {saved / j.simulated.cycles:.1%}"
+    assert f"predicted: saves {saved} cycles" in found._repr_html_()
     tried = found.tried()
     assert tried.gain.notna().any()
-    assert launches() == f"measured: saves 512 cycles, {512 / j.simulated.cycles:.1%}"
+    assert launches() == f"measured: saves {saved} cycles, {saved / j.simulated.cycles:.1%}"
 
 
 def test_findings_are_cards_and_a_table():
@@ -165,6 +167,7 @@ def test_titles_stand_where_kernels_are_listed():
 def test_the_page_begins_with_the_overview_and_predicts(tmp_path: Path):
     j = wb.trace(torch.softmax, torch.randn(512, 512), 1)
     j.to_html(tmp_path / "page.html")
+    saved = j.machine.launch_overhead_cycles // 2
     first = (tmp_path / "page.html").read_text("utf-8").partition('<h2 id="captured">')[0]
-    assert "Where the time went" in first and "predicted: saves 512 cycles" in first
+    assert "Where the time went" in first and f"predicted: saves {saved} cycles" in first
     assert "Not checked" in first and "j.check()" not in first

@@ -17,8 +17,10 @@ from workbench.views.timelines.pipelines import LOAD, pipeline_columns
 
 
 def product() -> wb.Journey:
+    """In two loops."""
     made = PROGRAMS["matmul_bias_gelu"]
-    return wb.trace(made.build(), *made.inputs())
+    tile = {"m": 128, "n": 128, "k": 256}
+    return wb.trace(made.build(), *made.inputs(), mapping={"*": {"tile": tile}})
 
 
 JOURNEYS = {"softmax": softmax, "two cores": two_cores, "a product": product}

@@ -6,13 +6,14 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.simulator.build import unrefreshed
 from workbench.errors import EmptyTable
 
 
 @pytest.fixture(scope="module")
 def every_sixteenth() -> wb.Journey:
     """One element of each request of 64 bytes: the memory moves 16 times what is asked for."""
-    return wb.trace(lambda x: x[:, ::16].contiguous(), torch.randn(512, 512), machine="edge-8x8")
+    return wb.trace(lambda x: x[:, ::16].contiguous(), torch.randn(512, 512), machine=unrefreshed())
 
 
 def test_spans_say_what_they_ask_for_and_what_is_moved(every_sixteenth: wb.Journey):

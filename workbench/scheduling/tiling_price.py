@@ -64,7 +64,8 @@ class Price:
         whole = chain + moved.store + latency
         before_last = moved.store if self.tiles > 1 else moved.last
         turns = self._turns(self.steps) - 1
-        turn = moved.loads / self.steps + moved.slower + latency + step
+        later = max(moved.loads - (moved.first - moved.slower), 0.0)  # operands that stay came with the first step
+        turn = later / max(self.steps - 1, 1) + moved.slower + latency + step
         bus = max(self.memory - behind + max(tile, behind), moved.first + moved.stores + tile)
         units = max(self.arrays / speed + tile - step, self.vector / speed)
         operands = turns * turn + (self.steps - turns * self.slots - 1) * step + tile

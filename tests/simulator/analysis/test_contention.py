@@ -58,11 +58,11 @@ def waits(trace: Trace, span: int) -> dict[str, int]:
 
 def test_a_load_tells_the_way_the_row_and_its_own_data_apart() -> None:
     """One request: taken and its row opened in 1 + 22 cycles of the memory, two of which are one of the machine's."""
-    trace = run(loads(1, elements=16), EDGE)
-    assert waits(trace, 0) == {"interconnect": 10, "memory_row": 23 // 2}
+    trace, way = run(loads(1, elements=16), EDGE), EDGE.way_to_banks_cycles
+    assert waits(trace, 0) == {"interconnect": way, "memory_row": 23 // 2}
     row = stalls_of(trace)[0]
-    assert row["busy"] == trace.makespan - 10 - 23 // 2
-    assert ("load memory_row", 11) in waterfall_of(trace) and ("load interconnect", 10) in waterfall_of(trace)
+    assert row["busy"] == trace.makespan - way - 23 // 2
+    assert ("load memory_row", 11) in waterfall_of(trace) and ("load interconnect", way) in waterfall_of(trace)
 
 
 def test_transfers_side_by_side_wait_for_each_other_s_data() -> None:
@@ -75,7 +75,7 @@ def test_transfers_side_by_side_wait_for_each_other_s_data() -> None:
 
 def test_who_is_slower_than_the_memory_does_not_wait_for_it() -> None:
     trace = run(loads(1, elements=1000), EDGE.with_(dma_bytes_per_cycle=1))
-    assert waits(trace, 0) == {"interconnect": 10}
+    assert waits(trace, 0) == {"interconnect": EDGE.way_to_banks_cycles}
 
 
 @pytest.mark.parametrize("machine", [EDGE, TPU], ids=lambda machine: machine.name)

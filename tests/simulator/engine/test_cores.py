@@ -104,8 +104,8 @@ def test_what_is_bound_by_the_memory_takes_longer_with_each_core() -> None:
     """From two cores on the memory never rests, but for the latency of the last answer."""
     for cores in (2, 4):
         trace = run(spread(cores, tiles=16, elements=1024, specials=0), machine(cores))
-        needed = trace.counters["dram_request_bytes"] / trace.machine.dram_bytes_per_cycle
-        assert needed == 2 * cores * 16 * 4096 / trace.machine.dram_bytes_per_cycle
+        needed = trace.counters["dram_request_bytes"] / trace.machine.bus_bytes_per_cycle
+        assert needed == 2 * cores * 16 * 4096 / trace.machine.bus_bytes_per_cycle
         assert needed <= trace.makespan < 1.05 * needed
 
 

@@ -10,9 +10,9 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import stalls_of, traffic_of
 from simulator.errors import DoesNotFit, LaunchError
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, elementwise, matmul_chain
+from tests.simulator.build import Made, elementwise, matmul_chain, unrefreshed
 
-EDGE = load_machine("edge-8x8")
+EDGE = unrefreshed()
 
 
 def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
@@ -56,14 +56,14 @@ def test_instructions_issue_one_an_interval() -> None:
 
 
 def test_one_queue_does_one_copy_at_a_time() -> None:
-    trace = run(loads(4), load_machine("edge-8x8", dma_queues=1))
+    trace = run(loads(4), EDGE.with_(dma_queues=1))
     each = 2 + EDGE.dram_latency_cycles  # 32 bytes are one request of 64, two cycles on the bus
     assert trace.start.tolist() == [0, each, 2 * each, 3 * each]
     assert causes(trace)[1:] == [Cause.UNIT_BUSY] * 3
 
 
 def test_a_full_queue_stops_issue() -> None:
-    trace = run(loads(5), load_machine("edge-8x8", dma_queues=1, queue_depth=1))
+    trace = run(loads(5), EDGE.with_(dma_queues=1, queue_depth=1))
     each = 2 + EDGE.dram_latency_cycles
     assert trace.issue.tolist() == [0, 1, each, 2 * each, 3 * each]
     assert [Cause(cause) for cause in trace.issue_cause[2:]] == [Cause.QUEUE_FULL] * 3
@@ -71,7 +71,7 @@ def test_a_full_queue_stops_issue() -> None:
 
 
 def test_the_window_holds_issue_until_the_oldest_is_complete() -> None:
-    trace = run(loads(4), load_machine("edge-8x8", issue_window=2))
+    trace = run(loads(4), EDGE.with_(issue_window=2))
     each = 2 + EDGE.dram_latency_cycles
     assert trace.issue.tolist() == [0, 1, each, each + 2]
     assert [Cause(cause) for cause in trace.issue_cause] == [Cause.LAUNCH, Cause.ISSUE, Cause.WINDOW, Cause.WINDOW]

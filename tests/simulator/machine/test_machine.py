@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,18 @@ from simulator.machine.machine_file import load_machine, machine_names, parse_ma
 
 
 def test_the_shipped_machines_have_the_published_figures() -> None:
-    assert machine_names() == ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4")
+    assert machine_names() == ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4", "tpu-v4-chip")
     clock = {name: load_machine(name).clock_mhz for name in machine_names()}
-    assert clock == {"edge-8x8": 800, "tpu-v2": 700, "tpu-v3": 940, "tpu-v4": 1050}
+    assert clock == {"edge-8x8": 800, "tpu-v2": 700, "tpu-v3": 940, "tpu-v4": 1050, "tpu-v4-chip": 1050}
     arrays = {name: load_machine(name).array.count for name in machine_names()}
-    assert arrays == {"edge-8x8": 1, "tpu-v2": 1, "tpu-v3": 2, "tpu-v4": 4}
+    assert arrays == {"edge-8x8": 1, "tpu-v2": 1, "tpu-v3": 2, "tpu-v4": 4, "tpu-v4-chip": 4}
     pads = {name: load_machine(name).scratchpad_bytes for name in machine_names()}
-    assert pads == {"edge-8x8": 256 * 1024, "tpu-v2": 16 << 20, "tpu-v3": 16 << 20, "tpu-v4": 16 << 20}
+    assert pads == {name: 256 * 1024 if name == "edge-8x8" else 16 << 20 for name in machine_names()}
     assert load_machine("tpu-v3").dram_bytes_per_cycle == 512
     assert load_machine("edge-8x8").dram_bytes_per_cycle == 32
     assert load_machine("tpu-v4").common_memory.bytes == 128 << 20
+    chip = load_machine("tpu-v4-chip")
+    assert (chip.core.count, chip.common_memory.bytes, chip.dram_block) == (2, 128 << 20, (8, 128))
 
 
 @pytest.mark.parametrize("name", machine_names())
@@ -257,3 +261,65 @@ def test_what_a_property_lacks_is_told_as_that():
     broken = Broken(**{field.name: getattr(machine, field.name) for field in dataclasses.fields(machine)})
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = broken.shown
+
+
+def test_the_bus_rests_while_all_banks_are_refreshed() -> None:
+    """DDR4 at 3200 MT/s: 560 cycles of 12,480. The bus has the rest of its peak, twice refreshed less of it."""
+    edge = load_machine("edge-8x8")
+    memory = edge.named_memory
+    assert edge.refreshing_share == Fraction(memory.refresh, memory.refresh_interval) == Fraction(560, 12_480)
+    for rate in (1, 2, 3):
+        hot = edge.with_(dram_refresh_rate=rate)
+        assert hot.refreshing_share == rate * edge.refreshing_share
+        assert hot.bus_bytes_per_cycle == 32 * (1 - rate * edge.refreshing_share)
+        assert hot.dram_bytes_per_cycle == 32, "its peak stays"
+    tpu = load_machine("tpu-v3")
+    assert tpu.refreshing_share == 2 * tpu.with_(dram_refresh_rate=1).refreshing_share > 0
+    one_by_one = tpu.with_(dram_refresh="each")
+    assert (one_by_one.refreshing_share, one_by_one.bus_bytes_per_cycle) == (0, 512)
+    few_ports = tpu.with_(interconnect_ports=1)
+    assert few_ports.bus_bytes_per_cycle == few_ports.dram.request_bytes, "ports do not rest"
+
+
+def test_banks_are_refreshed_as_often_as_the_machine_says() -> None:
+    plain, hot = (load_machine("tpu-v3", memory="banked", dram_refresh_rate=rate).banked_memory() for rate in (1, 2))
+    assert hot.refresh_interval == plain.refresh_interval // 2 and hot.refresh == plain.refresh
+
+
+def test_the_way_to_the_banks_is_the_latency_less_what_they_take_themselves() -> None:
+    edge = load_machine("edge-8x8")
+    memory = edge.named_memory
+    by_banks = (memory.activate_to_read + memory.read_latency + memory.burst) * memory.clock_ps / 1000  # in ns
+    assert 0 < by_banks < 100
+    for latency in (100, 275, 1000):
+        machine = edge.with_(dram_latency_ns=latency)
+        in_cycles = (latency - by_banks) * 0.8  # of 800 MHz
+        assert machine.way_to_banks_cycles - machine.network.latency_cycles == pytest.approx(in_cycles, abs=1)
+        assert machine.dram_latency_cycles == machine.network.latency_cycles + math.ceil(latency * 0.8)
+    soon = edge.with_(dram_latency_ns=by_banks / 2)
+    assert soon.way_to_banks_cycles == soon.network.latency_cycles, "no less than the way through the interconnect"
+
+
+@pytest.mark.parametrize(
+    ("figures", "message"),
+    [
+        *(
+            ({"dram_tile": text}, "expected rows x columns as '8x128'")
+            for text in ("8", "8*128", "0x128", "8x", "-1x8")
+        ),
+        ({"dram_tile": 8}, "expected rows x columns as '8x128'"),
+        ({"dram_refresh_rate": 0}, "dram_refresh_rate"),
+        ({"dram_refresh_rate": 17}, "dram_refresh_rate"),
+        ({"dram_refresh_rate": 1.5}, "dram_refresh_rate"),
+        ({"dram_refresh_rate": 16}, "HBM2_2000Mbps would be refreshed all the time"),
+    ],
+)
+def test_blocks_and_refreshes_that_make_no_sense_are_refused(figures: dict[str, Any], message: str) -> None:
+    with pytest.raises(MachineError, match=message):
+        load_machine("tpu-v3", **figures)
+
+
+def test_a_machine_has_blocks_or_none() -> None:
+    assert load_machine("tpu-v3").dram_block is None
+    assert load_machine("tpu-v3", dram_tile="16x64").dram_block == (16, 64)
+    assert load_machine("tpu-v4-chip", dram_tile="").dram_block is None

@@ -55,7 +55,7 @@ def test_transfers_of_all_queues_end_as_their_requests_do_side_by_side(machine: 
     trace = run(loads(machine.dma.queues, elements=3000), machine)
     size = machine.dram.request_bytes
     asked = [np.arange(at * 12000 // size, -(-(at + 1) * 12000 // size), dtype=np.int64) * size for at in range(8)]
-    begins = [start + machine.network.latency_cycles for start in trace.start.tolist()]
+    begins = [start + machine.way_to_banks_cycles for start in trace.start.tolist()]
     assert trace.start.tolist() == list(range(8))
     assert trace.end.tolist() == by_itself(machine, asked, begins)
 
@@ -84,7 +84,7 @@ def test_cores_take_turns_at_a_channel() -> None:
 
 def test_a_queue_takes_its_time_even_if_the_memory_is_faster() -> None:
     machine = load_machine("edge-8x8", memory="banked", dma_bytes_per_cycle=1)
-    assert run(loads(1, elements=1000), machine).makespan == 4000 + machine.network.latency_cycles
+    assert run(loads(1, elements=1000), machine).makespan == 4000 + machine.way_to_banks_cycles
 
 
 def test_one_bank_is_slower_than_two() -> None:

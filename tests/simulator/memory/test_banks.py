@@ -166,7 +166,7 @@ def test_a_round_of_refreshes_ends_with_the_last_bank_of_a_pseudo_channel() -> N
 
 
 def test_banks_are_not_refreshed_one_by_one_on_a_slow_clock() -> None:
-    machine = load_machine("tpu-v3", memory="banked")
+    machine = load_machine("tpu-v3", memory="banked", dram_refresh="each", dram_refresh_rate=1)
     slow = {"dram_bytes_per_second": 10**9, "dram_channels": 8}
     with pytest.raises(MachineError, match=r"0 cycles lie between .* expected dram_refresh = 'all'"):
         machine.with_(**slow)

@@ -35,7 +35,7 @@ def waited(trace: Trace) -> I64:
 @pytest.mark.parametrize("kind", ["crossbar", "mesh"])
 def test_a_transfer_over_a_narrow_link_takes_its_bytes(kind: str) -> None:
     """The simple memory needs 32 cycles for 16 KB, a queue's own link of 8 bytes 2048."""
-    plain = machine()
+    plain = machine(dram_refresh="each")
     narrow = plain.with_(interconnect=kind, interconnect_link_bytes_per_cycle=8, mesh_hop_cycles=0)
     trace = run(loads(1, elements=4096), narrow)
     assert trace.makespan == 16384 // 8 + plain.dram_latency_cycles
@@ -54,10 +54,10 @@ def test_links_as_wide_as_can_be_cost_nothing(memory: str, kind: str) -> None:
 def test_who_shares_a_link_has_a_part_of_it(memory: str) -> None:
     """Two queues at one port take twice as long as at two."""
     figures = {"memory": memory, "interconnect": "crossbar", "interconnect_link_bytes_per_cycle": 8}
-    one, two = (run(loads(2, elements=4096), machine(**figures, interconnect_ports=ports)) for ports in (1, 2))
+    one, two = (run(loads(2, elements=16384), machine(**figures, interconnect_ports=ports)) for ports in (1, 2))
     assert 1.9 < one.makespan / two.makespan < 2.1
     together = [row for row in links_of(one) if row["to"] == "port0"]
-    assert len(together) == 1 and together[0]["bytes"] == 2 * 16384 and float(together[0]["share"]) > 0.9
+    assert len(together) == 1 and together[0]["bytes"] == 2 * 65536 and float(together[0]["share"]) > 0.9
 
 
 def test_packets_of_queues_take_turns_at_a_link() -> None:

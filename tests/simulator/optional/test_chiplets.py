@@ -19,7 +19,7 @@ from simulator.errors import InvariantViolation, LaunchError, MachineError
 from simulator.machine.optional.chiplets_shape import between_cycles, chiplet_of_core, route
 from simulator.records.spans import TOTALS, Wait
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, direct_copy, elementwise
+from tests.simulator.build import Made, direct_copy, elementwise, unrefreshed
 from tests.simulator.engine.test_cores import Cores, spread
 
 PAGE, WIDTH, WAY, RATE = 4096, 64, 40, 16
@@ -30,7 +30,8 @@ RING = "0-1 1-2 2-3 3-0"
 
 def machine(chiplets: int = 2, cores: int = 1, **figures: int | float | str) -> Machine:
     known = {"dram_bytes_per_second": RATE * chiplets * 800_000_000, "dram_channels": chiplets, "page_bytes": PAGE}
-    return load_machine("edge-8x8", chiplets=chiplets, cores=cores, **{**known, **figures})
+    made = load_machine if figures.get("memory") == "banked" else unrefreshed
+    return made("edge-8x8", chiplets=chiplets, cores=cores, **{**known, **figures})
 
 
 def banked(chiplets: int = 2, **figures: int | float | str) -> Machine:

@@ -14,7 +14,7 @@ from simulator.errors import MachineError
 from simulator.tileprogram.program import I64, Access, Opcode, TileProgram
 from simulator.units import dma, vector
 from simulator.units.systolic import matmul_cost, passes, shares
-from tests.simulator.build import Made, elementwise
+from tests.simulator.build import Made, elementwise, unrefreshed
 
 TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0, weight_switch_cycles=0), load_machine("edge-8x8")
 
@@ -260,17 +260,40 @@ def test_a_vector_pass(extent: tuple[int, ...], counts: tuple[int, int, int, int
 
 
 def test_reductions_end_in_trees() -> None:
-    step = TPU.vector.cross_lane_step_cycles + TPU.vector.alu_latency_cycles
+    step, add = TPU.vector.cross_lane_step_cycles, TPU.vector.alu_latency_cycles
     plain = run(one_pass((128, 64), (1, 0, 0, 0)), TPU).makespan
     # 64 elements of a row lie in its lane, 8 to a vector: they fold in 3 steps
     assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b10), TPU).makespan == plain + 3
-    # 128 lanes meet in 7 steps, for 64 results in 8 vectors
-    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == plain + 8 * 7 * step
-    # twice as many elements along the lanes go across them twice
-    twice = run(one_pass((256, 64), (1, 0, 0, 0)), TPU).makespan
-    assert run(one_pass((256, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == twice + 2 * 8 * 7 * step
+    # 128 lanes meet in 7 steps, for 64 results in 8 vectors; the last vector's add is all that is seen of a step's adds
+    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b01), TPU).makespan == plain + 7 * (8 * step + add)
     # both: 3 folds, then 7 steps for the one result
-    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b11), TPU).makespan == plain + 3 + 7 * step
+    assert run(one_pass((128, 64), (1, 0, 0, 0), reduction=0b11), TPU).makespan == plain + 3 + 7 * (step + add)
+
+
+@pytest.mark.parametrize("lanes", [16, 128])
+@pytest.mark.parametrize(("step", "add"), [(1, 1), (2, 1), (3, 5)])
+def test_a_dim_longer_than_the_lanes_crosses_them_once(lanes: int, step: int, add: int) -> None:
+    """Its parts are added up lane by lane before, which is the pass itself: four vectors for each of the results."""
+    machine = TPU.with_(vector_lanes=lanes, cross_lane_step_cycles=step, alu_latency_cycles=add)
+    trees = {}
+    for times in (1, 4):
+        shape = (times * lanes, 64)
+        with_trees, plain = (run(one_pass(shape, (1, 0, 0, 0), reduction=each), machine) for each in (0b01, 0))
+        assert plain.makespan == times * 8
+        trees[times] = with_trees.makespan - plain.makespan
+    assert trees[1] == trees[4] == math.log2(lanes) * (8 * step + add)
+
+
+def test_the_way_across_the_lanes_is_a_pipeline() -> None:
+    """Each vector of results more adds its moves alone: the adds of one hide behind the moves of the next."""
+    machine = TPU.with_(cross_lane_step_cycles=2, alu_latency_cycles=6)
+    extents = [(128, 8 * vectors) for vectors in (1, 2, 3, 10)]
+    trees = [
+        run(one_pass(extent, (1, 0, 0, 0), reduction=0b01), machine).makespan
+        - run(one_pass(extent, (1, 0, 0, 0)), machine).makespan
+        for extent in extents
+    ]
+    assert trees == [7 * (2 * vectors + 6) for vectors in (1, 2, 3, 10)]
 
 
 def test_a_special_function_unit_may_take_several_cycles_a_vector() -> None:
@@ -299,9 +322,14 @@ def test_what_lies_across_the_lanes_is_turned() -> None:
 
 def test_what_all_lanes_share_is_spread_over_them() -> None:
     plain = run(a_pass_of_tiles((), (), (256, 64)), TPU).makespan
-    # 64 numbers in 8 vectors, each over twice 128 lanes in 7 steps
+    # 64 numbers in 8 vectors, each over 128 lanes in 7 steps; the dim's other 128 places take the same vectors
     spread = run(a_pass_of_tiles((0b10, 0b11), (1, 0), (64,)), TPU).makespan
-    assert spread == plain + 2 * 8 * 7 * TPU.vector.cross_lane_step_cycles
+    assert spread == plain + 8 * 7 * TPU.vector.cross_lane_step_cycles
+    # over fewer lanes in fewer steps, and still once
+    few = TPU.with_(vector_lanes=16)
+    plain_few = run(a_pass_of_tiles((), (), (256, 64)), few).makespan
+    spread_few = run(a_pass_of_tiles((0b10, 0b11), (1, 0), (64,)), few).makespan
+    assert spread_few == plain_few + 8 * 4 * few.vector.cross_lane_step_cycles
     # what lies along the lanes and is the same for all else is where it is needed
     assert run(a_pass_of_tiles((0b01, 0b11), (0, 0), (256,)), TPU).makespan == plain
 
@@ -349,7 +377,8 @@ def one_load(shape: tuple[int, ...], strides: tuple[int, ...] | None = None, off
 def test_a_copy_alone_takes_its_transfer_and_the_latency(machine: Machine) -> None:
     size = 16 * 4096 * 4
     assert (
-        run(one_load((16, 4096)), machine).makespan == size / machine.dram_bytes_per_cycle + machine.dram_latency_cycles
+        run(one_load((16, 4096)), machine).makespan
+        == math.ceil(size / machine.bus_bytes_per_cycle) + machine.dram_latency_cycles
     )
 
 
@@ -372,14 +401,21 @@ def test_the_memory_moves_whole_requests(
     assert trace.counters["dram_read_bytes"] == math.prod(shape) * 4
 
 
-@pytest.mark.parametrize("machine", [load_machine("tpu-v2"), load_machine("tpu-v4", dma_bytes_per_cycle=4096), EDGE])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        load_machine("tpu-v2", launch_overhead_cycles=0),
+        load_machine("tpu-v4", launch_overhead_cycles=0, dma_bytes_per_cycle=4096),
+        EDGE,
+    ],
+)
 def test_copies_share_the_bandwidth_without_loss(machine: Machine) -> None:
     made, count, elements = Made(), 8, 1000 * 8
     made.argument("x", (count, elements))
     made.buffer("t", elements, count)
     for slot in range(count):
         made.load(made.dram("x", (elements,), slot * elements), made.pad("t", (elements,), slot))
-    sent = math.ceil(count * elements * 4 / machine.dram_bytes_per_cycle)
+    sent = math.ceil(count * elements * 4 / machine.bus_bytes_per_cycle)
     assert run(made.build(), machine).makespan == sent + machine.dram_latency_cycles
 
 
@@ -461,9 +497,10 @@ def test_the_bus_serves_first_who_was_ready_first() -> None:
     made.vector([], made.pad("made", (64,)), (0, 0, 0, 1))
     made.store(made.pad("made", (64,)), made.dram("out", (64,)))
     made.load(made.dram("y", (64,)), made.pad("short", (64,)))
-    trace = run(made.build(), EDGE)
-    held = 4096 * 4 // EDGE.dram_bytes_per_cycle
-    each = 64 * 4 // EDGE.dram_bytes_per_cycle
+    machine = unrefreshed()
+    trace = run(made.build(), machine)
+    held = 4096 * 4 // machine.bus_bytes_per_cycle
+    each = 64 * 4 // machine.bus_bytes_per_cycle
     assert trace.start[[0, 3, 2]].tolist() == [0, held, held + each]
     assert trace.done[1] > trace.issue[3]
 
@@ -473,10 +510,12 @@ def test_few_ports_let_less_through_than_the_memory_could_give() -> None:
     made.argument("x", (4096,))
     made.buffer("b", 4096)
     made.load(made.dram("x", (4096,)), made.pad("b", (4096,)))
-    program, wide = made.build(), TPU.with_(interconnect_ports=16)
-    whole = 4096 * 4 / wide.dram.request_bytes
-    taken = {ports: run(program, TPU.with_(interconnect_ports=ports)).makespan for ports in (1, 4, 16, 64)}
-    assert taken == {ports: whole / min(ports, 16) + TPU.dram_latency_cycles for ports in (1, 4, 16, 64)}
+    program, requests = made.build(), 4096 * 4 // TPU.dram.request_bytes
+    least = math.ceil(4096 * 4 / TPU.dram_bytes_per_cycle / (1 - TPU.refreshing_share))
+    assert requests // 16 < least < requests // 8
+    taken = {ports: run(program, TPU.with_(interconnect_ports=ports)).makespan for ports in (1, 4, 8, 16, 64)}
+    sent = {ports: max(requests // ports, least) for ports in taken}
+    assert taken == {ports: cycles + TPU.dram_latency_cycles for ports, cycles in sent.items()}
 
 
 def test_thousands_of_arrays_are_shared_out_without_trying_every_number_of_them() -> None:

@@ -107,7 +107,7 @@ def test_a_gather_takes_the_bus_for_its_requests_and_is_answered_after_the_laten
     trace = simulate([Launched("k", program, (0, 4096), indices={0: IDS})], EDGE)
     trace.invariants()
     sent = max(
-        Fraction(ROWS * WIDTH * 4) / EDGE.dram_bytes_per_cycle, Fraction(ROWS * WIDTH * 4, EDGE.dma.bytes_per_cycle)
+        Fraction(ROWS * WIDTH * 4) / EDGE.bus_bytes_per_cycle, Fraction(ROWS * WIDTH * 4, EDGE.dma.bytes_per_cycle)
     )
     assert trace.done[1] - trace.start[1] in (
         -(-sent // 1) + EDGE.dram_latency_cycles,

@@ -14,10 +14,10 @@ from simulator.analysis.stalls import traffic_of
 from simulator.errors import ProgramError
 from simulator.tileprogram.program import Access, Opcode, Operand, TileProgram
 from tests.broken_programs import drop_edge, implied
-from tests.simulator.build import Made, direct_copy, elements, tiled_copy
+from tests.simulator.build import Made, direct_copy, elements, tiled_copy, unrefreshed
 
 READ, WRITE = Access.READ, Access.WRITE
-EDGE = load_machine("edge-8x8")
+EDGE = unrefreshed()
 FAR, NEAR = EDGE.dram_latency_cycles, EDGE.scratchpad.latency_cycles
 OUTSTANDING = EDGE.scalar.outstanding
 
@@ -69,7 +69,7 @@ def test_with_enough_outstanding_the_unit_sends_one_access_a_cycle() -> None:
 
 def test_with_even_more_the_memory_is_what_holds_it_up() -> None:
     """Every access is a request of 64 bytes, two cycles of the bus."""
-    machine = load_machine("edge-8x8", scalar_outstanding=1000, scalar_accesses_per_cycle=4)
+    machine = EDGE.with_(scalar_outstanding=1000, scalar_accesses_per_cycle=4)
     assert run(one_loop(lambda made: copy(made, 768)), machine).makespan == 2 * 768 * 2 + FAR
 
 
