@@ -68,7 +68,7 @@ def network() -> dict[str, dict[str, float]]:
     """ResNet-18 with each memory: cycles, requests, CPU seconds."""
     given = workload("resnet18")
     journey = wb.trace(given.function, *given.inputs, machine="tpu-v3")
-    launches = launched(journey.scheduled.record)
+    launches = launched(journey.lowered.record, journey.scheduled.record)
     found: dict[str, dict[str, float]] = {}
     for memory in ("simple", "banked"):
         machine = wb.machine("tpu-v3", memory=memory)

@@ -58,7 +58,8 @@ from workbench.simulating.simulate import launched
 machine = wb.machine("tpu-v3", memory="banked")
 _ = wb.trace(torch.relu, torch.randn(8), machine=machine).simulated
 given = workload(sys.argv[1])
-launches = launched(wb.trace(given.function, *given.inputs, machine=machine).scheduled.record)
+made = wb.trace(given.function, *given.inputs, machine=machine)
+launches = launched(made.lowered.record, made.scheduled.record)
 wall, cpu = time.perf_counter(), time.process_time()
 trace = simulate(launches, machine)
 print("@", time.perf_counter() - wall, time.process_time() - cpu)

@@ -26,6 +26,7 @@ from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgra
 from simulator.units import cost_table
 from simulator.units.dma import contiguous
 from simulator.units.gather import elements
+from simulator.units.tiled_tensors import covered
 from simulator.units.unit_table import KIND_OF, UNITS
 
 Mask = npt.NDArray[np.bool_]
@@ -135,6 +136,11 @@ def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     run = np.where(inside, shape, 1).prod(1) * size
     runs = np.where(inside, 1, shape).prod(1)
     span = ((shape - 1) * strides).sum(1) * size + size
+    blocks = covered(program, here, launched.grids, machine)
+    if blocks is not None:
+        run = np.where(blocks.tiled, blocks.run, run)
+        runs = np.where(blocks.tiled, blocks.extents.prod(1), runs)
+        span = np.where(blocks.tiled, blocks.bytes, span)
     touched = np.minimum(runs * -(-run // row), -(-span // row))
     if not (indexed & asked).any():
         return int(touched.sum())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from simulator.records.spans import Wait
+from simulator.records.spans import Grid, HostCall, Launched, Wait
 from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
 from simulator.units import dma
 from simulator.units.gather import run_bytes
@@ -51,9 +51,9 @@ def memory_use_of(trace: TraceRecord) -> MemoryUse:
     """Computes again the columns that the trace does not keep."""
     trace.check_has_programs("which its transfers follow from")
     in_dram = trace.requested > 0
-    programs = [launched.program for launched in trace.launches]
-    known = {id(program): _lengths(program, trace) for program in {id(each): each for each in programs}.values()}
-    lengths = np.concatenate([np.zeros((2, 0), np.int64), *(known[id(program)] for program in programs)], axis=1)
+    alike = {_key(launched): launched for launched in trace.launches}
+    known = {key: _lengths(launched, trace) for key, launched in alike.items()}
+    lengths = np.concatenate([np.zeros((2, 0), np.int64), *(known[_key(each)] for each in trace.launches)], axis=1)
     run, stretch = lengths * in_dram
     asked, cycles = trace.bytes * in_dram, (trace.phase - trace.start) * in_dram
     own = cycles.copy()
@@ -63,10 +63,16 @@ def memory_use_of(trace: TraceRecord) -> MemoryUse:
     return MemoryUse(run, stretch, asked, trace.requested, cycles, own, float(trace.machine.bus_bytes_per_cycle))
 
 
-def _lengths(program: TileProgram, trace: TraceRecord) -> I64:
+def _key(launched: Launched | HostCall) -> tuple[int, tuple[Grid | None, ...]]:
+    """What the lengths of a launch's transfers follow from."""
+    return (id(launched.program), launched.grids) if isinstance(launched, Launched) else (0, ())
+
+
+def _lengths(launched: Launched | HostCall, trace: TraceRecord) -> I64:
     """Run and stretch of each instruction, wherever its arguments lie."""
+    program, grids = launched.program, launched.grids if isinstance(launched, Launched) else ()
     anywhere = (0,) * len(program.arguments)
-    copies = dma.transfers(program, anywhere, trace.machine, dma.in_rows(program))
+    copies = dma.transfers(program, anywhere, trace.machine, dma.in_rows(program), grids)
     stretch = np.where(program.opcode == Opcode.COPY, 0, copies.stretch)
     return np.stack([copies.run + run_bytes(program) + _single(program), stretch])
 

@@ -56,7 +56,7 @@ class Repeats:
         places = tuple(address % self.machine.dram.request_bytes for address in launched.addresses)
         return (
             id(launched.program),
-            places,
+            (*places, *launched.grids),
             tuple((argument, id(known)) for argument, known in launched.indices.items()),
             np.packbits([spared.rows, spared.skipped]).tobytes() + spared.waits.tobytes() if spared else b"",
         )

@@ -28,7 +28,7 @@ from simulator.machine.figure_places import (
     figures,
 )
 from simulator.machine.figures import check_figure
-from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle
+from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle, rounded
 from simulator.machine.mesh_places import places
 from simulator.machine.optional import shape_table as optional
 from simulator.machine.parts import MATMUL_PASSES
@@ -114,15 +114,40 @@ class Machine(MachineRecord):
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
-        """The memory's peak bandwidth: for a simple one at most that of a simple interconnect's ports."""
+        """What the memory sustains: its peak, as long as no refresh stops it.
+
+        For a simple one at most what a simple interconnect's ports let through.
+        """
+        sustained = rounded(self.dram_bytes_per_cycle * (1 - self.refreshing_share))
         if self.network.kind != "simple" or self.dram.kind != "simple":
-            return self.dram_bytes_per_cycle
-        return min(self.dram_bytes_per_cycle, Fraction(self.network.ports * self.dram.request_bytes))
+            return sustained
+        return min(sustained, Fraction(self.network.ports * self.dram.request_bytes))
+
+    @property
+    def refreshing_share(self) -> Fraction:
+        """The part of the time in which the memory refreshes all banks, and moves nothing.
+
+        None of it if banks are refreshed one by one, nor in a trace of version 7, which did not keep its memory.
+        """
+        if self.dram.refresh != "all" or (self.own_memory is None and is_file(self.dram.timing)):
+            return Fraction(0)
+        memory = self.named_memory
+        return Fraction(memory.refresh * self.dram.refresh_rate, memory.refresh_interval)
 
     @property
     def dram_latency_cycles(self) -> int:
         """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
         return self.network.latency_cycles + cycles_of(self, self.dram.latency_ns)
+
+    @property
+    def way_to_banks_cycles(self) -> int:
+        """From a transfer's begin to its first request at a banked memory, and from its last data back.
+
+        The latency of the whole memory, less what the banks take by themselves.
+        """
+        memory = self.named_memory
+        by_banks = (memory.activate_to_read + memory.read_latency + memory.burst) * memory.clock_ps / 1000
+        return self.network.latency_cycles + cycles_of(self, max(0.0, self.dram.latency_ns - by_banks))
 
     @property
     def dram_block(self) -> Tile | None:
@@ -183,6 +208,10 @@ class Machine(MachineRecord):
             )
         if self.dram.channels & (self.dram.channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram.channels}: expected a power of two")
+        if self.refreshing_share >= 1:
+            raise MachineError(
+                f"{where}: dram_refresh_rate = {self.dram.refresh_rate}: {memory.name} would be refreshed all the time"
+            )
         controls = {name: str(figure(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
         check_controls(f"{where} with {memory.name}", controls, memory.bank_refresh)
 
@@ -203,7 +232,11 @@ class Machine(MachineRecord):
                 f"dram_request_bytes = {self.dram.request_bytes}{self._goes_with(memory)}"
             )
         memory = dataclasses.replace(
-            memory, address=self.dram.address, channel_hash=self.dram.hash, refreshes=self.dram.refresh
+            memory,
+            address=self.dram.address,
+            channel_hash=self.dram.hash,
+            refreshes=self.dram.refresh,
+            refresh_interval=memory.refresh_interval // self.dram.refresh_rate,
         )
         memory = memory.at_clock(Fraction(10**9, self.clock_khz) / self.dram_clock_ratio)
         between, needed = memory.between_refreshes

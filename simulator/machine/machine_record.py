@@ -77,5 +77,10 @@ def cycles_of(machine: MachineRecord, nanoseconds: float) -> int:
 
 
 def per_cycle(machine: MachineRecord, per_second: int) -> Fraction:
-    """A rate, to one part in 10,000, so that the engine's integers never overflow."""
-    return Fraction(per_second, 1000 * machine.clock_khz).limit_denominator(10_000)
+    """A rate in cycles of the machine."""
+    return rounded(Fraction(per_second, 1000 * machine.clock_khz))
+
+
+def rounded(rate: Fraction) -> Fraction:
+    """A rate to one part in 10,000, so that the engine's integers never overflow."""
+    return rate.limit_denominator(10_000)

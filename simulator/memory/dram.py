@@ -119,7 +119,7 @@ def figures_of(machine: Machine) -> MemoryFigures:
         cycle=cycle,
         byte=byte,
         request=machine.dram.request_bytes,
-        way=machine.network.latency_cycles,
+        way=machine.way_to_banks_cycles if banked else 0,
     )
 
 

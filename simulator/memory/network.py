@@ -88,14 +88,15 @@ def network(machine: Machine) -> Network | None:
         return None
     made = topology(machine, asking(machine))
     widths, ratio = made.widths(machine), Fraction(1)
+    way = machine.network.latency_cycles
     if machine.dram.kind == "banked":
-        ratio = machine.dram_clock_ratio
+        ratio, way = machine.dram_clock_ratio, machine.way_to_banks_cycles
     whole = math.lcm(*widths)
     cycle = whole * ratio.numerator
     figures = LinkFigures(
         cycle=cycle,
         memory_cycle=whole * ratio.denominator,
-        latency=cycle * machine.network.latency_cycles,
+        latency=cycle * way,
         request=machine.dram.request_bytes,
         packet=max(1, machine.network.packet_bytes // machine.dram.request_bytes),
         channels=machine.dram.channels,

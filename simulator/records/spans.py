@@ -104,6 +104,14 @@ class Wait(IntEnum):
 WAITS = len(Wait)
 
 
+class Grid(NamedTuple):
+    """The rows and columns of a tensor in DRAM: columns along the axis whose elements lie side by side, rows along the
+    next."""
+
+    rows: int
+    columns: int
+
+
 @dataclass(frozen=True, slots=True)
 class Launched:
     """One run of a program: its arguments' DRAM byte addresses, and the launches whose results it reads."""
@@ -117,6 +125,9 @@ class Launched:
     other tensors are assumed."""
     filled: Mapping[int, npt.NDArray[np.bool_]] = field(default_factory=dict[int, npt.NDArray[np.bool_]])
     """The known nonzero elements of tensors, likewise: for machines that leave zeros out."""
+    grids: tuple[Grid | None, ...] = ()
+    """The rows and columns of each argument's tensor, for machines on which tensors lie in blocks; None for those of
+    one dim. Empty: all lie row after row."""
 
 
 @dataclass(frozen=True, slots=True)

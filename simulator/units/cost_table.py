@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
-from simulator.records.spans import Via
+from simulator.records.spans import Grid, Via
 from simulator.tileprogram.barriers import meeting_of
 from simulator.tileprogram.program import I32, I64, U8, DependenceKind, TileProgram
 from simulator.units import dma, gather
@@ -116,8 +116,10 @@ def work(
     machine: Machine,
     indices: gather.Indices = NOT_KNOWN,
     spared: Spared | None = None,
+    grids: Sequence[Grid | None] = (),
 ) -> Work:
-    """The table of a launch of `program` with its arguments at `addresses`, and the numbers in some of them."""
+    """The table of a launch of `program` with its arguments at `addresses`, the numbers in some of them, and their
+    rows and columns."""
     rows = len(program)
     second, waits, skipped = spared or none_spared(rows)
     indexed = gather.requests(program, addresses, indices, machine)
@@ -129,7 +131,7 @@ def work(
     for piece, part in pieces(program):
         for alike, ratio, cores in kinds:
             mine = np.isin(part.core, cores) if len(kinds) > 1 else np.ones(len(part), np.bool_)
-            _add_costs(Part(part, addresses, in_rows, alike, ratio), kind[piece], mine, _piece_of(costs, piece))
+            _add_costs(Part(part, addresses, in_rows, alike, grids, ratio), kind[piece], mine, _piece_of(costs, piece))
     moved, read, written = (costs.pop(name) for name in ("moved", "read", "written"))
     costs["requested"][second] = 0
     table = CostTable(
@@ -144,7 +146,8 @@ def work(
         table = _left_out(skipped, table, moved, read, written)
     asking = ~(second | skipped)
     apart = machine.dram.kind == "banked" or machine.memory_parts > 1
-    walked = walks.walks(program, addresses, indexed, asking) if apart else walks.no_walks()
+    lie = walks.Lie(addresses, grids, machine)
+    walked = walks.walks(program, lie, indexed, asking) if apart else walks.no_walks()
     nowhere = np.zeros((0, 2, machine.memory_parts), np.int64)
     return Work(table, *_waits(program, waits), moved, read, written, indexed, walked, skipped, nowhere)
 

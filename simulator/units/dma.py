@@ -20,6 +20,9 @@ The number of lanes within the width does not matter: a partly filled row of lan
 moves. A vector pass works on rows along the lanes (see vector.py), so in a buffer that some pass touches the axis that
 is contiguous in DRAM lies along them, each of its rows from the first lane on, and is a stretch. In any other buffer
 the bytes lie as they come, and a stretch is as long as the run: weights of 3 x 3 places are one.
+
+Of a tensor that lies in blocks (tiled_tensors.py) whole blocks are moved, padding included. A block has the shape of a
+vector over all lanes, so it is moved as it lies: a stretch is as long as a run of blocks.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
+from simulator.records.spans import Grid
 from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
+from simulator.units.tiled_tensors import covered
 from simulator.units.unit import Costs, Does, Part, Unit
 
 
@@ -52,7 +57,11 @@ class Transfers:
 
 
 def transfers(
-    program: TileProgram, addresses: Sequence[int], machine: Machine, in_rows: npt.NDArray[np.bool_]
+    program: TileProgram,
+    addresses: Sequence[int],
+    machine: Machine,
+    in_rows: npt.NDArray[np.bool_],
+    grids: Sequence[Grid | None] = (),
 ) -> Transfers:
     """The cost of each copy of a program with its arguments at `addresses` and its buffers `in_rows` or not."""
     rows = len(program)
@@ -75,10 +84,16 @@ def transfers(
     touched = (address % request + run + request - 1) // request * request
     runs = moved // np.maximum(run, 1)
     stretch = np.maximum(_stretches(program, np.where(moves, first, 0), side, in_rows) * size, 1)
+    asked, carried = runs * touched, moved
+    blocks = covered(program, side, grids, machine)
+    if blocks is not None:
+        run, stretch = np.where(blocks.tiled, blocks.run, run), np.where(blocks.tiled, blocks.run, stretch)
+        asked = np.where(blocks.tiled, -(-blocks.bytes // request) * request, asked)
+        carried = np.where(blocks.tiled, blocks.bytes, moved)
     return Transfers(
         bytes=moved,
-        request_bytes=np.where(in_dram, runs * touched, 0),
-        cycles=moved // stretch * -(-stretch // machine.dma.bytes_per_cycle),
+        request_bytes=np.where(in_dram, asked, 0),
+        cycles=np.where(moves, carried // stretch * -(-stretch // machine.dma.bytes_per_cycle), 0),
         run=np.where(in_dram, run, 0),
         stretch=np.where(moves, stretch, 0),
     )
@@ -123,7 +138,7 @@ def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:
 
 def _costs(part: Part) -> Costs:
     """The costs of copies. gather.py computes those of GATHERs and SCATTERs, once for the whole program."""
-    copies, opcode = transfers(part.program, part.addresses, part.machine, part.in_rows), part.program.opcode
+    copies, opcode = transfers(*part[:2], part.machine, part.in_rows, part.grids), part.program.opcode
     return Costs(
         copies.cycles,
         moved=copies.bytes,

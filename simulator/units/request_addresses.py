@@ -13,9 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from simulator.machine.machine import Machine
+from simulator.records.spans import Grid
 from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
 from simulator.units import gather
 from simulator.units.dma import contiguous
+from simulator.units.tiled_tensors import covered
 
 _PIECE = 1 << 16
 """Boxes that are computed at once: the temporary arrays of a long program would be large."""
@@ -62,10 +65,16 @@ def no_walks() -> Walks:
     return Walks(np.zeros(1, np.int64), _joined([]), np.zeros(1, np.int64), Runs(nothing, nothing, nothing))
 
 
-def walks(
-    program: TileProgram, addresses: Sequence[int], listed: gather.Requests, asking: npt.NDArray[np.bool_]
-) -> Walks:
-    """The walks of a launch of `program` with its arguments at `addresses`: of those instructions that are `asking`."""
+class Lie(NamedTuple):
+    """Where the arguments of a launch lie."""
+
+    addresses: Sequence[int]
+    grids: Sequence[Grid | None]
+    machine: Machine
+
+
+def walks(program: TileProgram, lie: Lie, listed: gather.Requests, asking: npt.NDArray[np.bool_]) -> Walks:
+    """The walks of a launch of `program` whose arguments `lie` there: of those instructions that are `asking`."""
     rows = len(program)
     owner = np.repeat(np.arange(rows), np.diff(program.operand_start))
     opcode = program.opcode[owner]
@@ -73,7 +82,7 @@ def walks(
     copied = np.isin(opcode, [Opcode.LOAD, Opcode.STORE])
     here = np.flatnonzero(in_dram & (copied | (opcode == Opcode.DIRECT)) & asking[owner])
     pieces = [
-        _boxes(program, addresses, here[first : first + _PIECE], copied[here[first : first + _PIECE]])
+        _boxes(program, lie, here[first : first + _PIECE], copied[here[first : first + _PIECE]])
         for first in range(0, len(here), _PIECE)
     ]
     ways = np.zeros(rows, np.int64)
@@ -89,23 +98,29 @@ def walks(
     )
 
 
-def _boxes(program: TileProgram, addresses: Sequence[int], operands: I64, copied: npt.NDArray[np.bool_]) -> Boxes:
+def _boxes(program: TileProgram, lie: Lie, operands: I64, copied: npt.NDArray[np.bool_]) -> Boxes:
     """The boxes of some operands, with as many dims as the one of them that has most."""
     size = program.element_bytes[operands].astype(np.int64)
     shape, strides = program.shape[operands], program.strides[operands]
     lowest = np.where(copied, (np.minimum(strides, 0) * (shape - 1)).sum(1), 0)  # backwards is the same bytes
     strides = np.where(copied[:, None], np.abs(strides), strides)
     inside = contiguous(shape, strides) & copied[:, None]  # what one run covers
-    extents = np.where(inside, 1, shape)
+    extents, between = np.where(inside, 1, shape), strides * size[:, None]
+    start, run = (program.offset[operands] + lowest) * size, np.where(inside, shape, 1).prod(1) * size
+    blocks = covered(program, operands, lie.grids, lie.machine)
+    if blocks is not None:
+        tiled, more = blocks.tiled & copied, ((0, 0), (0, blocks.extents.shape[1] - extents.shape[1]))
+        extents = np.where(tiled[:, None], blocks.extents, np.pad(extents, more, constant_values=1))
+        between = np.where(tiled[:, None], blocks.strides, np.pad(between, more))
+        start, run = np.where(tiled, blocks.first, start), np.where(tiled, blocks.run, run)
     dims = int((extents > 1).sum(1).max(initial=0))
     kept = np.argsort(extents > 1, axis=1, kind="stable")[:, extents.shape[1] - dims :]
     return Boxes(
-        address=np.array([*addresses, 0], np.int64)[program.target[operands]]
-        + (program.offset[operands] + lowest) * size,
-        run=np.where(inside, shape, 1).prod(1) * size,
+        address=np.array([*lie.addresses, 0], np.int64)[program.target[operands]] + start,
+        run=run,
         writes=((program.access[operands] & Access.WRITE) != 0).astype(np.int64),
         extents=np.take_along_axis(extents, kept, 1),
-        strides=np.take_along_axis(strides, kept, 1) * size[:, None],
+        strides=np.take_along_axis(between, kept, 1),
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
+from simulator.records.spans import Grid
 from simulator.tileprogram.program import I64, Opcode, TileProgram
 
 Mask = npt.NDArray[np.bool_]
@@ -54,6 +55,8 @@ class Part(NamedTuple):
     """Whether each buffer's rows lie along the lanes, see dma.py."""
     machine: Machine
     """The machine, with the core's own figures."""
+    grids: Sequence[Grid | None] = ()
+    """The rows and columns of the arguments' tensors: `Launched.grids`."""
     ratio: Fraction = Fraction(1)
     """The core's clock as a part of the machine's."""
 

@@ -13,8 +13,9 @@ are packed into the elements of a lane; with L lanes of w elements and `rest` th
 A reduction adds trees, each step one ALU operation on the last step's result (after a move where lanes must meet):
 
     within a lane     when a packed dim is reduced and fewer than w results share the lane: log2(w / results) steps
-    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results, for each
-                      L of its elements: partial results are added up behind the tree, not lane by lane before it
+    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results. Of a dim
+                      longer than L the parts are added up lane by lane before. The unit across lanes is pipelined: it
+                      begins a step of another vector while the ALUs add what the last step moved
 
 Where data lies. The scratchpad has a bank for each lane, and a DMA lays what is contiguous in DRAM along them, one word
 to each. A program says for each operand which dim of a pass lies along the lanes, and which dims walk it at all
@@ -22,7 +23,10 @@ to each. A program says for each operand which dim of a pass lies along the lane
 
     turned        the lane dim walks it, but its lanes hold another: each of its vectors goes through the transposer
     spread        what lies along other dims and is the same for all lanes: the way across lanes that a reduction takes,
-                  backwards, log2(min(L, extent of the lane dim)) steps for every vector of it and every L lanes
+                  backwards, log2(min(L, extent of the lane dim)) steps for every vector of it; all L lanes of the dim
+                  take the same vector
+    stepped       its lanes hold the lane dim, but the pass takes every s-th of them, as a pool with stride s does: each
+                  of its vectors is put together from s (at most L), each of which takes log2(L) steps across lanes
 
 The lane dim of a pass is the one with which all this takes the fewest cycles (`best_lanes`).
 """
@@ -36,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
-from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, TileProgram
+from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, Space, TileProgram
 from simulator.units.unit import Costs, Does, Part, Unit
 
 Flags = npt.NDArray[np.bool_]
@@ -115,8 +119,8 @@ def _trees(program: TileProgram, machine: Machine) -> I64:
     groups = -(-lane // machine.vector.lanes)
     folded = np.minimum(reduced_rest, np.maximum(per_lane // results, 1))
     within = groups * _log2(folded) * machine.vector.alu_latency_cycles
-    step = machine.vector.cross_lane_step_cycles + machine.vector.alu_latency_cycles
-    across = groups * -(-results // per_lane) * _log2(np.minimum(lane, machine.vector.lanes)) * step
+    steps = _log2(np.minimum(lane, machine.vector.lanes))
+    across = steps * (-(-results // per_lane) * machine.vector.cross_lane_step_cycles + machine.vector.alu_latency_cycles)
     return within + np.where(lane_reduced, across, 0)
 
 
@@ -163,10 +167,21 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
     turned = groups * -(-(elements // across) // per_lane)
     steps = _log2(np.minimum(across, machine.vector.lanes)) * machine.vector.cross_lane_step_cycles
     read = program.access == Access.READ  # a reduction across lanes is among the pass's trees
+    step = _lane_step(program)
+    stepped = (contiguous >= 0) & (contiguous == lane) & walked & (across > 1) & (step > 1) & (elements > 1)
+    sources = np.minimum(step, machine.vector.lanes) * _log2(np.full_like(lane, machine.vector.lanes))
     cycles = np.where(elsewhere & walked, turned * machine.vector.transpose_cycles_per_vector, 0)
-    cycles += np.where(elsewhere & ~walked & read, groups * -(-elements // per_lane) * steps, 0) if spread else 0
+    cycles += np.where(elsewhere & ~walked & read, -(-elements // per_lane) * steps, 0) if spread else 0
+    cycles += np.where(stepped, turned * sources * machine.vector.cross_lane_step_cycles, 0) if spread else 0
     np.add.at(out, owner, cycles)
     return out
+
+
+def _lane_step(program: TileProgram) -> I64:
+    """For each operand in the scratchpad, how far apart its closest elements lie; 1 for others."""
+    apart = np.where(program.shape > 1, np.abs(program.strides), np.iinfo(np.int64).max).min(1, initial=np.iinfo(np.int64).max)
+    lone = (program.shape > 1).sum(1) == 0
+    return np.where(lone | (program.space != Space.SCRATCHPAD), 1, np.maximum(apart, 1))
 
 
 def _layouts(program: TileProgram, owner: I64, place: I64) -> tuple[I64, I64]:

@@ -20,6 +20,8 @@ class Layouts:
     """Facts collected while a program is read off; buffers go by number, axes by their stride in the buffer."""
 
     lanes: dict[int, int] = field(default_factory=dict[int, int])
+    spans: dict[int, int] = field(default_factory=dict[int, int])
+    """Elements of a moved tile that lie along the lanes, from the first to behind the last."""
     passes: dict[int, tuple[Description, list[Box]]] = field(default_factory=dict[int, tuple[Description, list[Box]]])
 
     def moved(self, source: Box, target: Box) -> None:
@@ -28,6 +30,8 @@ class Layouts:
         for axis, stride in enumerate(dram.strides):
             if stride == 1 and dram.shape[axis] > 1:
                 self.lanes.setdefault(tile.target, tile.strides[axis])
+                span = tile.strides[axis] * tile.shape[axis]
+                self.spans[tile.target] = max(self.spans.get(tile.target, 0), span)
 
     def used(self, op: int, description: Description, boxes: list[Box]) -> None:
         """One instruction of an op on tiles: any will do, since all of an op's tiles lie alike."""
@@ -64,9 +68,15 @@ class Layouts:
         return loops.get(widest, -1)
 
     def _loop(self, walked: tuple[Axes, ...], operand: int, box: Box) -> int:
-        stride = self.lanes.get(box.target, 1)
+        """The loop along the lanes of an operand, if need be in steps, as a pool with a stride takes it."""
+        stride, span = self.lanes.get(box.target, 1), self.spans.get(box.target, 0)
+        stepped = -1
         for loop, axes in enumerate(walked):
             for owner, axis in axes:
-                if owner == operand and box.strides[axis] == stride and box.shape[axis] > 1:
+                if owner != operand or box.shape[axis] == 1:
+                    continue
+                if box.strides[axis] == stride:
                     return loop
-        return -1
+                if (box.shape[axis] - 1) * box.strides[axis] < span and not box.strides[axis] % stride:
+                    stepped = loop
+        return stepped

@@ -13,6 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from simulator.machine.tile_form import Tile
+from simulator.records.spans import Grid
+from simulator.units.tiled_tensors import storage_elements
 from workbench.ir import KernelGraph, Launch, Launches, Numbers, Storage, TensorType
 
 ALIGNMENT = 4096
@@ -36,13 +39,13 @@ class Lifetime:
         return self.first <= other.last and other.first <= self.last
 
 
-def plan_launches(lowered: KernelGraph, kernels: dict[str, str]) -> Launches:
+def plan_launches(lowered: KernelGraph, kernels: dict[str, str], block: Tile | None = None) -> Launches:
     """The launches of a graph, one for each of its kernels, in order.
 
     `kernels` says for each kernel of the graph which scheduled kernel it runs: identical ones share one. A step on the
-    host is not in it and runs under its own name.
+    host is not in it and runs under its own name. In `block`s tensors take more bytes.
     """
-    storages = place(lifetimes(lowered), whole=len(lowered.kernels))
+    storages = place(lifetimes(lowered, block), whole=len(lowered.kernels))
     address = {storage.value: storage.address for storage in storages}
     base = _bases(lowered)
     parents = {item.node.name: item.parent for item in lowered.nodes}
@@ -73,7 +76,7 @@ def _numbers(lowered: KernelGraph, base: Mapping[str, str]) -> Iterator[Numbers]
             yield replace(known[owner], value=value)
 
 
-def lifetimes(lowered: KernelGraph) -> list[Lifetime]:
+def lifetimes(lowered: KernelGraph, block: Tile | None = None) -> list[Lifetime]:
     """Every storage of a graph: a view is part of its base's. Those that stay for the whole journey come first."""
     base = _bases(lowered)
     count = len(lowered.kernels)
@@ -86,9 +89,10 @@ def lifetimes(lowered: KernelGraph) -> list[Lifetime]:
         for value in (*kernel.inputs, *kernel.outputs):
             made.setdefault(base.get(value, value), number)
             used[base.get(value, value)] = number
-    whole = [Lifetime(value, storage_bytes(lowered.types[value]), -1, count) for value in kept]
+    takes = {value: storage_bytes(lowered.types[value], block) for value in (*kept, *made)}
+    whole = [Lifetime(value, takes[value], -1, count) for value in kept]
     between = [value for value in made if value not in kept]
-    return whole + [Lifetime(value, storage_bytes(lowered.types[value]), made[value], used[value]) for value in between]
+    return whole + [Lifetime(value, takes[value], made[value], used[value]) for value in between]
 
 
 def place(wanted: Sequence[Lifetime], whole: int) -> tuple[Storage, ...]:
@@ -126,9 +130,34 @@ def _padded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def storage_bytes(kind: TensorType) -> int:
-    """Bytes from the base of a tensor's storage to its last element."""
-    return (kind.offset + kind.span) * element_bytes(kind.dtype) if kind.numel else 0
+def storage_bytes(kind: TensorType, block: Tile | None = None) -> int:
+    """Bytes from the base of a tensor's storage to its last element, or to the end of its last `block`."""
+    if not kind.numel:
+        return 0
+    elements, grid = kind.offset + kind.span, grid_of(kind) if block else None
+    if block and grid:
+        elements = storage_elements(grid, -(-elements // (grid.rows * grid.columns)), block)
+    return elements * element_bytes(kind.dtype)
+
+
+def grid_of(kind: TensorType) -> Grid | None:
+    """The columns and rows of a tensor: its places along the axis with the smallest stride, and along the next.
+
+    None for a tensor of one dim. An axis of one place, or along which nothing moves, is no dim.
+    """
+    dims = sorted(
+        (stride, extent) for stride, extent in zip(kind.strides, kind.shape, strict=True) if extent > 1 and stride
+    )
+    if len(dims) < 2:
+        return None
+    columns = dims[1][0]
+    return Grid(dims[2][0] // columns if len(dims) > 2 else dims[1][1], columns)
+
+
+def grids(lowered: KernelGraph) -> dict[str, Grid | None]:
+    """The rows and columns of every value: a view has those of the tensor it is part of."""
+    found = {value: grid_of(kind) for value, kind in lowered.types.items()}
+    return found | {view.value: found[view.base] for view in lowered.views}
 
 
 def element_bytes(dtype: str) -> int:

@@ -79,7 +79,7 @@ def schedule(
         runs[module.kernel] = kernel.kernel
     made = tuple(kernels.by_key.values())
     check_steps(extra, [step.name for kernel in made for step in kernel.passes])
-    return ScheduledProgram(made, plan_launches(lowered, runs), host_steps.steps(lowered))
+    return ScheduledProgram(made, plan_launches(lowered, runs, machine.dram_block), host_steps.steps(lowered))
 
 
 @dataclass

@@ -13,9 +13,10 @@ from simulator import HostCall, Launched, Machine, Trace
 from simulator import simulate as run_launches
 from simulator.compiled import when_compiling
 from workbench.environment.progress import at, reached
-from workbench.ir import Launch, ScheduledProgram
+from workbench.ir import KernelGraph, Launch, ScheduledProgram
 from workbench.planning.chiplet_plan import placed
 from workbench.planning.common_memory_plan import residents
+from workbench.planning.dram_plan import grids
 
 Filled: TypeAlias = Mapping[str, npt.NDArray[np.bool_]]
 """Value -> the nonzero elements of its storage, from its base on."""
@@ -24,7 +25,11 @@ NOTHING_KNOWN: Filled = MappingProxyType({})
 
 
 def simulate(
-    scheduled: ScheduledProgram, machine: Machine, seconds: float | None = None, filled: Filled = NOTHING_KNOWN
+    lowered: KernelGraph,
+    scheduled: ScheduledProgram,
+    machine: Machine,
+    seconds: float | None = None,
+    filled: Filled = NOTHING_KNOWN,
 ) -> Trace:
     """The cycles of every instruction of every launch on `machine`, and the causes of its waits; raises after
     `seconds`.
@@ -35,14 +40,17 @@ def simulate(
         kept = tuple(residents(scheduled, scheduled.residence))
         lie = tuple(placed(scheduled))
         return run_launches(
-            launched(scheduled, filled), machine, seconds=seconds, progress=reached, residents=kept, placed=lie
+            launched(lowered, scheduled, filled), machine, seconds=seconds, progress=reached, residents=kept, placed=lie
         )
 
 
-def launched(scheduled: ScheduledProgram, filled: Filled = NOTHING_KNOWN) -> tuple[Launched | HostCall, ...]:
+def launched(
+    lowered: KernelGraph, scheduled: ScheduledProgram, filled: Filled = NOTHING_KNOWN
+) -> tuple[Launched | HostCall, ...]:
     """The simulator's input: for each launch a program with its addresses, or a call of the host."""
     programs = {kernel.kernel: kernel.program for kernel in scheduled.kernels}
     hosts = {step.kernel: step for step in scheduled.hosts}
+    lie = grids(lowered)
     numbers = {known.value: known.array for known in scheduled.launches.numbers}
 
     def given(launch: Launch) -> Launched | HostCall:
@@ -51,6 +59,14 @@ def launched(scheduled: ScheduledProgram, filled: Filled = NOTHING_KNOWN) -> tup
             return HostCall(launch.kernel, step.bytes_in, step.bytes_out, step.flops, launch.after)
         indices = {place: numbers[value] for place, value in enumerate(launch.arguments) if value in numbers}
         known = {place: filled[value] for place, value in enumerate(launch.arguments) if value in filled}
-        return Launched(launch.kernel, programs[launch.kernel], launch.addresses, launch.after, indices, known)
+        return Launched(
+            launch.kernel,
+            programs[launch.kernel],
+            launch.addresses,
+            launch.after,
+            indices,
+            known,
+            tuple(lie.get(value) for value in launch.arguments),
+        )
 
     return tuple(map(given, scheduled.launches.launches))

@@ -132,7 +132,7 @@ class Stages:
         lie = tuple(planning.chiplet_plan.placed(scheduled))
         titles = views.titles.kernel_titles(found.lowered)
         shared = views.titles.scheduled_titles(found.lowered, scheduled)
-        launched = simulating.simulate.launched(scheduled)
+        launched = simulating.simulate.launched(found.lowered, scheduled)
         trace = replace(found.trace, launches=launched, asked={"residents": kept, "placed": lie})
         rendered = Rendered(found.rendered, functions.hosts_of(found.lowered), titles)
         planned = Scheduled(scheduled, found.lowered, found.rendered, shared)
