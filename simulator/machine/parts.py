@@ -103,6 +103,10 @@ class VectorUnit:
 
     lanes: int = field(metadata=flat("vector_lanes"))
     bits_per_lane: int = field(metadata=flat("vector_bits_per_lane", of_form("a multiple of 8")))
+    narrowest_float_bytes: int = field(metadata=flat("vector_narrowest_float_bytes", at_most(8)))
+    """Bytes of the narrowest floats that it computes with. Narrower ones are widened before and narrowed after."""
+    conversion_operations: int = field(metadata=flat("vector_conversion_operations"))
+    """ALU operations that this takes, each time."""
     alus: int = field(metadata=flat("vector_alus"))
     """Vectors that add, multiply, compare or select in one cycle."""
     alu_latency_cycles: int

@@ -36,9 +36,7 @@ class Simulation:
 
     def work(self, number: int, launched: Launched, spared: Spared | None) -> Work:
         """The work of that launch."""
-        asked = work(
-            launched.program, launched.addresses, self._machine, launched.indices, spared, launched.grids
-        )
+        asked = work(launched.program, launched.addresses, self._machine, launched.indices, spared, launched.grids)
         for each in self.followed.values():
             asked = each.ask(number, launched.program, asked)
         return asked

@@ -21,10 +21,13 @@ from simulator.units.unit_table import asking
 
 FORMAT, VERSION = "aten-workbench/trace", 10
 WITHOUT_TILE, WITHOUT_FITTED, WITHOUT_MEMORY = 9, 8, 7
-"""Earlier versions, which are read as well. Before version 10 no machine has `dram_refresh_rate` and `dram_tile`. Before
+"""Earlier versions, which are read as well. Before version 10 machines lack some figures, `_UNTOLD`. Before
 version 9 a fitted figure is a source that begins with `fitted: `. Version 7 keeps only the path of a memory file."""
 
-_UNTOLD = {"dram_refresh_rate": 1, "dram_tile": ""}
+_UNTOLD = {
+    **{"dram_refresh_rate": 1, "dram_tile": ""},
+    **{"vector_narrowest_float_bytes": 1, "vector_conversion_operations": 1},
+}
 """Figures of every machine before version 10."""
 
 _Pairs = tuple[tuple[str, str], ...]

@@ -84,7 +84,10 @@ def covered(program: TileProgram, operands: I64, grids: Grids, machine: Machine)
     bytes_, in_row = block.rows * block.columns * size, -(-columns // block.columns)
     of_matrix = -(-rows // block.rows) * in_row * bytes_
     whole = wide == in_row
-    extents, between = np.ones((len(operands), MAX_RANK + 3), np.int64), np.zeros((len(operands), MAX_RANK + 3), np.int64)
+    extents, between = (
+        np.ones((len(operands), MAX_RANK + 3), np.int64),
+        np.zeros((len(operands), MAX_RANK + 3), np.int64),
+    )
     extents[:, :MAX_RANK] = np.where(is_matrix, shape, 1)
     between[:, :MAX_RANK] = np.where(is_matrix, strides // matrix * of_matrix[:, None], 0)
     for at, (count, stride) in enumerate(

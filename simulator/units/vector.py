@@ -4,9 +4,12 @@ A vector is `lanes` lanes of 256 bits, 8 elements of f32 each, 16 of f16: the wi
 or written says how many. The lane dim is spread over the lanes, the other dims
 are packed into the elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
 
-    vectors   V = ceil(extent of the lane dim / L) * ceil(rest / w)
+    vectors   V = ceil(extent of the lane dim / L) * ceil(rest / w), of a space of one dim ceil(extent / (L * w)): its
+              rows of lanes are packed into the elements of the lanes
     slots     alu(V) = ceil(V * alu operations / ALUs)      special(V) = V * special functions * interval
               ALU operations are arithmetic, comparison, conversion and moving a value; both kinds run side by side
+              Floats of 16 bits are widened where the unit computes with none so narrow, and results narrowed: as many
+              ALU operations more for each such operand, on vectors of as many elements as the wide ones take
     chain     the first vector goes through all its operations one after the other: operations * latency
     pass      chain + max(alu, special)(V) - max(alu, special)(1), at least one cycle a vector
 
@@ -49,12 +52,13 @@ Flags = npt.NDArray[np.bool_]
 def vectors(program: TileProgram, machine: Machine) -> I64:
     """V for each instruction, 1 for a scalar space."""
     lane, rest, _, _ = _split(program)
-    return -(-lane // machine.vector.lanes) * -(-rest // _lane_elements(program, machine))
+    groups, per_lane = -(-lane // machine.vector.lanes), _lane_elements(program, machine)
+    return np.where(rest == 1, -(-groups // per_lane), groups * -(-rest // per_lane))
 
 
 def vector_cycles(program: TileProgram, machine: Machine) -> I64:
     """Cycles of each instruction, taken as a vector pass; the formulas of the module's docstring."""
-    alu, special = _operations(program)
+    alu, special = _operations(program, machine)
     count = vectors(program, machine)
     chain = alu * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
     body = chain + _bottleneck(count, alu, special, machine) - _bottleneck(np.ones_like(count), alu, special, machine)
@@ -63,7 +67,7 @@ def vector_cycles(program: TileProgram, machine: Machine) -> I64:
 
 def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
     """The cycles of each pass, by activity; they add up to `vector_cycles`."""
-    (alu, special), count = _operations(program), vectors(program, machine)
+    (alu, special), count = _operations(program, machine), vectors(program, machine)
     trees, moved = _trees(program, machine), _moved_over(program, machine)
     turned = _moved_over(program, machine, spread=False)
     body = vector_cycles(program, machine) - trees - moved
@@ -82,7 +86,7 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
 
 def least_cycles(program: TileProgram, machine: Machine) -> npt.NDArray[np.float64]:
     """Cycles of each instruction, taken as a vector pass, if all lanes were full and nothing had a latency."""
-    alu, special = _operations(program)
+    alu, special = _operations(program, machine)
     full = program.extent.prod(1) / (machine.vector.lanes * _lane_elements(program, machine))
     busy = np.maximum(alu / machine.vector.alus, special * machine.vector.special_interval_cycles)
     return full * np.maximum(busy, 1)
@@ -104,7 +108,7 @@ def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
 
 def operations(program: TileProgram) -> I64:
     """Element operations of each instruction: what its peak rate is counted in. (N x 2: ALU, special)"""
-    points, (alu, special) = program.extent.prod(1), _operations(program)
+    points, (alu, special) = program.extent.prod(1), _of_bodies(program)
     return np.stack([points * alu, points * special], axis=1)
 
 
@@ -119,8 +123,12 @@ def _trees(program: TileProgram, machine: Machine) -> I64:
     groups = -(-lane // machine.vector.lanes)
     folded = np.minimum(reduced_rest, np.maximum(per_lane // results, 1))
     within = groups * _log2(folded) * machine.vector.alu_latency_cycles
+    lone = np.where(lane_reduced & (rest == 1), np.minimum(groups, per_lane), 1)
+    within += _log2(lone) * machine.vector.alu_latency_cycles
     steps = _log2(np.minimum(lane, machine.vector.lanes))
-    across = steps * (-(-results // per_lane) * machine.vector.cross_lane_step_cycles + machine.vector.alu_latency_cycles)
+    across = steps * (
+        -(-results // per_lane) * machine.vector.cross_lane_step_cycles + machine.vector.alu_latency_cycles
+    )
     return within + np.where(lane_reduced, across, 0)
 
 
@@ -141,13 +149,38 @@ def _lane_elements(program: TileProgram, machine: Machine) -> I64:
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     np.maximum.at(widest, owner, program.element_bytes)
     computed = np.array([op.computed_bytes for op in program.ops], np.int64)
+    widened = np.where(_widened(program, machine) > 0, machine.vector.narrowest_float_bytes, 1)
+    widest = np.maximum(widest, widened)
     return np.maximum(1, machine.vector.bits_per_lane // (8 * np.maximum(widest, computed[program.op])))
 
 
-def _operations(program: TileProgram) -> tuple[I64, I64]:
+_HALF = 2
+"""Bytes of a float of 16 bits."""
+
+
+def _operations(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
+    """Operations that each instruction does per point: ALU, those that widen and narrow included, and special ones."""
+    alu, special = _of_bodies(program)
+    return alu + _widened(program, machine) * machine.vector.conversion_operations, special
+
+
+def _of_bodies(program: TileProgram) -> tuple[I64, I64]:
     """Operations of each instruction's body, per point: ALU, and special functions."""
     counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
     return counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE], counts[:, OpClass.SPECIAL]
+
+
+def _widened(program: TileProgram, machine: Machine) -> I64:
+    """Operands of each instruction that the unit widens or narrows. It takes halves of words for floats: there are few
+    integers so wide."""
+    widened = np.zeros(len(program), np.int64)
+    if machine.vector.narrowest_float_bytes <= _HALF:
+        return widened
+    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+    computes = (counts[:, OpClass.ALU] + counts[:, OpClass.SPECIAL] > 0) & (program.opcode == Opcode.VECTOR)
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    np.add.at(widened, owner, (program.element_bytes == _HALF) & computes[owner])
+    return widened
 
 
 def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) -> I64:
@@ -179,7 +212,9 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
 
 def _lane_step(program: TileProgram) -> I64:
     """For each operand in the scratchpad, how far apart its closest elements lie; 1 for others."""
-    apart = np.where(program.shape > 1, np.abs(program.strides), np.iinfo(np.int64).max).min(1, initial=np.iinfo(np.int64).max)
+    apart = np.where(program.shape > 1, np.abs(program.strides), np.iinfo(np.int64).max).min(
+        1, initial=np.iinfo(np.int64).max
+    )
     lone = (program.shape > 1).sum(1) == 0
     return np.where(lone | (program.space != Space.SCRATCHPAD), 1, np.maximum(apart, 1))
 

@@ -61,7 +61,9 @@ FIGURE_WORDS: Final[Mapping[str, str]] = {
     "systolic_rows": "of multipliers: terms of a sum where weights stay, rows of the result where sums stay",
     "systolic_selection": "the array for the next product",
     "vector_alus": "vectors that add, multiply, compare or select in one cycle",
+    "vector_conversion_operations": "to widen or narrow a float that the vector unit does not compute with",
     "vector_lanes": "that compute side by side, each vector_bits_per_lane wide",
+    "vector_narrowest_float_bytes": "narrower floats are widened before a pass and narrowed after it",
     "vector_op_pj": "an operation on one element (changes j.simulated.energy alone)",
     "weight_switch_cycles": "when waiting weights replace the current ones",
 }

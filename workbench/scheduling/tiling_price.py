@@ -134,12 +134,31 @@ def _moved_bytes(
 
     If its runs are too short and too far apart to hide opened rows, the bytes that would move in that time.
     """
+    if (blocks := _blocks(access, tile, payload, machine)) is not None:
+        moved, run, apart = blocks
+        return moved * slowdown(run, apart)
     run, apart = _run(access, tile, payload)
     request = machine.dram.request_bytes
     touched = math.ceil(run / request)
     if run < apart and apart % request:  # most runs do not begin at a border of requests
         touched = 1 + (run - access.element_bytes) / request
     return access.bytes(tile) / run * touched * request * slowdown(run, apart)
+
+
+def _blocks(access: Access, tile: Mapping[str, int], payload: Payload, machine: Machine) -> tuple[int, int, int] | None:
+    """Bytes of the blocks of a tile, and its runs as `_run` has them; None where tensors lie row after row."""
+    block = machine.dram_block
+    near = [(extent, whole) for extent, whole in _nearest_first(access, tile, payload) if whole > 1]
+    if block is None or len(near) < 2:
+        return None
+    size = block.rows * block.columns * access.element_bytes
+    (across, columns), (down, rows), *others = near
+    wide, high = -(-across // block.columns), -(-down // block.rows)
+    moved = wide * high * math.prod(extent for extent, _ in others) * size
+    run, apart = wide * size, -(-columns // block.columns) * size
+    if run == apart:
+        run, apart = run * high, apart * -(-rows // block.rows)
+    return moved, run, apart
 
 
 def _run(access: Access, tile: Mapping[str, int], payload: Payload) -> tuple[int, int]:
@@ -160,6 +179,9 @@ def _nearest_first(access: Access, tile: Mapping[str, int], payload: Payload) ->
 
 def _queue_cycles(access: Access, payload: Payload, machine: Machine, tile: Mapping[str, int]) -> float:
     """Cycles of a transfer in its queue. For a vector pass, each row along the lanes begins in a cycle of its own."""
+    if (blocks := _blocks(access, tile, payload, machine)) is not None:
+        moved, stretch, _ = blocks
+        return moved / stretch * -(-stretch // machine.dma.bytes_per_cycle)
     stretch, _ = _run(access, tile, payload)
     passes = (op for op in payload.ops if op.role not in ("contraction", "fill"))
     if access.padded or any(access.value == each.value for op in passes for each in op.accesses):

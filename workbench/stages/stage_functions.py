@@ -146,7 +146,9 @@ def simulated_from(
     filled: simulating.simulate.Filled | None = None,
 ) -> Simulated:
     with naming_tensors(lowered):
-        return Simulated(simulating.simulate.simulate(lowered, scheduled, machine, seconds, filled or {}), scheduled, lowered)
+        return Simulated(
+            simulating.simulate.simulate(lowered, scheduled, machine, seconds, filled or {}), scheduled, lowered
+        )
 
 
 def _filled(captured: Captured, lowered: KernelGraph, request: Request) -> simulating.simulate.Filled:
