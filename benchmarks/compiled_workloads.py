@@ -73,7 +73,7 @@ def compiled(given: Workload, machine: Machine, form: Form | None, result: torch
     captured = journey.lowered.record.captured
     types = [captured.types[value] for value in captured.outputs]
     return Compiled(
-        launched(scheduled)[: given.measured_launches],
+        launched(journey.lowered.record, scheduled)[: given.measured_launches],
         tuple(residents(scheduled, scheduled.residence)),
         operands,
         sum(math.prod(each.shape) * DTYPES[each.dtype].itemsize for each in types),
