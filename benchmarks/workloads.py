@@ -186,7 +186,7 @@ class Encoder(nn.Module):
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.attend = heads, attend
         self.query, self.key, self.value = (nn.Linear(hidden, hidden) for _ in range(3))
         self.out = nn.Linear(hidden, hidden)
         self.widen, self.narrow = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
@@ -196,7 +196,7 @@ class Encoder(nn.Module):
         q, k, v = (
             linear(x).view(len(x), self.heads, -1).transpose(0, 1) for linear in (self.query, self.key, self.value)
         )
-        attended = attend(q, k, v).permute(2, 0, 1).reshape(x.shape)
+        attended = self.attend(q, k, v).permute(2, 0, 1).reshape(x.shape)
         x = self.norm1(self.out(attended) + x)
         return self.norm2(self.narrow(torch.relu(self.widen(x))) + x)
 
