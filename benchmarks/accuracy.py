@@ -35,8 +35,7 @@ def program(compiled: Compiled, machine: Machine, kind: Kind) -> Program:
     counters = trace.counters
     asked = counters["dram_read_bytes"] + counters["dram_write_bytes"]
     passes = asked / max(1, compiled.operand_bytes)
-    takes = trace.makespan if kind is CYCLES else machine.microseconds(trace.makespan)
-    return Program(takes, asked, counters["dram_request_bytes"], passes)
+    return Program(kind.time(machine, trace.makespan), asked, counters["dram_request_bytes"], passes)
 
 
 def outcome(row: Row, kind: Kind, machine: Machine, dtype: str) -> Outcome:

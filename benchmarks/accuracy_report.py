@@ -84,10 +84,10 @@ def as_json(outcomes: Sequence[Outcome], kind: Kind) -> dict[str, object]:
 
 
 def _row_json(outcome: Outcome, kind: Kind) -> dict[str, object]:
-    row, unit = outcome.row, "" if kind is CYCLES else f"_{kind.unit}"
+    row, unit = outcome.row, "" if kind == CYCLES else f"_{kind.unit}"
     return {
         "workload": row.workload,
-        **({} if kind is CYCLES else {"regime": row.regime}),
+        **({} if kind == CYCLES else {"regime": row.regime}),
         f"measured{unit}": row.measured,
         f"simulated{unit}": outcome.ours.time,
         f"simulated_theirs{unit}": outcome.theirs.time,
@@ -148,7 +148,7 @@ def _told(outcomes: Sequence[Outcome], other: str) -> list[tuple[float, float | 
 
 
 def _number(value: float, kind: Kind) -> str:
-    return f"{value:,}" if kind is CYCLES else f"{value:,.3f}"
+    return f"{value:,}" if kind == CYCLES else f"{value:,.3f}"
 
 
 def _error(simulated: float, row: Row) -> str:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from workloads import DTYPES, maker
 
+from simulator.machine.machine import Machine
+
 DATA = Path(__file__).parent / "data"
 
 
@@ -31,6 +33,10 @@ class Kind:
     """The shipped machine that is the measured chip."""
     table: Path
     """The one that is kept here."""
+
+    def time(self, machine: Machine, cycles: int) -> float:
+        """So many cycles in the table's unit."""
+        return cycles if self.unit == "cycles" else machine.microseconds(cycles)
 
 
 CYCLES = Kind("cycles", "tpu_v3_cycles", "tpu-v3", DATA / "tpu_v3_cycles.csv")
@@ -116,8 +122,8 @@ def _row(cells: Mapping[str | None, object], line: int, kind: Kind) -> Row:
     texts = {str(name): str(text).strip() for name, text in cells.items()}
     name = texts.pop("workload")
     maker(name)  # raises for a name of no workload
-    measured = _number(name, kind.measured, texts.pop(kind.measured, ""), whole=kind is CYCLES)
-    if kind is CYCLES:
+    measured = _number(name, kind.measured, texts.pop(kind.measured, ""), whole=kind == CYCLES)
+    if kind == CYCLES:
         numbers = {other: _number(name, other, text, whole=True) for other, text in texts.items()}
         return Row(name, line, measured, {other: int(number) for other, number in numbers.items() if number})
     for column in _TYPES:
