@@ -174,8 +174,18 @@ _ONE_KERNEL = Form(
     options=_BLOCKS,
 )
 
+_PIECES = {"k*_copy*": {"tile": {"d0": 32, "d1": 2**20}, "buffers": 4}}
+"""Whole rows, 32 at a time, and four such pieces on their way: 64 rows and two pieces were tried too, among seven."""
+
 _OF_TPU_V4: dict[str, Form] = {
     **dict.fromkeys(("add", "mul", "sub", "div", "relu", "tanh", "sigmoid", "batchnorm"), _ONE_KERNEL),
+    "copy": Form(
+        "a stream from one memory to the other, in pieces that are small beside it",
+        "XLA copies between memories by DMA, which has no tiles that wait for a whole scratchpad",
+        reads=1,
+        writes=0,
+        options={"mapping": _PIECES},
+    ),
     "layernorm": Form(
         "two kernels: statistics (read), then normalise, scale and shift (read, write)",
         "the chip's layer norms move three passes over memory",
