@@ -180,11 +180,12 @@ _PIECES = {"k*_copy*": {"tile": {"d0": 32, "d1": 2**20}, "buffers": 4}}
 _OF_TPU_V4: dict[str, Form] = {
     **dict.fromkeys(("add", "mul", "sub", "div", "relu", "tanh", "sigmoid", "batchnorm"), _ONE_KERNEL),
     "copy": Form(
-        "a stream from one memory to the other, in pieces that are small beside it",
-        "XLA copies between memories by DMA, which has no tiles that wait for a whole scratchpad",
+        "a stream from one memory to the other, in pieces that are small beside it; rows lie whole, as they are given",
+        "XLA copies between memories by DMA, which has no tiles. Of the table: 1,675 columns take 0.89 of the time of "
+        "2,048, so they are padded to 1,792 lanes, as they are not where rows are the lanes",
         reads=1,
         writes=0,
-        options={"mapping": _PIECES},
+        options={"mapping": _PIECES, "layout": "given"},
     ),
     "layernorm": Form(
         "two kernels: statistics (read), then normalise, scale and shift (read, write)",
