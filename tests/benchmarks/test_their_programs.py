@@ -73,6 +73,14 @@ def test_layer_norm_of_tpu_v3_is_five_passes() -> None:
     assert len(programs(name, "cycles", "f32").theirs.launches) == 3
 
 
+def test_attention_of_tpu_v3_is_three_passes_over_the_scores() -> None:
+    heads, sequence, depth = 2, 64, 32
+    scores, operand, sums = heads * sequence * sequence * 4, heads * sequence * depth * 4, heads * sequence * 4
+    name = f"attention_{heads}x{sequence}x{depth}"
+    assert asked_bytes(name, "cycles", "f32") == 3 * scores + 4 * operand + 2 * sums
+    assert asked_bytes(name, "cycles", "f32", whose="ours") == 4 * scores + 4 * operand
+
+
 @pytest.mark.parametrize(("dtype", "size"), [("f32", 4), ("f16", 2), ("bf16", 2)])
 def test_norms_of_tpu_v4(dtype: str, size: int) -> None:
     x, per_row, per_column = ROWS * COLUMNS * size, ROWS * size, COLUMNS * size
@@ -100,7 +108,7 @@ def test_documented_passes_are_those_that_are_simulated() -> None:
         assert documented == pytest.approx(asked_bytes(name, unit, "f32"), rel=0.02)
 
 
-@pytest.mark.parametrize("name", ["softmax_4x6", "layernorm_4x6", "bert_base"])
+@pytest.mark.parametrize("name", ["softmax_4x6", "layernorm_4x6", "attention_2x8x4", "bert_base"])
 def test_their_form_is_the_same_work(name: str) -> None:
     from measured_tables import CYCLES
     from their_programs import theirs
