@@ -77,12 +77,12 @@ def simulated(given: argparse.Namespace, variants: Variants) -> Iterator[Simulat
     """The rows with each of the variants, as the options say; says on stderr what was done."""
     jobs = [(kind, row, given.memory, variants) for kind, row in measured_rows(given.sample, given.seed)]
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as workers:
-        for found in workers.map(_simulated, jobs):
+        for found in workers.map(simulated_row, jobs):
             print(f"{found.row.workload}: {found.theirs[0]:,.6g}, measured {found.measured:,.6g}", file=sys.stderr)
             yield found
 
 
-def _simulated(job: tuple[Kind, Row, str, Variants]) -> Simulated:
+def simulated_row(job: tuple[Kind, Row, str, Variants]) -> Simulated:
     kind, row, memory, variants = job
     machine = wb.machine(kind.machine, memory=memory)
     machines = [machine.with_(**variant[kind]) for variant in variants]

@@ -116,10 +116,10 @@ def test_unknowns_and_mechanisms_are_figures_of_both_chips() -> None:
 
 def test_one_row_is_simulated_with_every_variant() -> None:
     from measured_tables import CYCLES, MICROSECONDS, Row
-    from simulated_rows import _simulated
+    from simulated_rows import simulated_row
 
     off = [dict.fromkeys((CYCLES, MICROSECONDS), figures) for figures in ({}, {"launch_overhead_cycles": 0})]
-    found = _simulated((CYCLES, Row("softmax_16x64", 1, 1000), "simple", off))
+    found = simulated_row((CYCLES, Row("softmax_16x64", 1, 1000), "simple", off))
     launch = wb.machine("tpu-v3").figures()["launch_overhead_cycles"]
     assert found.launches == 3 and found.theirs[0] - found.theirs[1] == 3 * launch
     assert found.ours[0] - found.ours[1] == launch
