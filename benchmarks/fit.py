@@ -1,91 +1,228 @@
-"""Fits what nobody published of tpu-v3 to the accuracy table, and says what the fit is worth.
+"""Fits what nobody published of two chips to both tables at once, and says what the fit is worth.
 
-    python benchmarks/fit.py [--table FILE] [--memory simple|banked] [--set FIGURE=VALUE ...]
+    python benchmarks/fit.py [--memory simple|banked] [--sample N] [--seed N] [--jobs N]
 
-Two figures are fitted here, by least squares of the relative errors. `launch_overhead_cycles` is what a kernel costs
-before its first instruction; launches run one after another, so it adds a cycle to each of a workload's launches, and
-the best one has a closed form. `weight_switch_cycles` is what an array loses with every set of weights; all programs
-are simulated with each of SWITCHES. Leave-one-out: each workload is predicted with the two that fit the others. The
-result goes into simulator/machine/shipped/tpu-v3.toml by hand.
+UNKNOWNS has the figures that are fitted, and what they are on each chip. Fitted are their programs (their_programs.py)
+by least squares of the relative errors, in which each chip counts the same; our programs are told beside them. A row is
+compiled once, and simulated with each value of UNKNOWNS while the others stay at their first. Between two values the
+time is taken to lie on a line, and the effects of the unknowns to add up; the last table says how far that is from
+simulating the fitted figures.
+
+Leave one out: a row is predicted with the figures that fit the others. Leave one family out: with those that fit the
+other families. Both again with each unknown removed, which is then what it would be if nobody had looked at a table.
+The result goes into simulator/machine/shipped by hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from accuracy import MACHINE, TABLE, error_of, options, read_table
-from workloads import workload
+import numpy as np
+import numpy.typing as npt
+from accuracy_report import error_of
+from measured_tables import KINDS, Kind
+from simulated_rows import Figures, Simulated, options, simulated
 
 import workbench as wb
-from simulator.engine.engine import simulate
-from simulator.machine.machine import Machine
 
-SWITCHES = range(0, 129, 8)
-"""From none to as long as the array is high."""
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Sample:
-    """A measured workload, and what we say of it without launch overhead, by weight_switch_cycles."""
+class Unknown:
+    """Something that one mechanism has on both chips, with the values that are simulated and those that are tried."""
 
     name: str
-    measured: int
-    cycles: dict[int, int]
-    launches: int
-
-    def error(self, switch: int, overhead: int) -> float:
-        return error_of(self.cycles[switch] + self.launches * overhead, self.measured)
-
-
-def sample(name: str, measured: int, machine: Machine) -> Sample:
-    given = workload(name)
-    launches = wb.trace(given.function, *given.inputs, machine=machine).simulated.trace.launches
-    found = {switch: simulate(launches, machine.with_(weight_switch_cycles=switch)).makespan for switch in SWITCHES}
-    print(f"{name}: {found[0]:,} to {found[SWITCHES[-1]]:,} cycles without launch overhead", file=sys.stderr)
-    return Sample(name, measured, found, len(launches))
+    figures: Callable[[Kind, float], Figures]
+    simulated: tuple[float, ...]
+    tried: tuple[float, ...]
+    """Those between two simulated values, or beyond, are taken to lie on a line."""
+    removed: float
 
 
-def overhead_for(samples: Sequence[Sample], switch: int) -> int:
-    """The overhead with the least squares of relative errors: they are linear in it."""
-    slopes = [each.launches / each.measured for each in samples]
-    missing = [-each.error(switch, 0) for each in samples]
-    best = sum(a * b for a, b in zip(slopes, missing, strict=True)) / sum(a * a for a in slopes)
-    return max(0, round(best))
+def _launch(kind: Kind, ns: float) -> Figures:
+    return {"launch_overhead_cycles": round(ns / 1000 * wb.machine(kind.machine).clock_mhz)}
 
 
-def fitted(samples: Sequence[Sample]) -> tuple[int, int]:
-    """The switch and the overhead with the least squares of relative errors."""
-    tried = [(switch, overhead_for(samples, switch)) for switch in SWITCHES]
-    return min(tried, key=lambda both: sum(each.error(*both) ** 2 for each in samples))
+def _latency(_: Kind, ns: float) -> Figures:
+    return {"dram_latency_ns": ns}
+
+
+def _switch(_: Kind, cycles: float) -> Figures:
+    return {"weight_switch_cycles": round(cycles)}
+
+
+REFRESHES: tuple[Figures, ...] = (
+    {"dram_refresh": "all", "dram_refresh_rate": 2},
+    {"dram_refresh": "all", "dram_refresh_rate": 1},
+    {"dram_refresh": "each", "dram_refresh_rate": 1},
+)
+
+
+def _refresh(_: Kind, which: float) -> Figures:
+    return REFRESHES[int(which)]
+
+
+UNKNOWNS = (
+    Unknown("launch, ns", _launch, (300, 0), tuple(range(0, 1201, 25)), 0),
+    Unknown("DRAM latency, ns", _latency, (275, 0, 550), tuple(range(0, 601, 25)), 0),
+    Unknown("weight switch, cycles", _switch, (40, 0, 128), tuple(range(0, 129, 8)), 0),
+    Unknown("refresh (0: all x2, 1: all x1, 2: each x1)", _refresh, (0, 1, 2), (0, 1, 2), 1),
+)
+FIRST = tuple(unknown.simulated[0] for unknown in UNKNOWNS)
+Values = tuple[float, ...]
+"""A value of each unknown."""
+
+
+def variants() -> list[tuple[int, float]]:
+    """The unknown that is changed, and its value; before them all at their first."""
+    changed = [(place, value) for place, unknown in enumerate(UNKNOWNS) for value in unknown.simulated[1:]]
+    return [(0, FIRST[0]), *changed]
+
+
+def figures(values: Values, kind: Kind) -> Figures:
+    told = [unknown.figures(kind, value) for unknown, value in zip(UNKNOWNS, values, strict=True)]
+    return {name: value for each in told for name, value in each.items()}
+
+
+def first_but(place: int, value: float) -> Values:
+    return tuple(value if at == place else first for at, first in enumerate(FIRST))
+
+
+class Sums:
+    """The errors of one column with every value of the unknowns, as sums of their effects: [row, value] an unknown."""
+
+    def __init__(self, rows: Sequence[Simulated], times: Sequence[Sequence[float]]) -> None:
+        measured = np.array([row.measured for row in rows])
+        relative = np.array(times) / measured[:, None]
+        self.base: F64 = relative[:, 0] - 1
+        self.effects = [self._effect(relative, place) for place in range(len(UNKNOWNS))]
+
+    def _effect(self, relative: F64, place: int) -> F64:
+        unknown = UNKNOWNS[place]
+        columns = [0, *(at for at, (changed, _) in enumerate(variants()) if at and changed == place)]
+        order = np.argsort(unknown.simulated)
+        known = np.array(unknown.simulated)[order]
+        change = (relative[:, columns] - relative[:, :1])[:, order]
+        return np.stack([_on_lines(np.array(unknown.tried), known, row) for row in change])
+
+    def errors(self, choice: Sequence[int]) -> F64:
+        """Of every row, with the tried values of these numbers."""
+        return self.base + sum(effect[:, at] for effect, at in zip(self.effects, choice, strict=True))
+
+
+def _on_lines(tried: F64, known: F64, values: F64) -> F64:
+    """The values at the tried places, on lines through the known ones; beyond the last, on the last line."""
+    slope = (values[-1] - values[-2]) / (known[-1] - known[-2])
+    beyond = np.maximum(tried - known[-1], 0) * slope
+    return np.interp(tried, known, values) + beyond
+
+
+def fitted(sums: Sums, weights: F64, removed: int | None = None) -> tuple[int, ...]:
+    """The numbers of the tried values with the least sum of weighted squares. The launch has a closed form."""
+    allowed = [range(len(unknown.tried)) for unknown in UNKNOWNS]
+    if removed is not None:
+        allowed[removed] = range(_removed(removed), _removed(removed) + 1)
+    launch, root = sums.effects[0][:, allowed[0]], np.sqrt(weights)
+    best, least = (0,) * len(UNKNOWNS), np.inf
+    for rest in itertools.product(*allowed[1:]):
+        others = sums.base + sum(effect[:, at] for effect, at in zip(sums.effects[1:], rest, strict=True))
+        squares = np.square((others[:, None] + launch) * root[:, None]).sum(0)
+        at = int(squares.argmin())
+        if squares[at] < least:
+            best, least = (allowed[0][at], *rest), squares[at]
+    return best
+
+
+def _removed(place: int) -> int:
+    return UNKNOWNS[place].tried.index(UNKNOWNS[place].removed)
+
+
+def weights(rows: Sequence[Simulated], kept: npt.NDArray[np.bool_]) -> F64:
+    """Of each row that is kept its part of its chip, as all chips count the same; of others none."""
+    of_kind = {kind: sum(row.kind == kind for row, keep in zip(rows, kept, strict=True) if keep) for kind in KINDS}
+    return np.array([keep / max(1, of_kind[row.kind]) for row, keep in zip(rows, kept, strict=True)])
+
+
+def left_out(
+    rows: Sequence[Simulated], columns: Sequence[Sums], name: Callable[[int], str], removed: int | None = None
+) -> list[F64]:
+    """The errors of each column, every row predicted with what fits those of other names in the last column."""
+    names = [name(at) for at in range(len(rows))]
+    found = [np.zeros(len(rows)) for _ in columns]
+    for each in dict.fromkeys(names):
+        out = np.array([other == each for other in names])
+        choice = fitted(columns[-1], weights(rows, ~out), removed)
+        for errors, column in zip(found, columns, strict=True):
+            errors[out] = column.errors(choice)[out]
+    return found
+
+
+def means(rows: Sequence[Simulated], errors: F64) -> list[str]:
+    """The mean of absolute errors of each chip."""
+    return [
+        f"{statistics.fmean(abs(error) for row, error in zip(rows, errors, strict=True) if row.kind == kind):.1%}"
+        for kind in KINDS
+    ]
+
+
+def line(cells: Sequence[str]) -> None:
+    print("| " + " | ".join(cells) + " |")
+
+
+def tell_errors(rows: Sequence[Simulated], columns: Sequence[Sums]) -> None:
+    """Errors inside, with one row and with one family left out; all unknowns fitted, and each removed."""
+    heads = [f"{kind.machine} {whose}" for whose in ("ours", "theirs") for kind in KINDS]
+    line(["fitted", "figures", "rows", *heads])
+    print("|---|---|---|" + "--:|" * len(heads))
+    for removed in (None, *range(len(UNKNOWNS))):
+        told = "all" if removed is None else f"without {UNKNOWNS[removed].name.partition(',')[0].partition(' (')[0]}"
+        choice = fitted(columns[-1], weights(rows, np.full(len(rows), True)), removed)
+        values = ", ".join(f"{unknown.tried[at]:g}" for unknown, at in zip(UNKNOWNS, choice, strict=True))
+        inside = [column.errors(choice) for column in columns]
+        one, family = (left_out(rows, columns, name, removed) for name in (str, lambda at: rows[at].family))
+        for kind, errors in (("all", inside), ("one left out", one), ("family left out", family)):
+            line([told, values, kind, *itertools.chain(*(means(rows, each) for each in errors))])
+
+
+def tell_rows(rows: Sequence[Simulated], columns: Sequence[Sums]) -> None:
+    """Of every row of cycles, and of every family of microseconds, the error with all, and with the row left out."""
+    choice = fitted(columns[-1], weights(rows, np.full(len(rows), True)))
+    inside, outside = columns[-1].errors(choice), left_out(rows, columns[-1:], str)[0]
+    print("\nTheir programs, row by row\n")
+    line(["chip", "workload", "launches", "error", "left out"])
+    print("|---|---|--:|--:|--:|")
+    for row, error, out in zip(rows, inside, outside, strict=True):
+        line([row.kind.machine, row.row.workload, f"{row.launches}", f"{error:+.1%}", f"{out:+.1%}"])
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description="Fits the launch overhead and weight switch of tpu-v3.", allow_abbrev=False
-    )
-    parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE")
+    parser = argparse.ArgumentParser(description="Fits what is unknown of two chips.", allow_abbrev=False)
     options(parser)
     given = parser.parse_args()
-    rows = [(row.workload, row.measured) for row in read_table(given.table) if row.measured is not None]
-    machine = wb.machine(MACHINE, memory=given.memory, **given.figures).with_(launch_overhead_cycles=0)
-    samples = [sample(name, measured, machine) for name, measured in rows]
-    switch, overhead = fitted(samples)
-    print(f"weight_switch_cycles = {switch}, launch_overhead_cycles = {overhead}, fitted to all rows\n")
-    print("| workload | launches | error | fitted without it | error then |\n|---|--:|--:|--:|--:|")
-    inside, outside = list[float](), list[float]()
-    for each in samples:
-        others = fitted([other for other in samples if other is not each])
-        inside.append(each.error(switch, overhead))
-        outside.append(each.error(*others))
-        without = f"{others[0]}, {others[1]}"
-        print(f"| {each.name} | {each.launches} | {inside[-1]:+.1%} | {without} | {outside[-1]:+.1%} |")
-    means = [statistics.fmean(map(abs, errors)) for errors in (inside, outside)]
-    print(f"| mean of absolute errors | | {means[0]:.1%} | | {means[1]:.1%} |")
+    machines = [{kind: figures(first_but(*each), kind) for kind in KINDS} for each in variants()]
+    rows = [*simulated(given, machines)]
+    columns = [Sums(rows, [row.ours for row in rows]), Sums(rows, [row.theirs for row in rows])]
+    choice = fitted(columns[-1], weights(rows, np.full(len(rows), True)))
+    values = tuple(unknown.tried[at] for unknown, at in zip(UNKNOWNS, choice, strict=True))
+    for unknown, value in zip(UNKNOWNS, values, strict=True):
+        print(f"{unknown.name} = {value:g}")
+    for kind in KINDS:
+        print(f"{kind.machine}: " + ", ".join(f"{name} = {value}" for name, value in figures(values, kind).items()))
+    print()
+    tell_errors(rows, columns)
+    tell_rows(rows, columns)
+    again = [*simulated(given, [{kind: figures(values, kind) for kind in KINDS}])]
+    exact = np.array([error_of(each.theirs[0], each.measured) for each in again])
+    off = np.abs(exact - columns[-1].errors(choice))
+    print(
+        f"\nErrors simulated with the fitted figures are {off.mean():.2%} away from the sums, at most {off.max():.2%}."
+    )
     return 0
 
 

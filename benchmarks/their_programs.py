@@ -1,0 +1,200 @@
+"""The work of each family in the form that the compiler of the measured chip is known to give it.
+
+The second column of `accuracy.py` simulates this form, so its error is the simulator's and not our compiler's. A
+record is for a family, never for a row. It says the form in words, its evidence, what is asked of our compiler to get
+it, and how often it moves the operands and the result; `accuracy.py` prints the bytes that were moved beside that.
+Where nothing is known, and for every family that has no record, the form is our compiler's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from measured_tables import CYCLES, MICROSECONDS, Kind
+from torch import Tensor, nn
+from workloads import Encoder, Workload, family_of
+
+import workbench as wb
+from workbench.ir import KernelGraph, Node
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the measured compiler makes of a family."""
+
+    words: str
+    evidence: str
+    reads: int | None = None
+    """How often the operands are read from DRAM, what is stored between kernels included; None if nobody says."""
+    writes: int | None = None
+    """How often as much as the result is written to DRAM."""
+    rewritten: Callable[[Workload], Workload] | None = None
+    """The same work in other ops, which say the passes."""
+    apart: Sequence[tuple[str, str]] = ()
+    """Ops (producer, consumer) that shall not share a kernel."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options of `wb.trace`; one that it lacks is left out."""
+
+    def asked_bytes(self, operands: int, result: int) -> int | None:
+        """The bytes of DRAM that its passes mean."""
+        return None if self.reads is None or self.writes is None else self.reads * operands + self.writes * result
+
+
+def theirs(kind: Kind, name: str) -> Form | None:
+    """The form of a workload on the chip that such a table measures, if it is known and not that of our compiler."""
+    return FORMS[kind].get(family_of(name))
+
+
+def known_options(form: Form) -> dict[str, Any]:
+    """Those options of a form that this version of `wb.trace` has."""
+    return {name: value for name, value in form.options.items() if name in inspect.signature(wb.trace).parameters}
+
+
+def kept_apart(graph: KernelGraph, ops: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The nodes of a graph that a form keeps apart, as `fusion=` takes them; conversions between them do not count."""
+    nodes, made_by = [lowered.node for lowered in graph.nodes], dict[str, Node]()
+    for node in nodes:
+        origin = made_by.get(node.operands[0], node) if node.op == "aten._to_copy.default" else node
+        made_by |= dict.fromkeys(node.results, origin)
+    edges = [(made_by[value], node) for node in nodes for value in node.operands if value in made_by]
+    return [(producer.name, node.name) for producer, node in edges if (producer.op, node.op) in ops]
+
+
+def softmax_in_three(x: Tensor) -> Tensor:
+    """Reads its tensor in each of three kernels, and stores no exponential but the quotients."""
+    highest = x.amax(1, keepdim=True)
+    total = (x - highest).exp().sum(1, keepdim=True)
+    return (x - highest).exp() / total
+
+
+def attend_in_three(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention that writes its scores once and reads them twice: for the sums, and for the second product.
+
+    The chip stores scores and computes their exponentials wherever it reads them. No kernel of ours has ops before a
+    product, so here the exponentials are stored: as many bytes, and as many passes.
+    """
+    scores = (k @ q.transpose(-2, -1) / math.sqrt(q.shape[-1])).exp()
+    return v.transpose(-2, -1) @ scores / scores.sum(-2, keepdim=True)
+
+
+class StatisticsFirst(nn.Module):
+    """Layer norm with the sums of a row and of its squares in one pass, before the pass that normalises.
+
+    A kernel of ours makes one value, here 1 / deviation. So the kernel that normalises sums its row again, in the
+    scratchpad: that moves no byte more, but costs the vector unit one sum.
+    """
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        super().__init__()
+        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean = x.mean(-1, keepdim=True)
+        inverse = ((x * x).mean(-1, keepdim=True) - mean * mean + self.eps).rsqrt()
+        normal = (x - x.mean(-1, keepdim=True)) * inverse
+        return torch.addcmul(self.bias, normal, self.weight)
+
+
+def softmax(given: Workload) -> Workload:
+    return replace(given, function=softmax_in_three)
+
+
+def attention(given: Workload) -> Workload:
+    return replace(given, function=attend_in_three)
+
+
+def norm(given: Workload) -> Workload:
+    assert isinstance(given.function, nn.LayerNorm)
+    return replace(given, function=StatisticsFirst(given.function))
+
+
+def encoder(given: Workload) -> Workload:
+    """The block with its norms and its attention each in the form that they have alone."""
+    block = deepcopy(given.function)
+    assert isinstance(block, Encoder)
+    block.norm1, block.norm2 = StatisticsFirst(block.norm1), StatisticsFirst(block.norm2)
+    block.attend = attend_in_three
+    return replace(given, function=block)
+
+
+_MAXIMUM_ALONE = ("aten.amax.default", "aten.sub.Tensor")
+_SUM_ALONE = ("aten.sum.dim_IntList", "aten.div.Tensor")
+_STATISTICS_ALONE = ("aten.rsqrt.default", "aten.mul.Tensor")
+_SCALE_ALONE = ("aten.mul.Tensor", "aten.addcmul.default")
+
+_FIVE_PASSES = (
+    "PyTorch decomposes native_layer_norm for such backends into a batch norm in training over [1, rows, columns], and "
+    "addcmul with weight and bias"
+)
+
+_OF_TPU_V3: dict[str, Form] = {
+    "softmax": Form(
+        "three kernels: maximum (read), sum of exponentials (read), quotient (read, write)",
+        "the measured rows are four passes at 80% of the memory's peak and a launch each, to a few percent",
+        reads=3,
+        writes=1,
+        rewritten=softmax,
+        apart=(_MAXIMUM_ALONE, _SUM_ALONE),
+    ),
+    "layernorm": Form(
+        "three kernels: statistics (read), normalise (read, write), scale and shift (read, write)",
+        _FIVE_PASSES,
+        reads=3,
+        writes=2,
+        rewritten=norm,
+        apart=(_STATISTICS_ALONE, _SCALE_ALONE),
+    ),
+    "attention": Form(
+        "scores written once and read twice: for the sums of their exponentials, and by the second product",
+        "the measured row is three passes over the scores at 80% of the memory's peak",
+        rewritten=attention,
+    ),
+    "bert": Form(
+        "its layer norms and its attention as alone, all else ours",
+        "that of layer norms and attention",
+        rewritten=encoder,
+        apart=(_STATISTICS_ALONE, _SCALE_ALONE),
+    ),
+}
+
+_BLOCKS = {"layout": "least"}
+"""Blocks of 8 x 128 in DRAM, whose lanes are the axis that leaves least of them empty."""
+
+_ONE_KERNEL = Form(
+    "one kernel: operands read and result written once, in blocks of 8 x 128 with the axis of least padding as lanes",
+    "XLA fuses elementwise ops; a tensor whose lane axis has 64 elements takes as long on the chip as one of 128",
+    reads=1,
+    writes=1,
+    options=_BLOCKS,
+)
+
+_PIECES = {"k*_copy*": {"tile": {"d0": 32, "d1": 2**20}, "buffers": 4}}
+"""Whole rows, 32 at a time, and four such pieces on their way: 64 rows and two pieces were tried too, among seven."""
+
+_OF_TPU_V4: dict[str, Form] = {
+    **dict.fromkeys(("add", "mul", "sub", "div", "relu", "tanh", "sigmoid", "batchnorm"), _ONE_KERNEL),
+    "copy": Form(
+        "a stream from one memory to the other, in pieces that are small beside it; rows lie whole, as they are given",
+        "XLA copies between memories by DMA, which has no tiles. Of the table: 1,675 columns take 0.89 of the time of "
+        "2,048, so they are padded to 1,792 lanes, as they are not where rows are the lanes",
+        reads=1,
+        writes=0,
+        options={"mapping": _PIECES, "layout": "given"},
+    ),
+    "layernorm": Form(
+        "two kernels: statistics (read), then normalise, scale and shift (read, write)",
+        "the chip's layer norms move three passes over memory",
+        reads=2,
+        writes=1,
+        rewritten=norm,
+        apart=(_STATISTICS_ALONE,),
+    ),
+}
+
+FORMS: dict[Kind, dict[str, Form]] = {CYCLES: _OF_TPU_V3, MICROSECONDS: _OF_TPU_V4}
