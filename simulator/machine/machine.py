@@ -194,6 +194,10 @@ class Machine(MachineRecord):
             )
         if self.dram.channels & (self.dram.channels - 1):
             raise MachineError(f"{where}: dram_channels = {self.dram.channels}: expected a power of two")
+        if memory.refresh * self.dram.refresh_rate >= memory.refresh_interval:
+            raise MachineError(
+                f"{where}: dram_refresh_rate = {self.dram.refresh_rate}: {memory.name} would be refreshed all the time"
+            )
         controls = {name: str(figure(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
         check_controls(f"{where} with {memory.name}", controls, memory.bank_refresh)
 

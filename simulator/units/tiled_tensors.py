@@ -71,14 +71,15 @@ def covered(program: TileProgram, operands: I64, grids: Grids, machine: Machine)
         return None
     known = np.array([(grid.rows, grid.columns) if grid else (0, 0) for grid in (*grids, None)], np.int64)
     there = program.space[operands] == Space.DRAM
-    rows, columns = known[np.where(there, program.target[operands], -1)].T
-    tiled = rows > 0
-    rows, columns = np.maximum(rows, 1), np.maximum(columns, 1)
+    tensors = np.where(there, program.target[operands], -1)
+    tiled = known[tensors, 0] > 0
+    rows, columns = np.maximum(known[tensors, 0], 1), np.maximum(known[tensors, 1], 1)
     box = _Box.of(program, operands, rows, columns)
-    first, last = box.place % columns, box.place % columns + (box.more * box.column_steps).sum(1)
-    top = box.place // columns % rows
-    bottom = top + (box.more * box.row_steps).sum(1) + last // columns
-    beyond = bottom // rows + np.where(box.whole, 0, box.more * box.matrix_steps).sum(1)
+    first: I64 = box.place % columns
+    last: I64 = first + (box.more * box.column_steps).sum(1)
+    top: I64 = box.place // columns % rows
+    bottom: I64 = top + (box.more * box.row_steps).sum(1) + last // columns
+    beyond: I64 = bottom // rows + np.where(box.whole, 0, box.more * box.matrix_steps).sum(1)
     in_rows, in_matrix = last < columns, beyond == 0
     skips, apart = _skipped_rows(box, block, in_rows & in_matrix)
     bottom = np.where(skips > 1, top, bottom)

@@ -263,22 +263,27 @@ def test_what_a_property_lacks_is_told_as_that():
         _ = broken.shown
 
 
-def test_the_bus_rests_while_all_banks_are_refreshed() -> None:
-    """DDR4 at 3200 MT/s: 560 cycles of 12,480. The bus has the rest of its peak, twice refreshed less of it."""
-    edge = load_machine("edge-8x8")
-    memory = edge.named_memory
-    assert edge.refreshing_share == Fraction(memory.refresh, memory.refresh_interval) == Fraction(560, 12_480)
-    for rate in (1, 2, 3):
-        hot = edge.with_(dram_refresh_rate=rate)
-        assert hot.refreshing_share == rate * edge.refreshing_share
-        assert hot.bus_bytes_per_cycle == 32 * (1 - rate * edge.refreshing_share)
-        assert hot.dram_bytes_per_cycle == 32, "its peak stays"
+def test_streams_reach_a_part_of_the_peak() -> None:
     tpu = load_machine("tpu-v3")
-    assert tpu.refreshing_share == 2 * tpu.with_(dram_refresh_rate=1).refreshing_share > 0
-    one_by_one = tpu.with_(dram_refresh="each")
-    assert (one_by_one.refreshing_share, one_by_one.bus_bytes_per_cycle) == (0, 512)
+    assert tpu.bus_bytes_per_cycle == 512 * Fraction("0.82")
+    for share in (0.5, 1, 1.0):
+        machine = tpu.with_(dram_stream_share=share)
+        assert machine.bus_bytes_per_cycle == 512 * Fraction(str(share))
+        assert machine.dram_bytes_per_cycle == 512, "its peak stays"
     few_ports = tpu.with_(interconnect_ports=1)
-    assert few_ports.bus_bytes_per_cycle == few_ports.dram.request_bytes, "ports do not rest"
+    assert few_ports.bus_bytes_per_cycle == few_ports.dram.request_bytes, "ports are not streams"
+
+
+@pytest.mark.parametrize("share", [0, -0.5, 1.01, float("nan")])
+def test_streams_reach_no_more_than_the_peak(share: float) -> None:
+    with pytest.raises(MachineError, match="dram_stream_share"):
+        load_machine("tpu-v3", dram_stream_share=share)
+
+
+def test_a_controller_holds_as_many_requests_as_the_machine_says() -> None:
+    assert load_machine("tpu-v3", memory="banked").banked_memory().queue_entries == 64
+    assert load_machine("tpu-v3", memory="banked", dram_queue_entries=0).banked_memory().queue_entries == 32
+    assert load_machine("tpu-v3", memory="banked", dram_queue_entries=96).banked_memory().queue_entries == 96
 
 
 def test_banks_are_refreshed_as_often_as_the_machine_says() -> None:

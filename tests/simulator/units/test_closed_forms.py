@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -511,7 +512,7 @@ def test_few_ports_let_less_through_than_the_memory_could_give() -> None:
     made.buffer("b", 4096)
     made.load(made.dram("x", (4096,)), made.pad("b", (4096,)))
     program, requests = made.build(), 4096 * 4 // TPU.dram.request_bytes
-    least = math.ceil(4096 * 4 / TPU.dram_bytes_per_cycle / (1 - TPU.refreshing_share))
+    least = math.ceil(4096 * 4 / (TPU.dram_bytes_per_cycle * Fraction(str(TPU.dram.stream_share))))
     assert requests // 16 < least < requests // 8
     taken = {ports: run(program, TPU.with_(interconnect_ports=ports)).makespan for ports in (1, 4, 8, 16, 64)}
     sent = {ports: max(requests // ports, least) for ports in taken}
