@@ -134,8 +134,8 @@ def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     shape, strides = program.shape[here], np.abs(program.strides[here])
     inside = contiguous(shape, strides)
     run = np.where(inside, shape, 1).prod(1) * size
-    runs = np.where(inside, 1, shape).prod(1)
-    span = ((shape - 1) * strides).sum(1) * size + size
+    runs: I64 = np.where(inside, 1, shape).prod(1)
+    span: I64 = ((shape - 1) * strides).sum(1) * size + size
     blocks = covered(program, here, launched.grids, machine)
     if blocks is not None:
         tiled = blocks.tiled & (program.opcode[owner[here]] != Opcode.DIRECT)

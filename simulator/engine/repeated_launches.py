@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simulator.machine.machine import Machine
-from simulator.records.spans import Launched
+from simulator.records.spans import Grid, Launched
 from simulator.trace.trace import Ran
 from simulator.units.spared import Spared
 
 _TIMES = ("start", "end", "done", "phase", "issue")
 """Columns of spans that are cycles."""
 
-_Key = tuple[int, tuple[int, ...], tuple[tuple[int, int], ...], bytes]
+_Key = tuple[int, tuple[int | Grid | None, ...], tuple[tuple[int, int], ...], bytes]
 
 
 @dataclass
