@@ -57,55 +57,63 @@ def _switch(_: Kind, cycles: float) -> Figures:
     return {"weight_switch_cycles": round(cycles)}
 
 
-REFRESHES: tuple[Figures, ...] = (
-    {"dram_refresh": "all", "dram_refresh_rate": 2},
-    {"dram_refresh": "all", "dram_refresh_rate": 1},
-    {"dram_refresh": "each", "dram_refresh_rate": 1},
+def _conversion(_: Kind, operations: float) -> Figures:
+    return {"vector_conversion_operations": round(operations)}
+
+
+def _entries(_: Kind, entries: float) -> Figures:
+    return {"dram_queue_entries": round(entries)}
+
+
+def _streams(_: Kind, share: float) -> Figures:
+    return {"dram_stream_share": share}
+
+
+_OF_BOTH = (
+    Unknown("launch, ns", _launch, (300, 0), tuple(range(0, 1001, 25)), 0),
+    Unknown("DRAM latency, ns", _latency, (275, 100, 500), tuple(range(100, 501, 25)), 100),
+    Unknown("weight switch, cycles", _switch, (32, 0, 128), tuple(range(0, 129, 16)), 0),
+    Unknown("operations to widen or narrow 16 bits", _conversion, (8, 1, 16), (1, 4, 6, 8, 10, 16), 1),
 )
-
-
-def _refresh(_: Kind, which: float) -> Figures:
-    return REFRESHES[int(which)]
-
-
-UNKNOWNS = (
-    Unknown("launch, ns", _launch, (300, 0), tuple(range(0, 1201, 25)), 0),
-    Unknown("DRAM latency, ns", _latency, (275, 0, 550), tuple(range(0, 601, 25)), 0),
-    Unknown("weight switch, cycles", _switch, (40, 0, 128), tuple(range(0, 129, 8)), 0),
-    Unknown("refresh (0: all x2, 1: all x1, 2: each x1)", _refresh, (0, 1, 2), (0, 1, 2), 1),
-)
-FIRST = tuple(unknown.simulated[0] for unknown in UNKNOWNS)
+_SHARES = (0.74, 0.78, 0.8, 0.82, 0.84, 0.86, 0.9, 1.0)
+UNKNOWNS = {
+    "simple": (*_OF_BOTH, Unknown("share of streams", _streams, (0.82, 1.0, 0.9, 0.74), _SHARES, 1.0)),
+    "banked": (*_OF_BOTH, Unknown("entries of a queue", _entries, (64, 32, 128), (32, 64, 128), 32)),
+}
+"""By memory: each has one that the other has no use for."""
+Unknowns = tuple[Unknown, ...]
 Values = tuple[float, ...]
 """A value of each unknown."""
 
 
-def variants() -> list[tuple[int, float]]:
+def variants(unknowns: Unknowns) -> list[tuple[int, float]]:
     """The unknown that is changed, and its value; before them all at their first."""
-    changed = [(place, value) for place, unknown in enumerate(UNKNOWNS) for value in unknown.simulated[1:]]
-    return [(0, FIRST[0]), *changed]
+    changed = [(place, value) for place, unknown in enumerate(unknowns) for value in unknown.simulated[1:]]
+    return [(0, unknowns[0].simulated[0]), *changed]
 
 
-def figures(values: Values, kind: Kind) -> Figures:
-    told = [unknown.figures(kind, value) for unknown, value in zip(UNKNOWNS, values, strict=True)]
+def figures(unknowns: Unknowns, values: Values, kind: Kind) -> Figures:
+    told = [unknown.figures(kind, value) for unknown, value in zip(unknowns, values, strict=True)]
     return {name: value for each in told for name, value in each.items()}
 
 
-def first_but(place: int, value: float) -> Values:
-    return tuple(value if at == place else first for at, first in enumerate(FIRST))
+def first_but(unknowns: Unknowns, place: int, value: float) -> Values:
+    return tuple(value if at == place else unknown.simulated[0] for at, unknown in enumerate(unknowns))
 
 
 class Sums:
     """The errors of one column with every value of the unknowns, as sums of their effects: [row, value] an unknown."""
 
-    def __init__(self, rows: Sequence[Simulated], times: Sequence[Sequence[float]]) -> None:
+    def __init__(self, unknowns: Unknowns, rows: Sequence[Simulated], times: Sequence[Sequence[float]]) -> None:
+        self.unknowns = unknowns
         measured = np.array([row.measured for row in rows])
         relative = np.array(times) / measured[:, None]
         self.base: F64 = relative[:, 0] - 1
-        self.effects = [self._effect(relative, place) for place in range(len(UNKNOWNS))]
+        self.effects = [self._effect(relative, place) for place in range(len(unknowns))]
 
     def _effect(self, relative: F64, place: int) -> F64:
-        unknown = UNKNOWNS[place]
-        columns = [0, *(at for at, (changed, _) in enumerate(variants()) if at and changed == place)]
+        unknown = self.unknowns[place]
+        columns = [0, *(at for at, (changed, _) in enumerate(variants(self.unknowns)) if at and changed == place)]
         order = np.argsort(unknown.simulated)
         known = np.array(unknown.simulated)[order]
         change = (relative[:, columns] - relative[:, :1])[:, order]
@@ -125,11 +133,12 @@ def _on_lines(tried: F64, known: F64, values: F64) -> F64:
 
 def fitted(sums: Sums, weights: F64, removed: int | None = None) -> tuple[int, ...]:
     """The numbers of the tried values with the least sum of weighted squares. The launch has a closed form."""
-    allowed = [range(len(unknown.tried)) for unknown in UNKNOWNS]
+    allowed = [range(len(unknown.tried)) for unknown in sums.unknowns]
     if removed is not None:
-        allowed[removed] = range(_removed(removed), _removed(removed) + 1)
+        at = sums.unknowns[removed].tried.index(sums.unknowns[removed].removed)
+        allowed[removed] = range(at, at + 1)
     launch, root = sums.effects[0][:, allowed[0]], np.sqrt(weights)
-    best, least = (0,) * len(UNKNOWNS), np.inf
+    best, least = (0,) * len(sums.unknowns), np.inf
     for rest in itertools.product(*allowed[1:]):
         others = sums.base + sum(effect[:, at] for effect, at in zip(sums.effects[1:], rest, strict=True))
         squares = np.square((others[:, None] + launch) * root[:, None]).sum(0)
@@ -137,10 +146,6 @@ def fitted(sums: Sums, weights: F64, removed: int | None = None) -> tuple[int, .
         if squares[at] < least:
             best, least = (allowed[0][at], *rest), squares[at]
     return best
-
-
-def _removed(place: int) -> int:
-    return UNKNOWNS[place].tried.index(UNKNOWNS[place].removed)
 
 
 def weights(rows: Sequence[Simulated], kept: npt.NDArray[np.bool_]) -> F64:
@@ -180,10 +185,11 @@ def tell_errors(rows: Sequence[Simulated], columns: Sequence[Sums]) -> None:
     heads = [f"{kind.machine} {whose}" for whose in ("ours", "theirs") for kind in KINDS]
     line(["fitted", "figures", "rows", *heads])
     print("|---|---|---|" + "--:|" * len(heads))
-    for removed in (None, *range(len(UNKNOWNS))):
-        told = "all" if removed is None else f"without {UNKNOWNS[removed].name.partition(',')[0].partition(' (')[0]}"
+    unknowns = columns[-1].unknowns
+    for removed in (None, *range(len(unknowns))):
+        told = "all" if removed is None else f"without {unknowns[removed].name.partition(',')[0].partition(' (')[0]}"
         choice = fitted(columns[-1], weights(rows, np.full(len(rows), True)), removed)
-        values = ", ".join(f"{unknown.tried[at]:g}" for unknown, at in zip(UNKNOWNS, choice, strict=True))
+        values = ", ".join(f"{unknown.tried[at]:g}" for unknown, at in zip(unknowns, choice, strict=True))
         inside = [column.errors(choice) for column in columns]
         one, family = (left_out(rows, columns, name, removed) for name in (str, lambda at: rows[at].family))
         for kind, errors in (("all", inside), ("one left out", one), ("family left out", family)):
@@ -205,19 +211,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Fits what is unknown of two chips.", allow_abbrev=False)
     options(parser)
     given = parser.parse_args()
-    machines = [{kind: figures(first_but(*each), kind) for kind in KINDS} for each in variants()]
+    unknowns = UNKNOWNS[given.memory]
+    machines = [
+        {kind: figures(unknowns, first_but(unknowns, *each), kind) for kind in KINDS} for each in variants(unknowns)
+    ]
     rows = [*simulated(given, machines)]
-    columns = [Sums(rows, [row.ours for row in rows]), Sums(rows, [row.theirs for row in rows])]
+    columns = [Sums(unknowns, rows, [getattr(row, whose) for row in rows]) for whose in ("ours", "theirs")]
     choice = fitted(columns[-1], weights(rows, np.full(len(rows), True)))
-    values = tuple(unknown.tried[at] for unknown, at in zip(UNKNOWNS, choice, strict=True))
-    for unknown, value in zip(UNKNOWNS, values, strict=True):
+    values = tuple(unknown.tried[at] for unknown, at in zip(unknowns, choice, strict=True))
+    for unknown, value in zip(unknowns, values, strict=True):
         print(f"{unknown.name} = {value:g}")
     for kind in KINDS:
-        print(f"{kind.machine}: " + ", ".join(f"{name} = {value}" for name, value in figures(values, kind).items()))
+        print(
+            f"{kind.machine}: "
+            + ", ".join(f"{name} = {value}" for name, value in figures(unknowns, values, kind).items())
+        )
     print()
     tell_errors(rows, columns)
     tell_rows(rows, columns)
-    again = [*simulated(given, [{kind: figures(values, kind) for kind in KINDS}])]
+    again = [*simulated(given, [{kind: figures(unknowns, values, kind) for kind in KINDS}])]
     exact = np.array([error_of(each.theirs[0], each.measured) for each in again])
     off = np.abs(exact - columns[-1].errors(choice))
     print(

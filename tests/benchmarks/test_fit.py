@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 LAUNCHES = (1, 3, 1, 63, 15, 1, 1)
 SWITCHES = (0, 0, 500, 40, 900, 3, 7)
 LATENCIES = (2, 4, 3, 90, 20, 2, 5)
+CONVERSIONS = (5, 0, 80, 0, 400, 1, 90)
 BYTES = (100, 900, 2_000, 70_000, 30_000, 10, 800)
 
 
 def time(row: int, values: tuple[float, ...]) -> float:
     """Of a made-up machine, in which each unknown adds what it costs."""
-    launch, latency, switch, refresh = values
-    moved = BYTES[row] * (1.1, 1.05, 1.0)[int(refresh)]
+    launch, latency, switch, operations, entries = values
+    moved = BYTES[row] * (1.1 if entries < 64 else 1.05 if entries < 128 else 1.0) + CONVERSIONS[row] * operations
     return LAUNCHES[row] * launch + LATENCIES[row] * latency + SWITCHES[row] * switch + moved
 
 
@@ -34,23 +35,25 @@ def made_up(truth: tuple[float, ...]) -> list[Simulated]:
     found = list[Simulated]()
     for at, launches in enumerate(LAUNCHES):
         kind = CYCLES if at % 2 else MICROSECONDS
-        times = tuple(time(at, fit.first_but(*each)) for each in fit.variants())
+        unknowns = fit.UNKNOWNS["banked"]
+        times = tuple(time(at, fit.first_but(unknowns, *each)) for each in fit.variants(unknowns))
         found.append(Simulated(kind, Row(f"relu_{at}", at, time(at, truth)), times, times, launches))
     return found
 
 
-@pytest.mark.parametrize("truth", [(300, 275, 40, 0), (0, 100, 128, 2), (1000, 600, 0, 1)])
+@pytest.mark.parametrize("truth", [(300, 275, 32, 8, 64), (0, 150, 128, 1, 128), (1000, 500, 0, 16, 32)])
 def test_figures_that_made_the_times_are_found(truth: tuple[float, ...]) -> None:
     import fit
 
     rows = made_up(truth)
-    sums = fit.Sums(rows, [row.theirs for row in rows])
+    unknowns = fit.UNKNOWNS["banked"]
+    sums = fit.Sums(unknowns, rows, [row.theirs for row in rows])
     everything = fit.weights(rows, np.full(len(rows), True))
     choice = fit.fitted(sums, everything)
-    assert tuple(unknown.tried[at] for unknown, at in zip(fit.UNKNOWNS, choice, strict=True)) == truth
+    assert tuple(unknown.tried[at] for unknown, at in zip(unknowns, choice, strict=True)) == truth
     assert np.abs(sums.errors(choice)).max() < 1e-9
     without = fit.fitted(sums, everything, removed=1)
-    assert fit.UNKNOWNS[1].tried[without[1]] == fit.UNKNOWNS[1].removed
+    assert unknowns[1].tried[without[1]] == unknowns[1].removed
     assert np.abs(sums.errors(without)).max() > 0.01
 
 
@@ -58,7 +61,7 @@ def test_chips_count_the_same() -> None:
     import fit
     from measured_tables import CYCLES, MICROSECONDS
 
-    rows = made_up((300, 275, 40, 0))
+    rows = made_up((300, 275, 32, 8, 64))
     weights = fit.weights(rows, np.array([at != 1 for at in range(len(rows))]))
     assert weights[1] == 0
     for kind in (CYCLES, MICROSECONDS):
@@ -72,10 +75,10 @@ def test_a_row_left_out_does_not_fit_itself() -> None:
     from measured_tables import Row
     from simulated_rows import Simulated
 
-    rows = made_up((300, 275, 40, 0))
+    rows = made_up((300, 275, 32, 8, 64))
     odd = Row("gemm_8x8x8", 9, rows[4].measured * 2)
     rows[4] = Simulated(rows[4].kind, odd, rows[4].ours, rows[4].theirs, rows[4].launches)
-    sums = fit.Sums(rows, [row.theirs for row in rows])
+    sums = fit.Sums(fit.UNKNOWNS["banked"], rows, [row.theirs for row in rows])
     inside = sums.errors(fit.fitted(sums, fit.weights(rows, np.full(len(rows), True))))
     for name in (str, lambda at: rows[at].family):
         (outside,) = fit.left_out(rows, [sums], name)
@@ -104,8 +107,9 @@ def test_unknowns_and_mechanisms_are_figures_of_both_chips() -> None:
 
     for kind in KINDS:
         machine = wb.machine(kind.machine, memory="banked")
-        for place, value in fit.variants():
-            machine.with_(**fit.figures(fit.first_but(place, value), kind))
+        for unknowns in fit.UNKNOWNS.values():
+            for place, value in fit.variants(unknowns):
+                machine.with_(**fit.figures(unknowns, fit.first_but(unknowns, place, value), kind))
     (first, none), *others = ablation.MECHANISMS
     assert first == "all on" and not none
     for name, figures in others:
