@@ -135,11 +135,7 @@ def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     inside = contiguous(shape, strides)
     run = np.where(inside, shape, 1).prod(1) * size
     runs: I64 = np.where(inside, 1, shape).prod(1)
-<<<<<<< HEAD
     span = ((shape - 1) * strides).sum(1) * size + size
-=======
-    span: I64 = ((shape - 1) * strides).sum(1) * size + size
->>>>>>> fallout
     blocks = covered(program, here, launched.grids, machine)
     if blocks is not None:
         tiled = blocks.tiled & (program.opcode[owner[here]] != Opcode.DIRECT)

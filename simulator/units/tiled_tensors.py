@@ -77,11 +77,7 @@ def covered(program: TileProgram, operands: I64, grids: Grids, machine: Machine)
     box = _Box.of(program, operands, rows, columns)
     first: I64 = box.place % columns
     last: I64 = first + (box.more * box.column_steps).sum(1)
-<<<<<<< HEAD
     top: I64 = box.place // columns % rows
-=======
-    top = box.place // columns % rows
->>>>>>> fallout
     bottom: I64 = top + (box.more * box.row_steps).sum(1) + last // columns
     beyond: I64 = bottom // rows + np.where(box.whole, 0, box.more * box.matrix_steps).sum(1)
     in_rows, in_matrix = last < columns, beyond == 0
@@ -89,23 +85,26 @@ def covered(program: TileProgram, operands: I64, grids: Grids, machine: Machine)
     bottom = np.where(skips > 1, top, bottom)
     first, last = np.where(in_rows, first, 0), np.where(in_rows, last, columns - 1)
     top, bottom = np.where(in_matrix, top, 0), np.where(in_matrix, bottom, rows - 1)
-    wide: I64 = last // block.columns - first // block.columns + 1
-    high: I64 = bottom // block.rows - top // block.rows + 1
+    wide, high = last // block.columns - first // block.columns + 1, bottom // block.rows - top // block.rows + 1
     size = block.rows * block.columns * program.element_bytes[operands].astype(np.int64)
     of_row = -(-columns // block.columns) * size
     of_matrix = -(-rows // block.rows) * of_row
-    is_run: npt.NDArray[np.bool_] = wide * size == of_row
+    is_run = wide * size == of_row
     matrices, between, gathered = _matrices(box, beyond)
-    distinct: I64 = matrices.prod(1) * gathered * skips * high * wide * size
+    distinct = matrices.prod(1) * gathered * skips * high * wide * size
     asked = program.shape[operands].prod(1) * program.element_bytes[operands]
-    counts: list[I64] = [-(-asked // distinct), gathered, skips, np.where(is_run, 1, high)]
-    steps: list[I64] = [np.zeros_like(size), of_matrix, apart * of_row, of_row]
+    ends = (
+        (-(-asked // distinct), np.zeros_like(size)),
+        (gathered, of_matrix),
+        (skips, apart * of_row),
+        (np.where(is_run, 1, high), of_row),
+    )
     return Covered(
         tiled,
         first=box.place // (rows * columns) * of_matrix + top // block.rows * of_row + first // block.columns * size,
         run=wide * np.where(is_run, high, 1) * size,
-        extents=np.column_stack([matrices, *counts]),
-        strides=np.column_stack([between * of_matrix[:, None], *steps]),
+        extents=np.column_stack([matrices, *(count for count, _ in ends)]),
+        strides=np.column_stack([between * of_matrix[:, None], *(stride for _, stride in ends)]),
     )
 
 
