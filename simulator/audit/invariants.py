@@ -316,7 +316,8 @@ def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fractio
         vectors = Fraction(int(program.extent[index].prod()), machine.vector_elements(widest))
         body: I64 = counts[program.op[index]]
         alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector.alus
-        special += vectors * int(body[OpClass.SPECIAL]) * machine.vector.special_interval_cycles
+        intervals = max(vectors - 1, Fraction(0))  # the last vector of a pass is waited for as long as it takes itself
+        special += intervals * int(body[OpClass.SPECIAL]) * machine.vector.special_interval_cycles
     return max(alu, special)
 
 

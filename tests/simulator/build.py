@@ -21,10 +21,9 @@ from simulator.tileprogram.program import (
 from simulator.tileprogram.program_builder import ProgramBuilder
 
 
-def unrefreshed(name: str = "edge-8x8", **figures: int | float | str) -> Machine:
-    """A machine whose simple memory is never stopped by a refresh: its bus has the peak rate, whole bytes a cycle."""
-    by_banks = {"dram_standard": "HBM2", "dram_timing": "HBM2_2000Mbps", "dram_refresh": "each"}
-    return load_machine(name, **by_banks, **figures)
+def at_peak(name: str = "edge-8x8", **figures: int | float | str) -> Machine:
+    """A machine whose simple memory gives streams all of its peak: whole bytes a cycle."""
+    return load_machine(name, dram_stream_share=1.0, **figures)
 
 
 def dense(shape: tuple[int, ...]) -> tuple[int, ...]:

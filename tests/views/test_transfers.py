@@ -6,14 +6,14 @@ import pytest
 import torch
 
 import workbench as wb
-from tests.simulator.build import unrefreshed
+from tests.simulator.build import at_peak
 from workbench.errors import EmptyTable
 
 
 @pytest.fixture(scope="module")
 def every_sixteenth() -> wb.Journey:
     """One element of each request of 64 bytes: the memory moves 16 times what is asked for."""
-    return wb.trace(lambda x: x[:, ::16].contiguous(), torch.randn(512, 512), machine=unrefreshed())
+    return wb.trace(lambda x: x[:, ::16].contiguous(), torch.randn(512, 512), machine=at_peak())
 
 
 def test_spans_say_what_they_ask_for_and_what_is_moved(every_sixteenth: wb.Journey):

@@ -16,9 +16,9 @@ from simulator.analysis.stalls import stalls_of
 from simulator.errors import InvariantViolation
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import Access, Operand, Space, TileProgram
-from tests.simulator.build import Made, direct_copy, elementwise, unrefreshed
+from tests.simulator.build import Made, direct_copy, elementwise, at_peak
 
-EDGE = unrefreshed()
+EDGE = at_peak()
 """32 bytes a cycle from the memory and in each queue, in requests of 64."""
 BANKED = load_machine("edge-8x8", memory="banked")
 

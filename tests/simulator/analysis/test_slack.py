@@ -16,7 +16,7 @@ from simulator.analysis.memory_use import memory_use_of
 from simulator.analysis.slack import dependences, slack_of
 from simulator.optional.zero_tiles.skipped_tiles import skipped_of
 from simulator.tileprogram.program import Opcode, TileProgram
-from tests.simulator.build import Made, elementwise, matmul_chain, unrefreshed
+from tests.simulator.build import Made, elementwise, matmul_chain, at_peak
 from tests.simulator.random_programs import launches, machines
 
 EDGE = load_machine("edge-8x8")
@@ -104,7 +104,7 @@ def test_what_waits_to_be_issued_delays_nobody_but_the_next_on_the_bus() -> None
     made.buffer("t", 8, 4)
     for slot in range(4):
         made.load(made.dram("x", (8,), slot * 8), made.pad("t", (8,), slot))
-    trace = run(made.build(), unrefreshed(issue_interval_cycles=50, dma_queues=8))
+    trace = run(made.build(), at_peak(issue_interval_cycles=50, dma_queues=8))
     # two cycles on the bus leave 48 to the next; two queues in turn leave 8 of 100 to the next but one
     assert slack_of(trace).tolist() == [8 + 48, 8, 48, 0]
     assert [(step.what, step.cycles) for step in critical_path_of(trace)] == [

@@ -10,9 +10,9 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import stalls_of, traffic_of
 from simulator.errors import DoesNotFit, LaunchError
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, elementwise, matmul_chain, unrefreshed
+from tests.simulator.build import Made, elementwise, matmul_chain, at_peak
 
-EDGE = unrefreshed()
+EDGE = at_peak()
 
 
 def run(program: TileProgram, machine: Machine = EDGE) -> Trace:

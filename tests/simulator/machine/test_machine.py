@@ -281,7 +281,7 @@ def test_streams_reach_no_more_than_the_peak(share: float) -> None:
 
 
 def test_a_controller_holds_as_many_requests_as_the_machine_says() -> None:
-    assert load_machine("tpu-v3", memory="banked").banked_memory().queue_entries == 64
+    assert load_machine("tpu-v3", memory="banked").banked_memory().queue_entries == 128
     assert load_machine("tpu-v3", memory="banked", dram_queue_entries=0).banked_memory().queue_entries == 32
     assert load_machine("tpu-v3", memory="banked", dram_queue_entries=96).banked_memory().queue_entries == 96
 

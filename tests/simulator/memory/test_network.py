@@ -35,7 +35,7 @@ def waited(trace: Trace) -> I64:
 @pytest.mark.parametrize("kind", ["crossbar", "mesh"])
 def test_a_transfer_over_a_narrow_link_takes_its_bytes(kind: str) -> None:
     """The simple memory needs 32 cycles for 16 KB, a queue's own link of 8 bytes 2048."""
-    plain = machine(dram_refresh="each")
+    plain = machine(dram_stream_share=1.0)
     narrow = plain.with_(interconnect=kind, interconnect_link_bytes_per_cycle=8, mesh_hop_cycles=0)
     trace = run(loads(1, elements=4096), narrow)
     assert trace.makespan == 16384 // 8 + plain.dram_latency_cycles

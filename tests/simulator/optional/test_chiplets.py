@@ -19,7 +19,7 @@ from simulator.errors import InvariantViolation, LaunchError, MachineError
 from simulator.machine.optional.chiplets_shape import between_cycles, chiplet_of_core, route
 from simulator.records.spans import TOTALS, Wait
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, direct_copy, elementwise, unrefreshed
+from tests.simulator.build import Made, direct_copy, elementwise, at_peak
 from tests.simulator.engine.test_cores import Cores, spread
 
 PAGE, WIDTH, WAY, RATE = 4096, 64, 40, 16
@@ -30,7 +30,7 @@ RING = "0-1 1-2 2-3 3-0"
 
 def machine(chiplets: int = 2, cores: int = 1, **figures: int | float | str) -> Machine:
     known = {"dram_bytes_per_second": RATE * chiplets * 800_000_000, "dram_channels": chiplets, "page_bytes": PAGE}
-    made = load_machine if figures.get("memory") == "banked" else unrefreshed
+    made = load_machine if figures.get("memory") == "banked" else at_peak
     return made("edge-8x8", chiplets=chiplets, cores=cores, **{**known, **figures})
 
 

@@ -15,7 +15,7 @@ from simulator.errors import MachineError
 from simulator.tileprogram.program import I64, Access, Opcode, TileProgram
 from simulator.units import dma, vector
 from simulator.units.systolic import matmul_cost, passes, shares
-from tests.simulator.build import Made, elementwise, unrefreshed
+from tests.simulator.build import Made, elementwise, at_peak
 
 TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0, weight_switch_cycles=0), load_machine("edge-8x8")
 
@@ -495,10 +495,10 @@ def test_the_bus_serves_first_who_was_ready_first() -> None:
     for name, elements in (("long", 4096), ("made", 64), ("short", 64)):
         made.buffer(name, elements)
     made.load(made.dram("x", (4096,)), made.pad("long", (4096,)))
-    made.vector([], made.pad("made", (64,)), (0, 0, 0, 1))
+    made.vector([], made.pad("made", (64,)), (0, 2, 0, 0))
     made.store(made.pad("made", (64,)), made.dram("out", (64,)))
     made.load(made.dram("y", (64,)), made.pad("short", (64,)))
-    machine = unrefreshed()
+    machine = at_peak()
     trace = run(made.build(), machine)
     held = 4096 * 4 // machine.bus_bytes_per_cycle
     each = 64 * 4 // machine.bus_bytes_per_cycle

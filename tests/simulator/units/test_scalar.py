@@ -14,10 +14,10 @@ from simulator.analysis.stalls import traffic_of
 from simulator.errors import ProgramError
 from simulator.tileprogram.program import Access, Opcode, Operand, TileProgram
 from tests.broken_programs import drop_edge, implied
-from tests.simulator.build import Made, direct_copy, elements, tiled_copy, unrefreshed
+from tests.simulator.build import Made, direct_copy, elements, tiled_copy, at_peak
 
 READ, WRITE = Access.READ, Access.WRITE
-EDGE = unrefreshed()
+EDGE = at_peak()
 FAR, NEAR = EDGE.dram_latency_cycles, EDGE.scratchpad.latency_cycles
 OUTSTANDING = EDGE.scalar.outstanding
 
