@@ -166,8 +166,9 @@ def select(index: OriginIndex, what: object) -> Selection:
     place = _launch_and_instr(what)
     if place is not None:
         return _of_row(index, _row(index, *place))
-    if isinstance(what, SupportsIndex) and not isinstance(what, bool | type):
-        return _of_row(index, operator.index(what))
+    row = _whole(what)
+    if row is not None and not isinstance(what, bool):
+        return _of_row(index, row)
     pair = _kernel_and_line(what)
     if pair is not None:
         return _of_line(index, *pair)
@@ -179,9 +180,20 @@ def select(index: OriginIndex, what: object) -> Selection:
 
 def _kernel_and_line(what: object) -> tuple[str, int] | None:
     parts = cast("tuple[object, ...]", what) if isinstance(what, tuple) else ()
-    if len(parts) != 2 or not isinstance(parts[0], str) or not isinstance(parts[1], SupportsIndex):
+    if len(parts) != 2 or not isinstance(parts[0], str):
         return None
-    return parts[0], operator.index(parts[1])
+    line = _whole(parts[1])
+    return None if line is None else (parts[0], line)
+
+
+def _whole(what: object) -> int | None:
+    """A whole number of any kind; None for anything else, such as an array of several."""
+    if not isinstance(what, SupportsIndex) or isinstance(what, type):
+        return None
+    try:
+        return operator.index(what)
+    except TypeError:
+        return None
 
 
 def _name_of(what: object) -> str | None:
@@ -207,10 +219,8 @@ def _launch_and_instr(what: object) -> tuple[int, int] | None:
         found = row["launch"], row["instr"]
     else:
         return None
-    launch, instr = found
-    if isinstance(launch, SupportsIndex) and isinstance(instr, SupportsIndex):
-        return operator.index(launch), operator.index(instr)
-    return None
+    launch, instr = map(_whole, found)
+    return None if launch is None or instr is None else (launch, instr)
 
 
 def _row(index: OriginIndex, launch: int, instr: int) -> int:
