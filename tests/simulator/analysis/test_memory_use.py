@@ -16,7 +16,7 @@ from simulator.analysis.stalls import stalls_of
 from simulator.errors import InvariantViolation
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import Access, Operand, Space, TileProgram
-from tests.simulator.build import Made, direct_copy, elementwise, at_peak
+from tests.simulator.build import Made, at_peak, direct_copy, elementwise
 
 EDGE = at_peak()
 """32 bytes a cycle from the memory and in each queue, in requests of 64."""

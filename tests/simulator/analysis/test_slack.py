@@ -16,7 +16,7 @@ from simulator.analysis.memory_use import memory_use_of
 from simulator.analysis.slack import dependences, slack_of
 from simulator.optional.zero_tiles.skipped_tiles import skipped_of
 from simulator.tileprogram.program import Opcode, TileProgram
-from tests.simulator.build import Made, elementwise, matmul_chain, at_peak
+from tests.simulator.build import Made, at_peak, elementwise, matmul_chain
 from tests.simulator.random_programs import launches, machines
 
 EDGE = load_machine("edge-8x8")

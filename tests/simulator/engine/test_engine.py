@@ -10,7 +10,7 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import stalls_of, traffic_of
 from simulator.errors import DoesNotFit, LaunchError
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, elementwise, matmul_chain, at_peak
+from tests.simulator.build import Made, at_peak, elementwise, matmul_chain
 
 EDGE = at_peak()
 

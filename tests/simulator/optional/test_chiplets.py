@@ -19,7 +19,7 @@ from simulator.errors import InvariantViolation, LaunchError, MachineError
 from simulator.machine.optional.chiplets_shape import between_cycles, chiplet_of_core, route
 from simulator.records.spans import TOTALS, Wait
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, direct_copy, elementwise, at_peak
+from tests.simulator.build import Made, at_peak, direct_copy, elementwise
 from tests.simulator.engine.test_cores import Cores, spread
 
 PAGE, WIDTH, WAY, RATE = 4096, 64, 40, 16

@@ -15,7 +15,7 @@ from simulator.errors import MachineError
 from simulator.tileprogram.program import I64, Access, Opcode, TileProgram
 from simulator.units import dma, vector
 from simulator.units.systolic import matmul_cost, passes, shares
-from tests.simulator.build import Made, elementwise, at_peak
+from tests.simulator.build import Made, at_peak, elementwise
 
 TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0, weight_switch_cycles=0), load_machine("edge-8x8")
 

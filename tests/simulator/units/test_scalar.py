@@ -14,7 +14,7 @@ from simulator.analysis.stalls import traffic_of
 from simulator.errors import ProgramError
 from simulator.tileprogram.program import Access, Opcode, Operand, TileProgram
 from tests.broken_programs import drop_edge, implied
-from tests.simulator.build import Made, direct_copy, elements, tiled_copy, at_peak
+from tests.simulator.build import Made, at_peak, direct_copy, elements, tiled_copy
 
 READ, WRITE = Access.READ, Access.WRITE
 EDGE = at_peak()
