@@ -395,7 +395,7 @@ def test_what_is_not_there_yet_says_so():
 
 
 def test_machines_by_name_and_with_other_figures():
-    assert set(wb.machines()) == {"edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4"}
+    assert set(wb.machines()) == {"edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4", "tpu-v4-chip"}
     slow = softmax_journey(machine=wb.machine("tpu-v3", vector_lanes=64))
     assert slow.machine.vector.lanes == 64
     assert slow.simulated.cycles > softmax_journey().simulated.cycles

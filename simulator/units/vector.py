@@ -200,8 +200,8 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
     turned = groups * -(-(elements // across) // per_lane)
     steps = _log2(np.minimum(across, machine.vector.lanes)) * machine.vector.cross_lane_step_cycles
     read = program.access == Access.READ  # a reduction across lanes is among the pass's trees
-    step = _lane_step(program)
-    stepped = (contiguous >= 0) & (contiguous == lane) & walked & (across > 1) & (step > 1) & (elements > 1)
+    step = _lane_step(program, across)
+    stepped = read & (contiguous >= 0) & (contiguous == lane) & walked & (across > 1) & (step > 1) & (elements > 1)
     sources = np.minimum(step, machine.vector.lanes) * _log2(np.full_like(lane, machine.vector.lanes))
     cycles = np.where(elsewhere & walked, turned * machine.vector.transpose_cycles_per_vector, 0)
     cycles += np.where(elsewhere & ~walked & read, -(-elements // per_lane) * steps, 0) if spread else 0
@@ -210,13 +210,14 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
     return out
 
 
-def _lane_step(program: TileProgram) -> I64:
-    """For each operand in the scratchpad, how far apart its closest elements lie; 1 for others."""
-    apart = np.where(program.shape > 1, np.abs(program.strides), np.iinfo(np.int64).max).min(
-        1, initial=np.iinfo(np.int64).max
-    )
-    lone = (program.shape > 1).sum(1) == 0
-    return np.where(lone | (program.space != Space.SCRATCHPAD), 1, np.maximum(apart, 1))
+def _lane_step(program: TileProgram, along: I64) -> I64:
+    """For each operand in the scratchpad, how far apart its places `along` the lanes lie: 1 where others lie closer."""
+    most = np.iinfo(np.int64).max
+    apart = np.where(program.shape > 1, np.abs(program.strides), most)
+    closest = apart.min(1, initial=most)
+    across = ((apart == closest[:, None]) & (program.shape == along[:, None])).any(1)
+    known = across & (closest < most) & (program.space == Space.SCRATCHPAD)
+    return np.where(known, np.maximum(closest, 1), 1)
 
 
 def _layouts(program: TileProgram, owner: I64, place: I64) -> tuple[I64, I64]:

@@ -151,7 +151,7 @@ RULES: dict[str, tuple[Program, Program]] = {
     ),
     "latency in the open": (
         lambda: _traced(lambda x, y: x + y, (40, 48), (40, 48), machine="edge-8x8"),
-        lambda: _traced(torch.matmul, (1024, 1024), (1024, 1024)),
+        lambda: _traced(torch.matmul, (2048, 2048), (2048, 2048)),
     ),
     "waits for slots": (_means, lambda: _traced(torch.relu, (64, 64))),
     "weights in the open": (_narrow, lambda: _traced(torch.matmul, (1024, 1024), (1024, 1024))),
@@ -285,7 +285,7 @@ def test_padding_that_no_order_saves_is_no_finding(function: Callable[..., objec
 
 
 def test_halos_and_tiles_that_come_again_are_told_apart():
-    images = _traced(nn.MaxPool2d(5, 1, 2), (1, 64, 56, 56))
+    images = _traced(nn.MaxPool2d(7, 1, 3), (1, 64, 56, 56))
     rows = images.with_(mapping={"*": {"tile": {"oh": 2}}}).findings.query("rule == 'moved again'")
     assert len(rows) == 1 and "windows with their halos" in rows.reason.iloc[0]
     product = RULES["moved again"][0]().findings.query("rule == 'moved again'")

@@ -119,7 +119,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def softmax() -> wb.Journey:
-    made = program("softmax_last")
+    made = program("softmax_last").with_(mapping={"*": {"tile": {"d0": 32}}})  # 16 steps of 8 instructions
     made.check()
     made.check(stage="captured")
     return made

@@ -14,10 +14,10 @@ def run_bytes(memory: str, columns: int, rows: int) -> int:
 
 
 def test_rows_are_opened_for_longer_runs_where_there_are_rows() -> None:
-    simple, banked = (run_bytes(memory, 6144, 768) for memory in ("simple", "banked"))
+    simple, banked = (run_bytes(memory, 8192, 1024) for memory in ("simple", "banked"))
     assert simple < banked
     machine = wb.machine("tpu-v3", memory="banked")
-    assert machine.dram_slowdown(banked, 6144 * 4) == 1 < machine.dram_slowdown(simple, 6144 * 4)
+    assert machine.dram_slowdown(banked, 8192 * 4) == 1 < machine.dram_slowdown(simple, 8192 * 4)
 
 
 def test_rows_far_apart_want_longer_runs() -> None:

@@ -270,7 +270,7 @@ def test_the_axis_is_broken_where_most_is_never_used(relu: wb.Journey):
 
 
 def test_each_core_has_a_panel_of_its_own(product: wb.Journey):
-    mapping = {"*": {"tile": {"m": 16, "n": 16, "k": 32}}}
+    mapping = {"*": {"tile": {"m": 16, "n": 16, "k": 32}, "cores": {"m": 3}}}
     journey = product.with_(machine=wb.machine("edge-8x8", cores=3), mapping=mapping)
     scratchpad = journey.simulated.scratchpad
     assert set(scratchpad.table.core) == {0, 1, 2} and not list(overlaps(scratchpad.record.held))
