@@ -219,12 +219,12 @@ def test_under_a_pattern_a_tile_is_cut_and_the_reason_says_so(journey: wb.Journe
 
 
 def test_more_slots_than_rounds_change_no_tile():
-    given = [torch.randn(128, 256), torch.randn(256, 2048)]
+    given = [torch.randn(128, 256), torch.randn(256, 1024)]
     plain, many = (
         flow(product, given, mapping=mapping).scheduled.kernels[0].mapping
-        for mapping in (None, {"*": {"buffers": 100}})
+        for mapping in ({"*": {"tile": {"n": 256}}}, {"*": {"tile": {"n": 256}, "buffers": 100}})
     )
-    rounds = -(-2048 // plain.tile["n"])
+    rounds = -(-1024 // plain.tile["n"])
     assert rounds > 2
     assert (many.tile, many.buffers) == (plain.tile, rounds)
     assert many.reason == f"user; its loops have {rounds} rounds, and 100 slots were given"

@@ -119,10 +119,15 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def softmax() -> wb.Journey:
-    made = program("softmax_last").with_(mapping={"*": {"tile": {"d0": 32}}})  # 16 steps of 8 instructions
+    made = program("softmax_last")
     made.check()
     made.check(stage="captured")
     return made
+
+
+@pytest.fixture(scope="module")
+def many_spans() -> wb.Journey:
+    return program("softmax_last").with_(mapping={"*": {"tile": {"d0": 32}}})  # 16 steps of 8 instructions
 
 
 Opens = Callable[..., Opened]
@@ -376,10 +381,10 @@ def test_views_answer_what_was_recorded_and_others_are_left_out(
 
 @needs_chromium
 def test_lists_whose_selections_would_be_too_many_are_for_reading_and_say_so(
-    softmax: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
+    many_spans: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(recording, "MOST_ROWS", 200)
-    opened = open_page(softmax)
+    opened = open_page(many_spans)
     left = [name for name in LISTS if ", to read" in opened.answer("list", name=name)["list"]["title"]]
     assert left == ["instructions", "spans"]
     for name in LISTS:
@@ -391,11 +396,11 @@ def test_lists_whose_selections_would_be_too_many_are_for_reading_and_say_so(
 
 
 def test_a_run_that_is_too_long_for_a_page_is_refused(
-    softmax: wb.Journey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    many_spans: wb.Journey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(journeys, "MOST_SPANS", 100)
     with pytest.raises(BadOption, match="this run has 128 spans, and a page can hold 100"):
-        softmax.to_html(tmp_path / "lab.html", interactive=True)
+        many_spans.to_html(tmp_path / "lab.html", interactive=True)
     assert not (tmp_path / "lab.html").exists()
 
 
