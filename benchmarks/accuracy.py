@@ -74,8 +74,12 @@ def options(parser: argparse.ArgumentParser) -> None:
 class SetFigure(argparse.Action):
     """Collects `FIGURE=VALUE`."""
 
-    def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: object = None
+    ) -> None:
         key, _, value = str(values).partition("=")
+        if key == "memory":
+            parser.error("--set memory=...: the memory is chosen with --memory simple or --memory banked")
         namespace.figures = {**namespace.figures, key: figure(value)}
 
 

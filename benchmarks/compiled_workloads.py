@@ -49,6 +49,8 @@ class NoSuchWork(ValueError):
 def both(row: Row, kind: Kind, machine: Machine, dtype: str) -> Both:
     """The two programs of a row; `dtype` is the type of its tensors where the row says none."""
     given = workload(row.workload, row.input_dtype or dtype)
+    if not all(tensor.numel() for tensor in given.inputs):
+        raise NoSuchWork("its tensors have no elements; expected sizes of 1 or more")
     if given.needs_common_memory and not machine.common_memory.bytes:
         told = f"machine {machine.name!r} has no common memory to copy to (common_memory_bytes = 0)"
         raise NoSuchWork(f"{told}; expected one that has, such as 'tpu-v4-chip'")

@@ -69,12 +69,16 @@ class Table:
     """Of each row that makes no sense, where it is and what was expected."""
 
 
+LEAST, MOST = 1e-6, 1e15
+"""Times between a picosecond and some weeks of cycles: errors of others would be no numbers."""
+
+
 class BadTable(ValueError):
     """A table of which no row can be read."""
 
 
 def read_table(path: Path) -> Table:
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file, strict=True)
         try:
             kind = _kind(path, reader.fieldnames or ())
@@ -118,7 +122,9 @@ def _row(cells: Mapping[str | None, object], line: int, kind: Kind) -> Row:
     """One row; raises what is wrong with it."""
     if None in cells or None in cells.values():
         many = "more" if None in cells else "fewer"
-        raise ValueError(f"{cells['workload']}: {many} cells than there are columns; expected one of each")
+        raise ValueError(
+            f"{cells.get('workload') or 'the row'}: {many} cells than there are columns; expected one of each"
+        )
     texts = {str(name): str(text).strip() for name, text in cells.items()}
     name = texts.pop("workload")
     maker(name)  # raises for a name of no workload
@@ -142,7 +148,9 @@ def _number(name: str, column: str, text: str, *, whole: bool) -> float | None:
         number = int(text) if whole else float(text)
     except ValueError:
         number = math.nan
-    if not math.isfinite(number) or number <= 0:
+    if not LEAST <= number <= MOST:
         expected = "a whole number" if whole else "a number"
-        raise ValueError(f"{name}: {column} is {text!r}; expected {expected} above 0, or nothing")
+        raise ValueError(
+            f"{name}: {column} is {text!r:.40}; expected {expected} from {LEAST:g} to {MOST:g}, or nothing"
+        )
     return number

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from simulator.errors import MachineError
 from simulator.machine.parts import TILE_FORM
 
-_TILE = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
+_TILE = re.compile(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
 
 
 class Tile(NamedTuple):

@@ -171,13 +171,13 @@ def _of_bodies(program: TileProgram) -> tuple[I64, I64]:
 
 
 def _widened(program: TileProgram, machine: Machine) -> I64:
-    """Operands of each instruction that the unit widens or narrows. It takes halves of words for floats: there are few
-    integers so wide."""
+    """Operands of each instruction that the unit widens or narrows: all of two bytes, also bf16, which takes fewer
+    operations than f16, and the few integers so wide."""
     widened = np.zeros(len(program), np.int64)
     if machine.vector.narrowest_float_bytes <= _HALF:
         return widened
     counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
-    computes = (counts[:, OpClass.ALU] + counts[:, OpClass.SPECIAL] > 0) & (program.opcode == Opcode.VECTOR)
+    computes = (counts.sum(1) > counts[:, OpClass.MOVE]) & (program.opcode == Opcode.VECTOR)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     np.add.at(widened, owner, (program.element_bytes == _HALF) & computes[owner])
     return widened

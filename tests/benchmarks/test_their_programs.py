@@ -55,6 +55,20 @@ def test_a_copy_writes_no_dram() -> None:
     assert counters["common_write_bytes"] == 64 * 256 * 2 and not counters["dram_write_bytes"]
 
 
+@pytest.mark.parametrize(
+    ("name", "result"), [("copy_64x64", "f32"), ("copy_1x2048", ""), ("copy_2048x1", ""), ("copy_1x1", "")]
+)
+def test_copies_of_one_row_and_of_another_type_are_copies(name: str, result: str) -> None:
+    from compiled_workloads import both
+    from measured_tables import MICROSECONDS, Row
+
+    machine = wb.machine("tpu-v4-chip")
+    found = both(Row(name, 1, output_dtype=result), MICROSECONDS, machine, "f16")
+    assert (
+        found.theirs.on(machine).counters["dram_read_bytes"] == found.ours.on(machine).counters["dram_read_bytes"] > 0
+    )
+
+
 ROWS, COLUMNS = 64, 256
 
 

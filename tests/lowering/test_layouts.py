@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -329,3 +330,16 @@ def test_a_lowered_graph_of_the_version_before_is_read():
     assert KernelGraph.from_json(json.dumps(body | {"version": 3})) == record
     with pytest.raises(RecordFormatError, match=r"expected aten-workbench/kernel-graph version 4, found .* version 2"):
         KernelGraph.from_json(json.dumps(body | {"version": 2}))
+
+
+def test_a_tensor_has_one_order_by_whichever_name():
+    model = torch.nn.Sequential(torch.nn.Linear(20, 33))
+    made = wb.trace(model, torch.randn(8, 20), machine="tpu-v4-chip")
+    (value,) = (given.value for given in made.lowered.record.captured.inputs if given.path == "0.weight")
+    with pytest.raises(BadOption, match=f"'0.weight' and '{value}' are one tensor; expected an order for one of them"):
+        _ = made.with_(layout={"0.weight": (0, 1), value: (1, 0)}).lowered
+
+
+def test_an_array_is_no_layout():
+    with pytest.raises(BadOption, match="is no layout"):
+        wb.trace(torch.relu, torch.randn(8, 20), machine="tpu-v4-chip", layout=np.array([1, 0]))

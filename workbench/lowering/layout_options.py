@@ -38,8 +38,8 @@ AS_GIVEN = Layout()
 
 def checked_layout(given: object) -> UserLayout:
     """The layout, if it has the form of one; lowering looks up the names and compares the axes."""
-    if given is None or given in (GIVEN, LEAST):
-        return cast("str | None", given)
+    if given is None or (isinstance(given, str) and given in (GIVEN, LEAST)):
+        return given
     if not isinstance(given, Mapping):
         hint = did_you_mean(given, (GIVEN, LEAST)) if isinstance(given, str) else ""
         raise BadOption(sentences(f"layout={given!r} is no layout{hint}", _FORM))

@@ -58,8 +58,14 @@ class _Work:
     def asked(self) -> Iterator[tuple[str, tuple[int, ...]]]:
         """The storages with an order of their own."""
         paths = {given.path: given.value for given in self.graph.captured.inputs}
+        said = dict[str, str]()
         for name, axes in self.layout.named:
             value = paths.get(name, name)
+            if value in said:
+                raise BadOption(
+                    f"layout: {said[value]!r} and {name!r} are one tensor; expected an order for one of them"
+                )
+            said[value] = name
             if value not in self.storages:
                 raise BadOption(self._not_there(name, value, paths))
             if sorted(axes) != list(range(len(self.types[value].shape))):

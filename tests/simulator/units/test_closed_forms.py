@@ -524,3 +524,21 @@ def test_thousands_of_arrays_are_shared_out_without_trying_every_number_of_them(
     group, parts = shares(1, 9000, 90_000, load_machine("edge-8x8", systolic_arrays=4096))
     assert time.perf_counter() - before < 1, "8 seconds when each number was tried"
     assert group == 2 and sum(parts) == 90_000 and len(parts) <= 4096 and max(parts) == 24
+
+
+@pytest.mark.parametrize(("classes", "more"), [((1, 0, 0, 0), 20), ((0, 0, 1, 0), 20), ((0, 0, 0, 1), 0)])
+def test_halves_are_widened_and_narrowed_whatever_is_done_with_them(
+    classes: tuple[int, int, int, int], more: int
+) -> None:
+    """Ten operations for each operand of two bytes; a pass that only moves them takes none."""
+    made = Made()
+    for name in ("x", "y"):
+        made.buffer(name, 16384)
+    source, target = (replace(made.pad(name, (128, 128)), element_bytes=2) for name in ("x", "y"))
+    made.vector([source], target, classes)
+    program = made.build()
+    plain = TPU.with_(vector_narrowest_float_bytes=1)
+    assert vector.vectors(program, TPU)[0] == (16 if more else 8) and vector.vectors(program, plain)[0] == 8
+    operations, count = 1 + more, 16 if more else 8
+    slots = [-(-each * operations // TPU.vector.alus) for each in (1, count)]
+    assert vector.vector_cycles(program, TPU)[0] == max(count, operations + slots[1] - slots[0])

@@ -30,7 +30,7 @@ _TRANSFERS = ("load transfer", "store transfer")
 @finding("padded tensors")
 def padded_tensors(facts: Facts) -> Iterator[Finding]:
     block = facts.machine.dram_block
-    spared = _spared(facts.lowered, block) if block else {}
+    spared, size = (_spared(facts.lowered, block), f"{block.rows} x {block.columns}") if block else ({}, "")
     if not spared:
         return
     stake, shown = 0.0, set[int]()
@@ -44,7 +44,7 @@ def padded_tensors(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "",
             cycles,
-            f"{times(len(spared), 'tensor')} take {before:,} bytes in blocks of {block}, most of them padding; with "
+            f"{times(len(spared), 'tensor')} take {before:,} bytes in blocks of {size}, most of them padding; with "
             f"their axes in another order they take {after:,}",
             tuple(sorted(shown)),
             remedy=Remedy(f'j.with_(layout="{LEAST}")', options={"layout": LEAST}),
