@@ -317,8 +317,9 @@ def test_a_file_that_an_earlier_version_wrote_opens_and_goes_on(version: int):
     """The softmax of the notebooks, as it was recorded before journey files had another version."""
     old = wb.load(Path(__file__).with_name(f"version_{version}.journey"))
     now = wb.load(Path(__file__).parents[2] / "notebooks" / "recorded" / "softmax.journey")
-    assert old.simulated.cycles == now.simulated.cycles
-    assert [each.mlir for each in old.scheduled.kernels] == [each.mlir for each in now.scheduled.kernels]
-    assert old.machine.figures() == now.machine.figures()
+    assert old.simulated.cycles == 13_599, "as it was recorded, with the figures of then"
+    then = {"launch_overhead_cycles": 1024, "dram_latency_ns": 100, "dram_stream_share": 1.0, "dram_queue_entries": 0}
+    assert then.items() <= old.machine.figures().items() and set(old.machine.figures()) == set(now.machine.figures())
+    assert [each.mlir for each in old.rendered.kernels] == [each.mlir for each in now.rendered.kernels]
     assert old.lowered.record.layouts == () and old.options == now.options == {}
     assert old.with_(machine="edge-8x8").simulated.cycles == now.with_(machine="edge-8x8").simulated.cycles
