@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from measured_tables import Kind, Row
-from their_programs import Form, kept_apart, known_options, theirs
+from their_programs import Form, kept_apart, theirs
 from workloads import DTYPES, Workload, workload
 
 import workbench as wb
@@ -56,7 +56,7 @@ def both(row: Row, kind: Kind, machine: Machine, dtype: str) -> Both:
         raise NoSuchWork(f"{told}; expected one that has, such as 'tpu-v4-chip'")
     result = DTYPES[row.output_dtype] if row.output_dtype else None
     ours, form = compiled(given, machine, None, result), theirs(kind, row.workload)
-    differs = form is not None and (form.rewritten or form.apart or known_options(form))
+    differs = form is not None and (form.rewritten or form.apart or form.options)
     return Both(ours, compiled(given, machine, form, result) if differs else ours, form)
 
 
@@ -66,7 +66,7 @@ def compiled(given: Workload, machine: Machine, form: Form | None, result: torch
         given = form.rewritten(given)
     if result is not None:
         given = given.resulting_in(result)
-    options = {**given.options, **(known_options(form) if form else {})}
+    options = {**given.options, **(form.options if form else {})}
     journey = wb.trace(given.function, *given.inputs, machine=machine, **options)
     if form and form.apart:
         pairs = kept_apart(journey.lowered.record, form.apart)

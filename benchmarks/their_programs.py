@@ -8,7 +8,6 @@ Where nothing is known, and for every family that has no record, the form is our
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -20,7 +19,6 @@ from measured_tables import CYCLES, MICROSECONDS, Kind
 from torch import Tensor, nn
 from workloads import Encoder, Workload, family_of
 
-import workbench as wb
 from workbench.ir import KernelGraph, Node
 
 
@@ -39,7 +37,7 @@ class Form:
     apart: Sequence[tuple[str, str]] = ()
     """Ops (producer, consumer) that shall not share a kernel."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Options of `wb.trace`; one that it lacks is left out."""
+    """Options of `wb.trace`."""
 
     def asked_bytes(self, operands: int, result: int) -> int | None:
         """The bytes of DRAM that its passes mean."""
@@ -49,11 +47,6 @@ class Form:
 def theirs(kind: Kind, name: str) -> Form | None:
     """The form of a workload on the chip that such a table measures, if it is known and not that of our compiler."""
     return FORMS[kind].get(family_of(name))
-
-
-def known_options(form: Form) -> dict[str, Any]:
-    """Those options of a form that this version of `wb.trace` has."""
-    return {name: value for name, value in form.options.items() if name in inspect.signature(wb.trace).parameters}
 
 
 def kept_apart(graph: KernelGraph, ops: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -83,16 +76,20 @@ def attend_in_three(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return v.transpose(-2, -1) @ scores / scores.sum(-2, keepdim=True)
 
 
-class StatisticsFirst(nn.Module):
+class RewrittenNorm(nn.Module):
+    """A layer norm in other ops, with the same weights."""
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        super().__init__()
+        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
+
+
+class StatisticsFirst(RewrittenNorm):
     """Layer norm with the sums of a row and of its squares in one pass, before the pass that normalises.
 
     A kernel of ours makes one value, here 1 / deviation. So the kernel that normalises sums its row again, in the
     scratchpad: that moves no byte more, but costs the vector unit one sum.
     """
-
-    def __init__(self, norm: nn.LayerNorm) -> None:
-        super().__init__()
-        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
 
     def forward(self, x: Tensor) -> Tensor:
         mean = x.mean(-1, keepdim=True)
@@ -101,15 +98,11 @@ class StatisticsFirst(nn.Module):
         return torch.addcmul(self.bias, normal, self.weight)
 
 
-class BatchNormOfRows(nn.Module):
+class BatchNormOfRows(RewrittenNorm):
     """Layer norm as PyTorch writes it for compilers that have none: a batch norm in training whose batches are rows.
 
     The mean, the variance about it, the normalised row, and that scaled and shifted: each op reads its whole operand.
     """
-
-    def __init__(self, norm: nn.LayerNorm) -> None:
-        super().__init__()
-        self.weight, self.bias, self.eps = norm.weight, norm.bias, norm.eps
 
     def forward(self, x: Tensor) -> Tensor:
         mean = x.mean(-1, keepdim=True)
@@ -126,14 +119,12 @@ def attention(given: Workload) -> Workload:
     return replace(given, function=attend_in_three)
 
 
-def norm(given: Workload) -> Workload:
-    assert isinstance(given.function, nn.LayerNorm)
-    return replace(given, function=StatisticsFirst(given.function))
+def norm_as(kind: type[RewrittenNorm]) -> Callable[[Workload], Workload]:
+    def rewritten(given: Workload) -> Workload:
+        assert isinstance(given.function, nn.LayerNorm)
+        return replace(given, function=kind(given.function))
 
-
-def norm_of_rows(given: Workload) -> Workload:
-    assert isinstance(given.function, nn.LayerNorm)
-    return replace(given, function=BatchNormOfRows(given.function))
+    return rewritten
 
 
 def encoder(given: Workload) -> Workload:
@@ -172,7 +163,7 @@ _OF_TPU_V3: dict[str, Form] = {
         _SIX_PASSES,
         reads=4,
         writes=2,
-        rewritten=norm_of_rows,
+        rewritten=norm_as(BatchNormOfRows),
         apart=(_MEAN_ALONE, _STATISTICS_ALONE, _SCALE_ALONE),
     ),
     "attention": Form(
@@ -225,7 +216,7 @@ _OF_TPU_V4: dict[str, Form] = {
         "the chip's layer norms move three passes over memory",
         reads=2,
         writes=1,
-        rewritten=norm,
+        rewritten=norm_as(StatisticsFirst),
         apart=(_STATISTICS_ALONE,),
     ),
 }

@@ -166,20 +166,25 @@ def _operations(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
 
 def _of_bodies(program: TileProgram) -> tuple[I64, I64]:
     """Operations of each instruction's body, per point: ALU, and special functions."""
-    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+    counts = _class_counts(program)
     return counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE], counts[:, OpClass.SPECIAL]
+
+
+def _class_counts(program: TileProgram) -> I64:
+    """Operations of each instruction's body, per point, by `OpClass`."""
+    return np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
 
 
 def _widened(program: TileProgram, machine: Machine) -> I64:
     """Operands of each instruction that the unit widens or narrows: all of two bytes, also bf16, which takes fewer
     operations than f16, and the few integers so wide."""
-    widened = np.zeros(len(program), np.int64)
-    if machine.vector.narrowest_float_bytes <= _HALF:
+    widened, halves = np.zeros(len(program), np.int64), program.element_bytes == _HALF
+    if machine.vector.narrowest_float_bytes <= _HALF or not halves.any():
         return widened
-    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+    counts = _class_counts(program)
     computes = (counts.sum(1) > counts[:, OpClass.MOVE]) & (program.opcode == Opcode.VECTOR)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
-    np.add.at(widened, owner, (program.element_bytes == _HALF) & computes[owner])
+    np.add.at(widened, owner, halves & computes[owner])
     return widened
 
 
@@ -202,7 +207,7 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
     read = program.access == Access.READ  # a reduction across lanes is among the pass's trees
     step = _lane_step(program, across)
     stepped = read & (contiguous >= 0) & (contiguous == lane) & walked & (across > 1) & (step > 1) & (elements > 1)
-    sources = np.minimum(step, machine.vector.lanes) * _log2(np.full_like(lane, machine.vector.lanes))
+    sources = np.minimum(step, machine.vector.lanes) * (machine.vector.lanes - 1).bit_length()
     cycles = np.where(elsewhere & walked, turned * machine.vector.transpose_cycles_per_vector, 0)
     cycles += np.where(elsewhere & ~walked & read, -(-elements // per_lane) * steps, 0) if spread else 0
     cycles += np.where(stepped, turned * sources * machine.vector.cross_lane_step_cycles, 0) if spread else 0
