@@ -143,8 +143,8 @@ def _skipped_rows(box: _Box, block: Tile, plain: npt.NDArray[np.bool_]) -> tuple
 def _matrices(box: _Box, beyond: I64) -> tuple[I64, I64, I64]:
     """The matrices along each dim, how far apart, and the ones after each: itself, and those that a box goes on in.
 
-    Dims are told apart where each steps beyond all that those with smaller steps meet. Others meet the same matrices, or
-    those it goes on in: they have all from the first to the last.
+    Dims are told apart where each steps beyond all that those with smaller steps meet. Others meet the same matrices,
+    or those it goes on in: they have all from the first to the last.
     """
     each, steps = np.where(box.whole, box.more + 1, 1), np.where(box.whole, box.matrix_steps, 0)
     reach = steps * (each - 1)
