@@ -195,7 +195,7 @@ def schedule(
     warn_without_common_memory(request.resident, request.machine)
     with turn(), waiting("schedule"):
         written = rendered_of(request, lowered, rendered)
-        return planned_of(request, lowered, tiled_of(request, lowered, written))
+        return planned_of(request, lowered, written, tiled_of(request, lowered, written))
 
 
 @knows_its_options

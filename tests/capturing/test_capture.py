@@ -8,7 +8,9 @@ import inspect
 import json
 import os
 import re
+import threading
 import traceback
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.exc import TorchRuntimeError, Unsupported
+from torch._export.utils import _compiling_state_context
 
 import workbench as wb
 from tests.programs import PROGRAMS
@@ -483,3 +486,25 @@ def test_a_dynamo_that_was_turned_off_for_other_programs_is_no_matter():
     with torch.compiler.set_stance("force_eager"):
         assert [node.name for node in wb.capture(torch.tanh, torch.randn(3)).record.nodes] == expected
         assert torch._dynamo.eval_frame._stance.stance == "force_eager"
+
+
+def test_other_threads_are_not_told_that_pytorch_exports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither during the export, nor while its graph is made functional: what they compile then must be compiled."""
+    told = dict[str, list[bool]]()
+
+    def asking(name: str, verb: Callable[..., object]) -> Callable[..., object]:
+        def asked(*args: object, **kwargs: object) -> object:
+            with _compiling_state_context():
+                told[name] = [torch.compiler.is_exporting()]
+                other = threading.Thread(target=lambda: told[name].append(torch.compiler.is_exporting()))
+                other.start()
+                other.join()
+            return verb(*args, **kwargs)
+
+        return asked
+
+    monkeypatch.setattr(torch.export, "export", asking("export", torch.export.export))
+    lowered = torch.export.ExportedProgram.run_decompositions
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", asking("functional", lowered))
+    wb.trace(torch.relu, torch.randn(3), capture="export").captured  # noqa: B018
+    assert told == {"export": [True, False], "functional": [True, False]}

@@ -13,6 +13,7 @@ from simulator.analysis.stalls import channels_of
 from simulator.records.spans import Via
 from workbench import Journey
 from workbench.errors import BadOption, EmptyTable, NoCommonMemory
+from workbench.planning import common_memory_plan
 
 WEIGHT, ROWS = 64 * 64 * 4, 32 * 64 * 4
 """Bytes of the weight and of the rows that go through it."""
@@ -84,7 +85,8 @@ def test_a_tensor_made_and_used_while_resident_never_sees_dram(plain: Journey) -
 
 
 def test_plans_share_kernels_and_change_no_numbers(plain: Journey) -> None:
-    kept = plain.with_(resident="auto")
+    assert plain.with_(resident="auto").check().ok
+    kept = plain.with_(resident=["fc.weight"])  # which the first launch brings from DRAM, with the kernel of all three
     assert kept.scheduled.kernels[0].record is plain.scheduled.kernels[0].record
     assert kept.check().ok
     assert kept.with_(resident=None).simulated.cycles == plain.simulated.cycles
@@ -160,3 +162,23 @@ def test_the_plan_is_told_in_text_and_html(plain: Journey) -> None:
     assert f"common memory {2 * WEIGHT + 6 * ROWS:,} bytes" in kept.simulated.text()
     assert "common memory" not in plain.simulated.html() + plain.scheduled.html()
     assert "common memory bytes" in kept.simulated.html()
+
+
+def test_a_kernel_is_tiled_for_what_the_common_memory_serves() -> None:
+    """Loads and stores are on two buses at once, so tiles are more and smaller."""
+
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).sum(0)
+
+    plain = wb.trace(twice, torch.randn(512, 512), machine="tpu-v4", fusion="none")
+    names = [launch.name for launch in plain.scheduled.record.launches.launches]
+    value = plain.scheduled.record.launches.launches[0].arguments[-1]
+    kept = plain.with_(resident=[value])
+    assert common_memory_plan.served(plain.scheduled.record) == {}
+    assert common_memory_plan.served(kept.scheduled.record) == {names[0]: frozenset({1}), names[1]: frozenset({0})}
+    first, second = kept.scheduled.record.kernels[:2]
+    assert "in the common memory" in first.mapping.reason and "in the common memory" in second.mapping.reason
+    tiled = {kernel.kernel: kernel.mapping for kernel in plain.scheduled.record.kernels}
+    as_before = {name: {"tile": tiled[name].tile, "order": tiled[name].order} for name in names[:2]}
+    assert kept.simulated.cycles < kept.with_(mapping=as_before).simulated.cycles
+    kept.simulated.record.invariants()

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 
 from workbench import errors
 from workbench.capturing.result_aliases import itself
+from workbench.capturing.torch_export import exporting_here_alone
 from workbench.capturing.whole_ops import quickly_kept_whole
 from workbench.environment.call_sites import place_text
 from workbench.tensors.refused_tensors import refuse_unreadable_in
@@ -32,7 +33,8 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     refuse_unreadable_in(exported, name)
     _without_assumptions(exported.graph_module)
     _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
-    with cast(Any, export_config).patch(enable_auto_functionalized_v2_for_export=False), quickly_kept_whole():
+    older_way = cast(Any, export_config).patch(enable_auto_functionalized_v2_for_export=False)
+    with older_way, quickly_kept_whole(), exporting_here_alone():
         return cast(Any, exported).run_decompositions({})
 
 

@@ -19,12 +19,13 @@ from torch.export import ExportedProgram
 
 def export(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, object] | None = None) -> ExportedProgram:
     """The exported graph of one call. The caller has the turn (`workbench.environment.turns`)."""
-    with _for_this_thread():
+    with exporting_here_alone():
         return torch.export.export(module, inputs, kwargs, strict=False)
 
 
 @contextmanager
-def _for_this_thread() -> Generator[None]:
+def exporting_here_alone() -> Generator[None]:
+    """Within the block other threads are not told that PyTorch exports."""
     compiler = cast(Any, torch.compiler)
     told, exporter = compiler.is_exporting, threading.get_ident()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 
 from simulator.machine.machine import Machine
@@ -69,9 +69,10 @@ def machine_key(machine: Machine) -> str:
     return _digest([figures, told])
 
 
-def schedule_key(module: str, machine: str, wanted: Mapping[str, object] | None) -> str:
-    """The same for kernels that scheduling would make the same of: keys of module and machine, what the user asked."""
-    return _digest([module, machine, wanted])
+def schedule_key(module: str, machine: str, wanted: Mapping[str, object] | None, near: Collection[int] = ()) -> str:
+    """The same for kernels that scheduling would make the same of: keys of module and machine, what the user asked, the
+    arguments that the common memory serves."""
+    return _digest([module, machine, wanted, sorted(near)])
 
 
 def _digest(data: object) -> str:

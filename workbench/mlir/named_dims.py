@@ -50,6 +50,8 @@ class Access:
     """Its axes, that along which neighbours lie closest in DRAM first."""
     padded: bool = False
     """It is made of what is loaded and a border around it, which a vector pass fills."""
+    argument: int = -1
+    """Which of the kernel's arguments it is a part of; -1 for what lies between two ops."""
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -92,6 +94,8 @@ class Payload:
     """All dims, those along which neighbours lie closest in DRAM last."""
     of: Payload | None = None
     """The whole payload, of which this is a core's share."""
+    near: frozenset[int] = frozenset()
+    """The arguments that the common memory serves."""
 
     @property
     def in_dram(self) -> dict[str, int]:
@@ -205,16 +209,30 @@ def _in_memory(ops: list[ir.Operation], described: tuple[PayloadOp, ...], dims: 
 
 def _memref_of(value: Value) -> ir.MemRefType | None:
     """The type of the DRAM tensor that a value is read from or written to; None for what lies between two ops."""
+    found = _in_dram(value)
+    return None if found is None else ir.MemRefType(found.type)
+
+
+def _in_dram(value: Value) -> Value | None:
+    """The DRAM tensor that a value is read from or written to."""
     if isinstance(value.type, ir.MemRefType):
-        return ir.MemRefType(value.type)
+        return value
     op = maker(value)
     if op is not None and op.name == "bufferization.to_tensor":
-        return ir.MemRefType(op.operands[0].type)
+        return op.operands[0]
     for use in value.uses:
         user = use.owner.operation
         if user.name == "bufferization.materialize_in_destination":
-            return ir.MemRefType(user.operands[1].type) if isinstance(user.operands[1].type, ir.MemRefType) else None
+            return user.operands[1] if isinstance(user.operands[1].type, ir.MemRefType) else None
     return None
+
+
+def _argument_of(value: Value) -> int:
+    """The number of the argument whose memory, or a view of it, a value is in; -1 for what lies between two ops."""
+    there = _in_dram(value)
+    while there is not None and (op := maker(there)) is not None:
+        there = op.operands[0] if op.name.startswith("memref.") and len(op.operands) else None
+    return -1 if there is None else ir.BlockArgument(there).arg_number
 
 
 def _kinds(ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> dict[str, str]:
@@ -304,6 +322,7 @@ def _describe(
             values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],
             _nearest(op.results[position - inputs] if position >= inputs and len(op.results) else value),
             _is_padded(value),
+            _argument_of(op.results[position - inputs] if position >= inputs and len(op.results) else value),
         )
         for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True))
         if isinstance(value.type, ir.ShapedType)

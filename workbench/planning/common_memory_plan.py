@@ -14,8 +14,10 @@ import numpy as np
 
 from simulator import Launched, Machine, Resident
 from simulator.did_you_mean import did_you_mean, sentences
-from simulator.optional.common_memory.residents import check_plan, saved_bytes
+from simulator.optional.common_memory.residents import CommonMemory, check_plan, saved_bytes
 from simulator.tileprogram.program import Opcode, Space, TileProgram
+from simulator.tileprogram.slot_fillings import owners
+from simulator.units.unit import Mask
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph, Residence, ScheduledProgram, Storage
 
@@ -40,6 +42,25 @@ def residents(scheduled: ScheduledProgram, plan: Sequence[Residence]) -> Iterato
     for each in plan:
         if each.resident:
             yield Resident(each.value, address[each.value], each.bytes, each.first, each.last, each.alone)
+
+
+def served(scheduled: ScheduledProgram) -> dict[str, frozenset[int]]:
+    """The arguments that the plan's memory serves whenever their kernel runs, of each kernel of the graph."""
+    plan, launches = CommonMemory([*residents(scheduled, scheduled.residence)]), scheduled.launches.launches
+    always: dict[str, frozenset[int]] = {}
+    for number, (launch, launched) in enumerate(zip(launches, _Launches.of(scheduled).given, strict=True)):
+        if launched is not None:
+            spared = plan.spare(number, launched)
+            here = frozenset[int]() if spared is None else _served_arguments(launched.program, spared.rows)
+            always[launch.kernel] = always.get(launch.kernel, here) & here
+    return {launch.name: always[launch.kernel] for launch in launches if always.get(launch.kernel)}
+
+
+def _served_arguments(program: TileProgram, served: Mask) -> frozenset[int]:
+    """Those of whose copies all are served."""
+    moved = program.space == Space.DRAM
+    others = np.unique(program.target[moved & ~served[owners(program)]])
+    return frozenset(np.setdiff1d(program.target[moved], others).tolist())
 
 
 def _candidates(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterator[Residence]:

@@ -110,7 +110,12 @@ def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str
     priced = [_on_cores(payload, machine, buffers, way, cores is not None) for way in ways]
     fastest = min(cycles for cycles, _ in priced)
     chosen = next(mapping for cycles, mapping in priced if cycles <= fastest * (1 + TOLERANCE))
-    return replace(chosen, reason=chosen.reason + "; slots for more do not fit") if buffers < SLOTS else chosen
+    reason = chosen.reason
+    if payload.near:
+        reason += "; some of what it moves is in the common memory"
+    if buffers < SLOTS:
+        reason += "; slots for more do not fit"
+    return replace(chosen, reason=reason)
 
 
 def _on_cores(

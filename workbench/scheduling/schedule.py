@@ -31,7 +31,7 @@ from workbench.planning.dram_plan import plan_launches
 from workbench.scheduling.core_split import spread_of
 from workbench.scheduling.kernel_store import KernelStore
 from workbench.scheduling.passes.wanted_passes import UserPasses, check_steps, checked_passes
-from workbench.scheduling.schedule_kernel import context_for, schedule_kernel, scripted_kernel
+from workbench.scheduling.schedule_kernel import Near, context_for, schedule_kernel, scripted_kernel
 from workbench.scheduling.user_mapping import UserMapping, asked_of, check_kernels, check_shadowed
 from workbench.scheduling.user_scripts import check_scripted
 
@@ -46,20 +46,20 @@ def schedule(
     mapping: Dict[str, UserMapping] | None = None,
     store: KernelStore | None = None,
     registrations: Registrations | None = None,
-    scripts: Dict[str, str] | None = None,
-    passes: UserPasses | None = None,
+    code: UserCode | None = None,
+    near: Dict[str, Near] | None = None,
 ) -> ScheduledProgram:
     """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
 
     Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
-    is for all of them; one of another's name is for that one alone, and one of a pattern for those that it matches.
-    `scripts` are transform scripts by kernel, matched like mappings: each takes the place of the script written from
-    the kernel's mapping. `passes` are pipelines that run after steps, by the steps' names. A kernel in `store` is not
-    made again; with `passes`, whose code no key covers, the store is not used.
+    is for all of them; one of another's name is for that one alone, and one of a pattern for those that it matches. A
+    kernel in `store` is not made again; with passes of the user's, whose code no key covers, the store is not used.
+    `near` are arguments, by kernel, that the common memory serves.
     """
-    extra = checked_passes(passes)
+    code = code or UserCode()
+    extra = checked_passes(code.passes)
     names = [module.kernel for module in rendered]
-    wanted, given = by_full_names(mapping or {}, names), by_full_names(scripts or {}, names)
+    wanted, given = by_full_names(mapping or {}, names), by_full_names(code.scripts or {}, names)
     check_scripted(given, rendered)
     check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     keys = {module.kernel: module_key(module) for module in rendered}
@@ -73,13 +73,32 @@ def schedule(
         leader = leaders[alike]
         asked = asked_of(wanted, (module.kernel, leader))
         script = next((given[name] for name in (module.kernel, leader) if name in given), None)
-        kernel = kernels.get(alike, module, asked.mapping if asked else None, script)
+        served = (near or {}).get(module.kernel, frozenset())
+        kernel = kernels.get(alike, module, _Wanted(asked.mapping if asked else None, served), script)
         if asked is not None:
             asked.check(kernel)
         runs[module.kernel] = kernel.kernel
     made = tuple(kernels.by_key.values())
     check_steps(extra, [step.name for kernel in made for step in kernel.passes])
     return ScheduledProgram(made, plan_launches(lowered, runs, machine.dram_block), host_steps.steps(lowered))
+
+
+@dataclass(frozen=True)
+class UserCode:
+    """What the user wrote of the schedule."""
+
+    scripts: Dict[str, str] | None = None
+    """Transform scripts by kernel, matched like mappings: each takes the place of the one of the kernel's mapping."""
+    passes: UserPasses | None = None
+    """Pipelines that run after steps, by the steps' names."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What decides about a kernel's mapping, beside the kernel itself."""
+
+    mapping: UserMapping | None
+    near: Near
 
 
 @dataclass
@@ -97,11 +116,9 @@ class _Kernels:
     """The kernels to schedule, by key and script, in the order of the first launches."""
     unscripted: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
 
-    def get(
-        self, alike: str, module: KernelModule, wanted: UserMapping | None, script: str | None = None
-    ) -> ScheduledKernel:
+    def get(self, alike: str, module: KernelModule, wanted: _Wanted, script: str | None = None) -> ScheduledKernel:
         """The scheduled kernel of a module whose key is `alike`. Results of scripts are not kept on disk."""
-        key = schedule_key(alike, self._machine_key, wanted)
+        key = schedule_key(alike, self._machine_key, wanted.mapping, wanted.near)
         if (key, script) not in self.by_key:
             made = self._unscripted(key, module, wanted)
             if script is not None:
@@ -110,29 +127,30 @@ class _Kernels:
             self.by_key[key, script] = made
         return self.by_key[key, script]
 
-    def _unscripted(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+    def _unscripted(self, key: str, module: KernelModule, wanted: _Wanted) -> ScheduledKernel:
         if key not in self.unscripted:
             kept = self.store.get(key, module) if self.store else None
             self.unscripted[key] = kept or self._made(key, module, wanted)
         return self.unscripted[key]
 
-    def _made(self, key: str, module: KernelModule, wanted: UserMapping | None) -> ScheduledKernel:
+    def _made(self, key: str, module: KernelModule, wanted: _Wanted) -> ScheduledKernel:
         if module.handwritten:
             made = _handwritten(module, self.machine, self.unproven.get(module.kernel, ()))
         else:
             if self.passes or module.kernel in self.unproven:
                 self._tried(key, module, wanted, None)
-            made = schedule_kernel(module, self.machine, wanted, self._context, self.passes)
+            made = schedule_kernel(module, self.machine, wanted.mapping, self._context, self.passes, wanted.near)
         if self.store:
             self.store.put(key, made)
         return made
 
-    def _tried(self, key: str, module: KernelModule, wanted: UserMapping | None, script: str | None) -> None:
+    def _tried(self, key: str, module: KernelModule, wanted: _Wanted, script: str | None) -> None:
         """A worker schedules it first, only to see whether it survives."""
         body = {
             "module": codec.encode(module),
             "machine": codec.encode(self.machine),
-            "wanted": json.loads(json.dumps(wanted, default=repr)),
+            "wanted": json.loads(json.dumps(wanted.mapping, default=repr)),
+            "near": sorted(wanted.near),
             "script": script,
             "passes": {step: list(passes) for step, passes in self.passes.items()},
         }
@@ -176,6 +194,6 @@ def try_schedule(job: Message) -> None:
     )
     passes = {step: tuple(names) for step, names in job.body["passes"].items()}
     context = context_for(passes)
-    made = schedule_kernel(module, machine, job.body["wanted"], context, passes)
+    made = schedule_kernel(module, machine, job.body["wanted"], context, passes, frozenset(job.body["near"]))
     if (script := job.body["script"]) is not None:
         scripted_kernel(module, machine, made.mapping, script, context, passes)

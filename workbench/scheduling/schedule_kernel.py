@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from torch_mlir import ir
 
 
+Near = frozenset[int]
+"""Arguments of a kernel that the common memory serves whenever it runs."""
+
+
 def context_for(passes: Dict[str, tuple[str, ...]] | None) -> ir.Context:
     """A context for these pipelines of the user's: passes that users register may make ops of any dialect."""
     return new_context(every_dialect=bool(passes))
@@ -66,9 +70,10 @@ def schedule_kernel(
     wanted: UserMapping | None,
     context: ir.Context | None = None,
     passes: Dict[str, tuple[str, ...]] | None = None,
+    near: Near = frozenset(),
 ) -> ScheduledKernel:
     """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
-    ready = _Ready(rendered, context or context_for(passes), passes or {})
+    ready = _Ready(rendered, context or context_for(passes), passes or {}, near)
     capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
     for payload, mapping in _mappings(ready, machine, wanted):
         tiled = _tile(ready.take(splits_reduction(payload, mapping)), mapping)
@@ -163,15 +168,17 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
 class _Ready:
     """A kernel prepared for tiling, in its two forms, each made when needed."""
 
-    def __init__(self, rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]]) -> None:
-        self.rendered, self._context, self._passes = rendered, context, passes
+    def __init__(
+        self, rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]], near: Near = frozenset()
+    ) -> None:
+        self.rendered, self._context, self._passes, self._near = rendered, context, passes, near
         self._traces: dict[bool, PassTrace] = {}
 
     def payload(self, *, split: bool) -> Payload:
         """The kernel's ops over its named dims."""
         trace = self._traces[split] = self.take(split)
         with trace.module.context:
-            return analyse(trace.module)
+            return replace(analyse(trace.module), near=self._near)
 
     def take(self, split: bool) -> PassTrace:
         """The form itself, which the caller may change."""

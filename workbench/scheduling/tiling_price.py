@@ -2,7 +2,8 @@
 
 The price sees a kernel's bounds, not its single instructions: the bus, which all cores share; the units; and the slots
 of a buffer, each of which is free again only when its tile has been used or stored. A transfer takes its latency
-whatever it moves, so a kernel of few steps is bound by how often it waits for one.
+whatever it moves, so a kernel of few steps is bound by how often it waits for one. What the common memory serves is on
+a bus of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simulator.machine.machine import Machine
+from simulator.machine.optional.common_memory_shape import bytes_per_cycle as common_bytes_per_cycle
 from workbench.mlir.named_dims import Access, Payload
 
 Slowdown = Callable[[int, int], float]
@@ -20,10 +22,12 @@ Slowdown = Callable[[int, int], float]
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Cycles of a core's transfers: on the bus, or in their queue where one takes longer there."""
+    """Cycles of a core's transfers: on their bus, or in their queue where one takes longer there."""
 
     loads: float
     stores: float
+    near: float
+    """Of loads and stores, those on the bus of the common memory."""
     first: float
     """The loads before the first step."""
     last: float
@@ -54,7 +58,7 @@ class Price:
 
     @property
     def memory(self) -> float:
-        return self.traffic.loads + self.traffic.stores
+        return self.traffic.loads + self.traffic.stores - self.traffic.near
 
     def cycles(self, speed: float = 1.0) -> float:
         """Cycles on a core so fast, without the latencies of first load and last store, which all tilings have."""
@@ -67,12 +71,13 @@ class Price:
         later = max(moved.loads - (moved.first - moved.slower), 0.0)  # operands that stay came with the first step
         turn = later / max(self.steps - 1, 1) + moved.slower + latency + step
         bus = max(self.memory - behind + max(tile, behind), moved.first + moved.stores + tile)
+        buses = max(bus, moved.near + tile, moved.loads + tile + moved.last)
         units = max(self.arrays / speed + tile - step, self.vector / speed)
         operands = turns * turn + (self.steps - turns * self.slots - 1) * step + tile
         results = (self._turns(self.tiles) - 1) * whole + chain
         results_before = (self._turns(max(self.tiles - 1, 1)) - 1) * whole + chain
         return max(
-            bus,
+            buses,
             moved.first + max(units, operands, results) + moved.last,
             moved.first + results_before + before_last,
         )
@@ -82,7 +87,7 @@ class Price:
         return -(-count // self.slots)
 
 
-NEVER = Price(Traffic(math.inf, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, 1, 1, 1, 0.0)
+NEVER = Price(Traffic(math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, 1, 1, 1, 0.0)
 """The price of a kernel that has no tilings to weigh."""
 
 
@@ -95,18 +100,24 @@ def traffic(
     cores: int,
     slowdown: Slowdown,
 ) -> Traffic:
-    """The transfers of a core that shares the bus with others that do the same."""
+    """The transfers of a core that shares the buses with others that do the same."""
     made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
     final = payload.last.accesses[-1].value
-    per_cycle = float(machine.bus_bytes_per_cycle) / cores
+    per_cycle, near_per_cycle = (
+        float(machine.bus_bytes_per_cycle) / cores,
+        float(common_bytes_per_cycle(machine)) / cores,
+    )
     short = {dim: extent - (math.ceil(extent / tile[dim]) - 1) * tile[dim] for dim, extent in payload.dims.items()}
 
     def moved(access: Access, tile: Mapping[str, int]) -> tuple[float, float]:
         """Cycles on the bus, and how long after the bus its queue is done."""
-        cycles = _moved_bytes(access, tile, payload, machine, slowdown) / per_cycle
+        if access.argument in payload.near:
+            cycles = access.bytes(tile) / near_per_cycle
+        else:
+            cycles = _moved_bytes(access, tile, payload, machine, slowdown) / per_cycle
         return cycles, max(0.0, _queue_cycles(access, payload, machine, tile) - cycles / cores)
 
-    loads, stores, first, last, store, slower = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    loads, stores, near, first, last, store, slower = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for access in accesses:
         if access.value in made and access.value != final:
             continue
@@ -116,7 +127,9 @@ def traffic(
             stores, store, last = stores + cycles * often, store + cycles + after, last + sum(moved(access, short))
         else:
             loads, first, slower = loads + cycles * often, first + cycles, max(slower, after)
-    return Traffic(loads, stores, first + slower, last, store, slower)
+        if access.argument in payload.near:
+            near += cycles * often
+    return Traffic(loads, stores, near, first + slower, last, store, slower)
 
 
 def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> float:

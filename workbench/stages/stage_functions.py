@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -107,8 +107,16 @@ def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
 
 def tiled_of(request: Request, lowered: Lowered, rendered: Rendered) -> Scheduled:
     """Every kernel as loops over tiles; the plan places the tensors."""
+    return _scheduled(request, lowered, rendered)
+
+
+def _scheduled(
+    request: Request, lowered: Lowered, rendered: Rendered, near: Mapping[str, frozenset[int]] | None = None
+) -> Scheduled:
+    """`near` are arguments of kernels that the common memory serves."""
     with _compiler("scheduling"):
         verb, store = scheduling.schedule.schedule, scheduling.kernel_store.default_store()
+        code = scheduling.schedule.UserCode(request.schedule, request.passes)
     registered = environment.registered.PASSES.as_of(request.own_passes)
     with registered, request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered.record):
         made = verb(
@@ -118,17 +126,24 @@ def tiled_of(request: Request, lowered: Lowered, rendered: Rendered) -> Schedule
             request.mapping,
             store,
             request.registrations,
-            request.schedule,
-            request.passes,
+            code,
+            near,
         )
     return Scheduled(made, lowered.record, rendered.record)
 
 
-def planned_of(request: Request, lowered: Lowered, tiled: Scheduled) -> Scheduled:
-    """The same with the plan of the common memory and of the tensors' chiplets."""
+def planned_of(request: Request, lowered: Lowered, rendered: Rendered, tiled: Scheduled) -> Scheduled:
+    """The same with the plan of the common memory and of the tensors' chiplets.
+
+    Kernels with tensors in the common memory are tiled anew: what it serves takes no time of DRAM's bus.
+    """
     graph, machine = lowered.record, request.machine
     with request.blaming("resident", BadOption, CommonMemoryFull):
         record = planning.common_memory_plan.planned(graph, tiled.record, machine, request.resident)
+    if near := planning.common_memory_plan.served(record):
+        tiled = _scheduled(request, lowered, rendered, near)
+        with request.blaming("resident", BadOption, CommonMemoryFull):
+            record = planning.common_memory_plan.planned(graph, tiled.record, machine, request.resident)
     with request.blaming("placement", BadOption, NoSuchPlace):
         record = planning.chiplet_plan.planned(graph, record, machine, request.placement)
     return replace(tiled, record=record, titles=views.titles.scheduled_titles(graph, record))

@@ -62,7 +62,7 @@ STAGES: Final[tuple[Stage, ...]] = (
         stays=functions.without_templates,
     ),
     Stage("tiled", "schedule", ("lowered", "rendered"), functions.tiled_of, ("schedule", "passes")),
-    Stage("scheduled", "plan", ("lowered", "tiled"), functions.planned_of, ("resident", "placement")),
+    Stage("scheduled", "plan", ("lowered", "rendered", "tiled"), functions.planned_of, ("resident", "placement")),
     Stage(
         "simulated",
         "simulate",
