@@ -100,6 +100,8 @@ def _kind(path: Path, columns: Sequence[str]) -> Kind:
     shown = ", ".join(columns) or "none"
     if "workload" not in columns:
         raise BadTable(f"{where}: there is no column `workload`; its columns are {shown}")
+    if "" in columns:
+        raise BadTable(f"{where}: column {columns.index('') + 1} has no name; expected one, or no comma at the end")
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         raise BadTable(f"{where}: the column `{twice[0]}` stands there twice; expected each once")

@@ -308,7 +308,7 @@ def _queued_bytes(machine: Machine) -> int:
 
 def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
     """Cycles the vector unit needs at least: all lanes full, all ALUs busy, no waits."""
-    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))
+    counts = program.class_counts()
     alu, special = Fraction(0), Fraction(0)
     for index in np.flatnonzero(mine & (program.opcode == Opcode.VECTOR)).tolist():
         operands = slice(int(program.operand_start[index]), int(program.operand_start[index + 1]))

@@ -108,14 +108,14 @@ def _open_for_us(path: str, flags: int) -> int:
 
 def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:
     """The contents of a file of `format` and `version`."""
-    text = json.dumps({"format": format, "version": version, **header}, sort_keys=True)
+    text = json.dumps({**header, "format": format, "version": version}, sort_keys=True)
     file = io.BytesIO()
     np.savez_compressed(file, **{_HEADER: np.frombuffer(text.encode(), np.uint8)}, **cast(Any, arrays))
     return file.getvalue()
 
 
 def read(path: str | os.PathLike[str] | BinaryIO, format: str, *versions: int) -> tuple[Json, dict[str, Array]]:
-    """Header and arrays of a file that `write` made with the same format and one of these versions."""
+    """Header, with its version, and arrays of a file that `write` made with the format and one of these versions."""
     if isinstance(path, (str, os.PathLike)) and not os.fspath(path):
         raise NoFile("nothing can be read: the path is empty. Name a file")
     try:
@@ -131,7 +131,7 @@ def read(path: str | os.PathLike[str] | BinaryIO, format: str, *versions: int) -
     try:
         header = cast(Json, json.loads(arrays.pop(_HEADER).tobytes()))
         unpacking.check_nesting(header)
-        found = header.pop("format"), header.pop("version")
+        found = header.pop("format"), header["version"]
     except (KeyError, ValueError, AttributeError, TypeError, RecursionError):
         raise FileFormatError(f"{path}: not a {format} file: it has no header") from None
     if found not in [(format, version) for version in versions]:

@@ -220,6 +220,10 @@ class TileProgram:
         """Highest byte that any buffer takes of its core's scratchpad."""
         return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
 
+    def class_counts(self) -> I64:
+        """Operations of each op per point, by `OpClass`."""
+        return np.array([op.class_counts for op in self.ops], np.int64).reshape(-1, len(OpClass))
+
     def buffers_of(self, number: int) -> tuple[int, ...]:
         """Numbers of the buffers that an instruction reads or writes."""
         operands = slice(int(self.operand_start[number]), int(self.operand_start[number + 1]))
@@ -241,6 +245,7 @@ class TileProgram:
         It checks the form of the tables; `verify` checks the program.
         """
         header, arrays = versioned_files.read(path, FORMAT, VERSION)
+        del header["version"]
         rows, operands = len(arrays.get("opcode", ())), len(arrays.get("space", ()))
         waits, origins = len(arrays.get("dependence", ())), len(arrays.get("origin", ()))
         count = {"N": rows, "M": operands, "D": waits, "O": origins}

@@ -109,12 +109,13 @@ def _provenance(told: dict[str, Any]) -> Provenance:
     return Provenance(assumed, typed_records.value(_Pairs, told["fitted"], "fitted"), sources)
 
 
-def _machine(told: dict[str, Any]) -> Machine:
+def _machine(told: dict[str, Any], version: int) -> Machine:
     """The machine of a header; version 7 has no memory."""
     memory = cast("Memory | None", typed_records.value(Memory | None, told.get("memory"), "memory"))
     if memory:
         check_memory(memory)
-    machine = machine_from(_UNTOLD | told["figures"], _provenance(told), memory=memory)
+    untold = _UNTOLD if version <= WITHOUT_TILE else {}
+    machine = machine_from(untold | told["figures"], _provenance(told), memory=memory)
     if memory and not is_file(machine.dram.timing):
         raise ValueError(f"there is a memory, and dram_timing is {machine.dram.timing!r:.60}, which is no file")
     return machine
@@ -124,7 +125,7 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     """Reads a file of `write_trace`; `FileFormatError` for anything else."""
     header, arrays = versioned_files.read(path, FORMAT, WITHOUT_MEMORY, WITHOUT_FITTED, WITHOUT_TILE, VERSION)
     try:
-        machine = _machine(cast("dict[str, Any]", header["machine"]))
+        machine = _machine(cast("dict[str, Any]", header["machine"]), cast("int", header["version"]))
         kernels = typed_records.value(tuple[str, ...], header["kernels"], "kernels")
         units = typed_records.value(tuple[str, ...], header["units"], "units")
     except (KeyError, TypeError, ValueError, OverflowError, MachineError) as error:

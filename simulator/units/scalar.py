@@ -87,7 +87,7 @@ def loops(program: TileProgram, addresses: Sequence[int], machine: Machine, rati
 
 def operations(program: TileProgram) -> I64:
     """Operations on data of each DIRECT instruction. (N x 2: ALU, special)"""
-    counts = np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
+    counts = program.class_counts()[program.op]
     points = np.where(program.opcode == Opcode.DIRECT, program.extent.prod(1), 0)
     alu = counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT]
     return np.stack([points * alu, points * counts[:, OpClass.SPECIAL]], axis=1)

@@ -152,6 +152,6 @@ def _matrices(box: _Box, beyond: I64) -> tuple[I64, I64, I64]:
     ends = np.cumsum(np.take_along_axis(reach, order, 1), 1)
     before = np.column_stack([np.zeros_like(beyond), ends[:, :-1]]) + beyond[:, None]
     sorted_steps = np.take_along_axis(np.where(each > 1, steps, np.iinfo(np.int64).max), order, 1)
-    apart = (sorted_steps > before).all(1)
+    apart = np.all(sorted_steps > before, axis=1)
     matrices = np.where(apart[:, None], each, 1)
     return matrices, steps, np.where(apart, 0, reach.sum(1)) + beyond + 1

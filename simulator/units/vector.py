@@ -166,13 +166,8 @@ def _operations(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
 
 def _of_bodies(program: TileProgram) -> tuple[I64, I64]:
     """Operations of each instruction's body, per point: ALU, and special functions."""
-    counts = _class_counts(program)
+    counts = program.class_counts()[program.op]
     return counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE], counts[:, OpClass.SPECIAL]
-
-
-def _class_counts(program: TileProgram) -> I64:
-    """Operations of each instruction's body, per point, by `OpClass`."""
-    return np.array([op.class_counts for op in program.ops], np.int64).reshape(-1, len(OpClass))[program.op]
 
 
 def _widened(program: TileProgram, machine: Machine) -> I64:
@@ -181,7 +176,7 @@ def _widened(program: TileProgram, machine: Machine) -> I64:
     widened, halves = np.zeros(len(program), np.int64), program.element_bytes == _HALF
     if machine.vector.narrowest_float_bytes <= _HALF or not halves.any():
         return widened
-    counts = _class_counts(program)
+    counts = program.class_counts()[program.op]
     computes = (counts.sum(1) > counts[:, OpClass.MOVE]) & (program.opcode == Opcode.VECTOR)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     np.add.at(widened, owner, halves & computes[owner])

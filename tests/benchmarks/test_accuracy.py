@@ -148,6 +148,7 @@ def test_another_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
         ("workload,measured_us,mnpusim\nadd_4,1,1\n", "`measured_us` and `mnpusim` do not belong together"),
         ("workload,measured_us,input_dtype\nadd_4,1,f16\n", "there is `input_dtype` and no `output_dtype`"),
         ("workload,other,other\nadd_4,1,1\n", "the column `other` stands there twice"),
+        ("workload,tpuv3_cycles,\nadd_4,1,\n", "column 3 has no name; expected one, or no comma at the end"),
         ('workload\n"add_4\n', "expected comma-separated values"),
         ("workload\nadd_\xe9\n", "expected comma-separated values in UTF-8"),
     ],

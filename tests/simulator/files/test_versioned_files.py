@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -270,6 +271,15 @@ def test_a_trace_of_version_8_opens_with_its_machine_and_tells_what_was_fitted()
     assert set(dict(kept.machine.fitted)) == {"launch_overhead_cycles", "weight_switch_cycles"}
     assert "weight_switch_cycles" not in dict(kept.machine.sources)
     assert Trace.load(io.BytesIO(kept.to_bytes())).machine == kept.machine
+
+
+def test_only_a_trace_of_an_earlier_version_may_lack_the_figures_of_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "trace.npz"
+    shutil.copy(VERSION_8, path)
+    assert Trace.load(path).machine.dram.tile == ""
+    change_header(path, lambda header: header.update(version=10))
+    with pytest.raises(FileFormatError, match="dram_tile"):
+        Trace.load(path)
 
 
 def test_a_trace_that_is_cut_off_or_of_another_version_is_refused_and_one_that_cannot_be_written_is_not_there(
