@@ -57,6 +57,20 @@ def test_figures_that_made_the_times_are_found(truth: tuple[float, ...]) -> None
     assert np.abs(sums.errors(without)).max() > 0.01
 
 
+@pytest.mark.parametrize("launch", [300, 225])
+def test_a_launch_that_is_known_is_not_fitted(launch: int) -> None:
+    """Where it is the true one, all others are found; where it is not, some error is left."""
+    import fit
+
+    rows = made_up((300, 275, 32, 8, 64))
+    unknowns = fit.with_launch(fit.UNKNOWNS["banked"], launch)
+    sums = fit.Sums(unknowns, rows, [row.theirs for row in rows])
+    choice = fit.fitted(sums, fit.weights(rows, np.full(len(rows), True)))
+    found = tuple(unknown.tried[at] for unknown, at in zip(unknowns, choice, strict=True))
+    assert found[0] == launch
+    assert (found == (300, 275, 32, 8, 64)) == (launch == 300) == (np.abs(sums.errors(choice)).max() < 1e-9)
+
+
 def test_chips_count_the_same() -> None:
     import fit
     from measured_tables import CYCLES, MICROSECONDS
