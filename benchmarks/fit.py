@@ -10,7 +10,8 @@ simulating the fitted figures.
 
 Leave one out: a row is predicted with the figures that fit the others. Leave one family out: with those that fit the
 other families. Both again with each unknown removed, which is then what it would be if nobody had looked at a table.
-With --launch that one is not fitted: both tables can hardly tell a launch from DRAM's latency. The result goes into simulator/machine/shipped by hand.
+With --launch that one is not fitted: both tables can hardly tell a launch from DRAM's latency. The result goes into
+simulator/machine/shipped by hand.
 """
 
 from __future__ import annotations
