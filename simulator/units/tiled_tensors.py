@@ -143,9 +143,15 @@ def _skipped_rows(box: _Box, block: Tile, plain: npt.NDArray[np.bool_]) -> tuple
 def _matrices(box: _Box, beyond: I64) -> tuple[I64, I64, I64]:
     """The matrices along each dim, how far apart, and the ones after each: itself, and those that a box goes on in.
 
-    Dims that meet the same matrices, or those it goes on in, are all from the first to the last.
+    Dims are told apart where each steps beyond all that those with smaller steps meet. Others meet the same matrices,
+    or those it goes on in: they have all from the first to the last.
     """
-    each, far = np.where(box.whole, box.more + 1, 1), np.where(box.whole, box.more * box.matrix_steps, 0).sum(1)
-    apart = each.prod(1) * (beyond + 1) <= far + beyond + 1
+    each, steps = np.where(box.whole, box.more + 1, 1), np.where(box.whole, box.matrix_steps, 0)
+    reach = steps * (each - 1)
+    order = np.argsort(steps, axis=1)
+    ends = np.cumsum(np.take_along_axis(reach, order, 1), 1)
+    before = np.column_stack([np.zeros_like(beyond), ends[:, :-1]]) + beyond[:, None]
+    sorted_steps = np.take_along_axis(np.where(each > 1, steps, np.iinfo(np.int64).max), order, 1)
+    apart = (sorted_steps > before).all(1)
     matrices = np.where(apart[:, None], each, 1)
-    return matrices, np.where(box.whole, box.matrix_steps, 0), np.where(apart, 0, far) + beyond + 1
+    return matrices, steps, np.where(apart, 0, reach.sum(1)) + beyond + 1

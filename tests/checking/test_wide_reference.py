@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
 
 import workbench as wb
+from workbench.checking.wide_reference import uncompiled_here
 
 
 class Counting(nn.Module):
@@ -49,3 +53,23 @@ def test_what_is_wrong_with_a_half_is_still_found():
     j = wb.trace(lambda x: torch.cumsum(x, 1)[:, -1], x)
     assert not j.check(rtol=1e-6, atol=0).ok
     assert j.check(rtol=1e-6, atol=0).outputs["max_abs"].item() < 1
+
+
+def test_what_is_called_uncompiled_is_so_in_its_own_thread_alone() -> None:
+    compiled = list[str]()
+
+    def count(graph: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        compiled.append(threading.current_thread().name)
+        return graph.forward
+
+    def call() -> None:
+        torch.testing.assert_close(
+            torch.compile(lambda x: x * 2 + 1, backend=count)(torch.ones(3)), torch.full((3,), 3.0)
+        )
+
+    with uncompiled_here():
+        call()
+        other = threading.Thread(target=call, name="other")
+        other.start()
+        other.join()
+    assert compiled == ["other"]

@@ -272,6 +272,7 @@ def forked(work: Callable[[], object]) -> int:
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     try:
+        torch.set_num_threads(1)  # PyTorch's pool of threads is not there in a child, and it would wait for it
         work()
     except BaseException as error:
         sys.stderr.write(f"in the child: {error!r}\n")

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workbench.capturing import tensor_copies
 from workbench.checking.drawn_roundings import Rounded, roundings_drawn
@@ -50,6 +52,20 @@ def as_found() -> Generator[None]:
             yield
     finally:
         torch.set_rng_state(kept)
+
+
+@contextmanager
+def uncompiled_here() -> Generator[None]:
+    """Functions that are compiled by `torch.compile` run as they are written, in this thread alone.
+
+    PyTorch's setting for that, a stance, is one for all threads: a function of the user's in another thread would run
+    uncompiled as well. What a thread has of its own is the context of a trace: inside a kernel of fake tensors nothing
+    is compiled.
+    """
+    mode = FakeTensorMode()
+    mode.in_kernel_invocation = True
+    with tracing(TracingContext(mode)):
+        yield
 
 
 def draws_lots(ops: Iterable[str]) -> bool:
@@ -137,7 +153,7 @@ def outcome(
     with (
         as_found(),
         tensor_copies.put_back([slots[name] for name in changed]),
-        nullcontext() if arithmetic is as_given else torch.compiler.set_stance("force_eager"),
+        nullcontext() if arithmetic is as_given else uncompiled_here(),
         arithmetic([*copies, *held]),
     ):
         returned = [leaf for _, leaf in containers.flatten(call(copies))[1]]

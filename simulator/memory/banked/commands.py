@@ -89,10 +89,10 @@ def schedule(of: Channel, now: int) -> int:
     turn(of)
     column, column_list, row, row_list, wake = _choose(of, now, False)
     if column >= 0:
-        runs = of.clock[RUNS + column_list]
+        waiting = of.lists[row_list, FIRST, row] if row >= 0 else -1
         _give_column(of, now, column_list, column)
-        if row_list == column_list and row > column:
-            row -= runs - of.clock[RUNS + column_list]
+        if row > 0 and of.lists[row_list, FIRST, row - 1] == waiting:
+            row -= 1  # the column's run stood before it
         if row >= 0:
             request = first_of(of, row_list, row)
             if first_cycle(of.figures, of.gates, request, command_of(of, row_list, row)) > now:

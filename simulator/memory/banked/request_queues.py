@@ -1,7 +1,8 @@
 """The lists of a channel's controller: requests in the order in which they came.
 
-Requests that follow one another into one row, in one direction, are a run. All requests of a run need the same command
-next, so the controller looks at runs, and only a run's first request leaves its list. A stream is a few long runs.
+Requests for one row, in one direction, are a run. All requests of a run need the same command next, so the controller
+looks at runs, in the order of their first requests, and only a run's first request leaves its list. Streams side by
+side are a run each.
 """
 
 from __future__ import annotations
@@ -54,37 +55,51 @@ def put(of: Channel, which: int, request: int, source: int, now: int) -> None:
 @compiled
 def append(of: Channel, which: int, entry: int) -> None:
     """An entry comes into a list, at its end."""
-    runs = of.clock[RUNS + which]
+    request, runs = of.entries[entry, REQUEST], of.clock[RUNS + which]
     of.entries[entry, NEXT] = -1
     of.clock[COUNT + which] += 1
-    if runs > 0:
-        first = of.lists[which, FIRST, runs - 1]
-        if (of.entries[first, REQUEST] ^ of.entries[entry, REQUEST]) & of.figures[ALIKE] == 0:
+    for run in range(runs - 1, -1, -1):
+        first = of.lists[which, FIRST, run]
+        if (of.entries[first, REQUEST] ^ request) & of.figures[ALIKE] == 0:
             of.entries[of.entries[first, RUN_END], NEXT] = entry
             of.entries[first, RUN_END] = entry
             return
     of.entries[entry, RUN_END] = entry
     of.lists[which, FIRST, runs] = entry
-    of.lists[which, BANK, runs] = bank_of(of.figures, of.entries[entry, REQUEST])
+    of.lists[which, BANK, runs] = bank_of(of.figures, request)
     of.lists[which, COMMAND, runs], of.lists[which, EARLY, runs] = -1, 0
     of.clock[RUNS + which] += 1
 
 
 @compiled
 def take(of: Channel, which: int, run: int) -> int:
-    """The first entry of a run leaves its list."""
-    entry = of.lists[which, FIRST, run]
+    """The first entry of a run leaves its list; the run's next one stands behind all that came before it."""
+    entry, last = of.lists[which, FIRST, run], of.clock[RUNS + which] - 1
     following = of.entries[entry, NEXT]
     of.clock[COUNT + which] -= 1
-    if following >= 0:
-        of.entries[following, RUN_END] = of.entries[entry, RUN_END]
-        of.lists[which, FIRST, run] = following
+    if following < 0:
+        _move_up(of, which, run, last)
+        of.clock[RUNS + which] = last
         return entry
-    of.clock[RUNS + which] -= 1
-    for at in range(run, of.clock[RUNS + which]):
+    of.entries[following, RUN_END] = of.entries[entry, RUN_END]
+    of.lists[which, FIRST, run] = following
+    place = run
+    while place < last and of.entries[of.lists[which, FIRST, place + 1], ARRIVAL] < of.entries[following, ARRIVAL]:
+        place += 1
+    if place > run:
+        bank, command, early = of.lists[which, BANK, run], of.lists[which, COMMAND, run], of.lists[which, EARLY, run]
+        _move_up(of, which, run, place)
+        of.lists[which, FIRST, place], of.lists[which, BANK, place] = following, bank
+        of.lists[which, COMMAND, place], of.lists[which, EARLY, place] = command, early
+    return entry
+
+
+@compiled
+def _move_up(of: Channel, which: int, run: int, last: int) -> None:
+    """The runs behind one, to a last one, each take the place before theirs."""
+    for at in range(run, last):
         for field in range(RUN):
             of.lists[which, field, at] = of.lists[which, field, at + 1]
-    return entry
 
 
 @compiled

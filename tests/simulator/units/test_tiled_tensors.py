@@ -134,6 +134,8 @@ def test_a_part_of_a_tensor_covers_the_blocks_of_its_elements_each_once(
 @example((Grid(8, 9), Box((6,), (10,), 0)), Tile(2, 2), 4)  # a diagonal
 @example((Grid(9, 4), Box((3,), (12,), 8)), Tile(2, 4), 4)  # three rows on, of blocks of two
 @example((Grid(4, 4), Box((3, 5), (16, 4), 8)), Tile(2, 2), 4)  # rows that go on in the next matrices, and these
+@example((Grid(2, 2), Box((2, 2), (8, 8), 0)), Tile(1, 1), 1)  # two dims that meet the same matrices
+@example((Grid(2, 2), Box((2, 3, 6), (8, 8, 0), 0)), Tile(1, 5), 1)  # as these, each several times
 def test_no_box_covers_fewer_blocks_than_its_elements_lie_in(part: tuple[Grid, Box], block: Tile, size: int) -> None:
     grid, box = part
     found = said(box, grid, block, size)
