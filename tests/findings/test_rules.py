@@ -77,6 +77,7 @@ def _on_cores(function: Callable[..., object], *shapes: tuple[int, ...]) -> wb.J
 
 ROW_AFTER_ROW = wb.machine("tpu-v3", dram_tile="")
 """Whose tensors do not lie in blocks."""
+SLOW = wb.machine("tpu-v3", dram_bytes_per_second=5_000_000_000)
 
 
 def _banked(function: Callable[..., object], *shapes: tuple[int, ...], tile: str = "") -> wb.Journey:
@@ -218,9 +219,11 @@ def test_a_rule_fires_where_it_must_and_nowhere_else(rule: str):
         (_small_images, "18% of the products are with zeros around the images"),
         (lambda: _traced(lambda x: torch.softmax(x, 1), (6, 40, 24), machine=ROW_AFTER_ROW), "19% of 128 lanes"),
         (lambda: _traced(torch.matmul, (40, 48), (48, 48), machine="edge-8x8"), "in requests of 64"),
+        (lambda: _traced(torch.matmul, (64, 64), (64, 64)), "98,304 bytes for 49,152 needed ones, in whole blocks of 8"),
+        (lambda: _traced(lambda x: x[::16] * 2, (65536,), machine=SLOW), "in requests of 32"),  # one dim: no blocks
     ],
 )
-def test_padding_is_zeros_lanes_or_parts_of_requests(program: Program, reason: str):
+def test_padding_is_zeros_lanes_or_parts_of_what_is_moved_whole(program: Program, reason: str):
     found = program().findings
     assert any(reason in each for each in found[found.rule == "padding"].reason)
 
