@@ -24,6 +24,7 @@ from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.stage_functions import (
+    Grouped,
     check_kernels_named,
     imported_of,
     planned_of,
@@ -172,7 +173,7 @@ def render(lowered: Lowered | KernelGraph) -> Rendered:
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
     request = Request(None, (), none, machine_of("tpu-v3"))
     with turn(), waiting("render"):
-        return rendered_of(request, given, imported_of(request, given))
+        return rendered_of(request, given, imported_of(request, Grouped(given.record), given))
 
 
 @knows_its_options

@@ -219,7 +219,10 @@ def test_a_rule_fires_where_it_must_and_nowhere_else(rule: str):
         (_small_images, "18% of the products are with zeros around the images"),
         (lambda: _traced(lambda x: torch.softmax(x, 1), (6, 40, 24), machine=ROW_AFTER_ROW), "19% of 128 lanes"),
         (lambda: _traced(torch.matmul, (40, 48), (48, 48), machine="edge-8x8"), "in requests of 64"),
-        (lambda: _traced(torch.matmul, (64, 64), (64, 64)), "98,304 bytes for 49,152 needed ones, in whole blocks of 8"),
+        (
+            lambda: _traced(torch.matmul, (64, 64), (64, 64)),
+            "98,304 bytes for 49,152 needed ones, in whole blocks",
+        ),
         (lambda: _traced(lambda x: x[::16] * 2, (65536,), machine=SLOW), "in requests of 32"),  # one dim: no blocks
     ],
 )
@@ -288,7 +291,8 @@ def test_what_a_rule_says_can_be_written_down_and_run():
 )
 def test_padding_that_no_order_saves_is_no_finding(function: Callable[..., object], shape: tuple[int, ...]):
     assert "padded tensors" not in _rules(_in_blocks(function, shape))
-    assert "padded tensors" not in _rules(_in_blocks(torch.add, (400, 80, 24), (400, 80, 24)).with_(machine=ROW_AFTER_ROW))
+    padded = _in_blocks(torch.add, (400, 80, 24), (400, 80, 24))
+    assert "padded tensors" not in _rules(padded.with_(machine=ROW_AFTER_ROW))
 
 
 def test_halos_and_tiles_that_come_again_are_told_apart():

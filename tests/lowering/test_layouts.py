@@ -20,6 +20,7 @@ from tests.programs import PROGRAMS
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph, RecordFormatError
 from workbench.ir.dram_blocks import axes_of
+from workbench.lowering.layouts import as_in_pytorch
 from workbench.tensors.containers import leaves
 
 BLOCKS = wb.machine("tpu-v3")
@@ -142,6 +143,13 @@ def test_numbers_are_right_in_any_order(name: str, seed: int):
     laid = j.with_(layout=asked)
     assert asked and {order.value: order.axes for order in laid.lowered.record.layouts}.items() >= asked.items()
     assert laid.check().ok and laid.check(stage="simulated").ok
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_graph_that_was_laid_out_is_laid_out_back(name: str):
+    function, inputs = PLAIN[name]
+    j = traced(function, *inputs)
+    assert as_in_pytorch(j.lowered.record) == j.with_(layout="given").lowered.record
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -68,7 +68,7 @@ def test_in_blocks_the_memory_moves_their_padding_too():
 
 
 def test_single_elements_of_blocks_are_moved_in_whole_blocks(strided: wb.Journey):
-    """Every column is in a block with columns that are asked for. The result lies with 512 columns: it has no padding."""
+    """Every column is in a block with columns that are asked for. The result has 512 columns, and no padding."""
     row = rows_of(strided.with_(machine="tpu-v3"))["k0_copy"]
     assert row["bytes_moved"] == 4 * 512 * 512 + 4 * 512 * 32 and row["ceiling"] == "memory"
 

@@ -76,7 +76,8 @@ def _moved(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
     needed = np.maximum(asked / rate, asked / np.maximum(stretch, 1) * -(-stretch // width))
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])
     stake = round(float(np.minimum(on_path, np.maximum(moved / rate - needed, 0)).sum())) if spans else 0
-    reason = f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} needed ones, in {_wholes(facts, kernel)}"
+    reason = f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} needed ones, in "
+    reason += _wholes(facts, kernel)
     return stake, reason, tuple(spans)
 
 

@@ -1,8 +1,8 @@
 """Short stretches. A DMA queue moves up to its width in a cycle, to consecutive addresses. A row shorter than the width
 leaves part of it empty, so a tile of many short rows takes a cycle for each, however few its bytes: an image of 14 x 14
 pixels with its channels outermost moves 56 bytes at a time, and its rows fill 14 lanes in every vector pass. With the
-channels innermost (`torch.channels_last`) a row is all channels of a pixel. Tensors in blocks have no such rows: lowering
-gives their axes the order with the least padding, in whichever order PyTorch has them."""
+channels innermost (`torch.channels_last`) a row is all channels of a pixel. Tensors in blocks have no such rows:
+lowering gives their axes the order with the least padding, in whichever order PyTorch has them."""
 
 from __future__ import annotations
 
