@@ -27,7 +27,6 @@ MECHANISMS: tuple[tuple[str, Figures], ...] = (
     ("streams reach the peak of a simple memory", {"dram_stream_share": 1.0}),
     ("DRAM without banks", {"memory": "simple"}),
     ("tensors without blocks of 8 x 128", {"dram_tile": ""}),
-    ("tensors in blocks on both chips", {"dram_tile": "8x128"}),
     ("weights switch at once", {"weight_switch_cycles": 0}),
     ("steps across lanes cost nothing", {"cross_lane_step_cycles": 0}),
     ("turning tiles costs nothing", {"transpose_cycles_per_vector": 0}),

@@ -142,10 +142,11 @@ print(all(len(stage.table) and len(stage.text()) > 100 and stage.html().startswi
 print(all(stage._repr_mimebundle_()["text/plain"] == repr(stage) for stage in stages))
 again, elsewhere = (wb.simulate(j.lowered, j.scheduled, machine=each) for each in (j.machine, "tpu-v2"))
 print(again.cycles, elsewhere.cycles > 0)
-try:
-    j.with_(machine="edge-8x8").simulated
-except wb.WorkbenchError as error:
-    print(type(error).__name__, error)
+for machine in ("tpu-v2", "edge-8x8"):
+    try:
+        j.with_(machine=machine).simulated
+    except wb.WorkbenchError as error:
+        print(type(error).__name__, error)
 try:
     j.check()
 except wb.WorkbenchError as error:
@@ -154,4 +155,5 @@ except wb.WorkbenchError as error:
     lines = run(code).splitlines()
     assert lines[:3] == ["True", "True", f"{journey.simulated.cycles} True"]
     assert lines[3].startswith("MissingExtra torch") and "scheduling needs it: pip install" in lines[3]
-    assert lines[4] == "NoFunction"
+    assert lines[4].startswith("MissingExtra torch") and "rendering needs it: pip install" in lines[4], "without blocks"
+    assert lines[5] == "NoFunction"

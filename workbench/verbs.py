@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simulator import Machine, machine_names
 from simulator.argument_types import checks_what_it_is_given
 from simulator.machine.machine import Override
-from workbench import capturing, host, ir, lowering, views
+from workbench import capturing, host, ir, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.comparison import Comparison, compared
 from workbench.environment.progress import waiting
@@ -24,8 +24,11 @@ from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.stage_functions import (
+    Grouped,
     check_kernels_named,
+    grouped_of,
     imported_of,
+    lowered_of,
     planned_of,
     rendered_of,
     simulated_from,
@@ -156,12 +159,21 @@ def capture(
 
 @knows_its_options
 def lower(
-    captured: Captured | AtenGraph, *, on_missing: str = "host", fusion: UserFusion = None, prefer: str | None = None
+    captured: Captured | AtenGraph,
+    *,
+    machine: str | Machine = "tpu-v3",
+    on_missing: str = "host",
+    fusion: UserFusion = None,
+    prefer: str | None = None,
+    layout: UserLayout = None,
 ) -> Lowered:
-    """The second stage alone."""
-    graph = captured.record if isinstance(captured, Captured) else captured
+    """The second stage alone. Of the machine it reads the blocks in which tensors lie; `layout` as in `trace`."""
+    given = captured if isinstance(captured, Captured) else Captured(captured)
+    none = MappingProxyType(dict[str, object]())
+    options = checked_options(machine=machine, on_missing=on_missing, fusion=fusion, prefer=prefer, layout=layout)
+    request = Request(None, (), none, **options).given(**options)
     with turn(), waiting("lower"):
-        return Lowered(lowering.lower.lower(graph, on_missing=on_missing, fusion=fusion, prefer=prefer))
+        return lowered_of(request, grouped_of(request, given))
 
 
 @knows_its_options
@@ -172,7 +184,7 @@ def render(lowered: Lowered | KernelGraph) -> Rendered:
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
     request = Request(None, (), none, machine_of("tpu-v3"))
     with turn(), waiting("render"):
-        return rendered_of(request, given, imported_of(request, given))
+        return rendered_of(request, given, imported_of(request, Grouped(given.record), given))
 
 
 @knows_its_options

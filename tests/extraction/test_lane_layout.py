@@ -9,8 +9,8 @@ import workbench as wb
 from simulator.tileprogram.program import Instruction, Opcode, TileProgram
 
 
-def program(function: object, *inputs: torch.Tensor) -> TileProgram:
-    return wb.trace(function, *inputs, machine="tpu-v3").scheduled.kernels[0].program
+def program(function: object, *inputs: torch.Tensor, layout: str | None = None) -> TileProgram:
+    return wb.trace(function, *inputs, machine="tpu-v3", layout=layout).scheduled.kernels[0].program
 
 
 def rows(made: TileProgram, opcode: Opcode) -> list[Instruction]:
@@ -25,7 +25,7 @@ def test_a_row_lies_along_the_lanes_and_its_sum_goes_across_them() -> None:
 
 
 def test_a_transposed_view_lies_as_its_memory_does() -> None:
-    made = program(lambda x, y: x.t() + y, torch.randn(256, 64), torch.randn(64, 256))
+    made = program(lambda x, y: x.t() + y, torch.randn(256, 64), torch.randn(64, 256), layout="given")
     (found,) = {made.ops[row.op].contiguous[:2] for row in rows(made, Opcode.VECTOR)}
     assert found == (0, 1)
 
@@ -48,7 +48,7 @@ def test_arrays_share_columns_batches_and_rows() -> None:
 
 
 def test_of_several_loops_over_rows_arrays_share_the_longest() -> None:
-    made = program(nn.Conv2d(8, 128, 1, bias=False), torch.randn(1, 8, 3, 50))  # 3 x 50 places
+    made = program(nn.Conv2d(8, 128, 1, bias=False), torch.randn(1, 8, 3, 50), layout="given")  # 3 x 50 places
     assert {row.extent for row in rows(made, Opcode.MATMUL)} == {(1, 3 * 25, 64, 8)}
 
 

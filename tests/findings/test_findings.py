@@ -31,6 +31,8 @@ def own_rules() -> Iterator[None]:
 
 
 RELU = wb.trace(torch.relu, torch.randn(64, 64), machine="tpu-v3")
+ROW_AFTER_ROW = wb.machine("tpu-v3", dram_tile="")
+"""Whose tensors do not lie in blocks: an image with its channels outermost has short rows."""
 
 
 def softmax() -> wb.Journey:
@@ -152,7 +154,7 @@ def test_a_run_of_no_cycles_has_no_latency_in_the_open():
 
 
 def test_a_loaded_journey_has_findings_and_says_what_needs_the_function(tmp_path: Path):
-    live = wb.trace(nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 14, 14))
+    live = wb.trace(nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 14, 14), machine=ROW_AFTER_ROW)
     live.save(tmp_path / "saved.journey")
     found = wb.load(tmp_path / "saved.journey").findings
     assert found.drop(columns="place").equals(live.findings.drop(columns="place"))
@@ -167,7 +169,7 @@ def test_a_loaded_journey_has_findings_and_says_what_needs_the_function(tmp_path
 
 def test_channels_last_is_tried_on_a_copy():
     layer, x = nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 14, 14)
-    tried = wb.trace(layer, x).findings.tried()
+    tried = wb.trace(layer, x, machine=ROW_AFTER_ROW).findings.tried()
     row = tried[tried.rule == "channels outermost"].iloc[0]
     assert row.gain > 0 and 0.5 <= row.predicted / row.gain <= 2
     assert layer.weight.is_contiguous() and x.is_contiguous()
@@ -318,7 +320,7 @@ def test_refusals_for_one_reason_are_one_finding():
 def test_remedies_are_followed_one_after_another_on_copies():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1)).eval()
-    journey = wb.trace(model, torch.randn(1, 3, 56, 56))
+    journey = wb.trace(model, torch.randn(1, 3, 56, 56), machine=ROW_AFTER_ROW)
     told = journey.findings.followed(3, same_machine=True)
     assert told.rule.tolist()[:3] == ["", "array filled in part", "channels outermost"]
     assert told.cycles[0] == journey.simulated.cycles and told.kept.all()

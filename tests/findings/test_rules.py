@@ -75,8 +75,13 @@ def _on_cores(function: Callable[..., object], *shapes: tuple[int, ...]) -> wb.J
     return _traced(function, *shapes, machine=wb.machine("edge-8x8", cores=4))
 
 
-def _banked(function: Callable[..., object], *shapes: tuple[int, ...]) -> wb.Journey:
-    return _traced(function, *shapes, machine=wb.machine("tpu-v3", memory="banked"))
+ROW_AFTER_ROW = wb.machine("tpu-v3", dram_tile="")
+"""Whose tensors do not lie in blocks."""
+SLOW = wb.machine("tpu-v3", dram_bytes_per_second=5_000_000_000)
+
+
+def _banked(function: Callable[..., object], *shapes: tuple[int, ...], tile: str = "") -> wb.Journey:
+    return _traced(function, *shapes, machine=wb.machine("tpu-v3", memory="banked", dram_tile=tile))
 
 
 def _mlp() -> wb.Journey:
@@ -97,7 +102,11 @@ def _means() -> wb.Journey:
 
 
 def _small_images() -> wb.Journey:
-    return _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 7, 7))
+    return _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 7, 7), machine=ROW_AFTER_ROW)
+
+
+def _short_rows() -> wb.Journey:
+    return _traced(nn.Conv2d(64, 64, 3, padding=1), (1, 64, 14, 14), machine=ROW_AFTER_ROW)
 
 
 def _batch_norm(*, training: bool = False) -> wb.Journey:
@@ -111,8 +120,7 @@ def _tiled(tile: dict[str, int]) -> wb.Journey:
 
 
 def _in_blocks(function: Callable[..., object], *shapes: tuple[int, ...], layout: str | None = "given") -> wb.Journey:
-    machine = wb.machine("tpu-v3", dram_tile="8x128")
-    return wb.trace(function, *map(torch.randn, shapes), machine=machine, layout=layout)
+    return wb.trace(function, *map(torch.randn, shapes), machine="tpu-v3", layout=layout)
 
 
 def _dropping() -> wb.Journey:
@@ -141,14 +149,8 @@ RULES: dict[str, tuple[Program, Program]] = {
         _across_lanes,
         lambda: _traced(torch.matmul, (512, 512), (512, 512)),
     ),
-    "short transfers": (
-        lambda: _traced(nn.Conv2d(64, 64, 3, padding=1), (1, 64, 14, 14)),
-        lambda: _traced(torch.matmul, (512, 512), (512, 512)),
-    ),
-    "channels outermost": (
-        lambda: _traced(nn.Conv2d(64, 64, 3, padding=1), (1, 64, 14, 14)),
-        lambda: _traced(torch.matmul, (512, 512), (512, 512)),
-    ),
+    "short transfers": (_short_rows, lambda: _traced(torch.matmul, (512, 512), (512, 512), machine=ROW_AFTER_ROW)),
+    "channels outermost": (_short_rows, lambda: _traced(torch.matmul, (512, 512), (512, 512), machine=ROW_AFTER_ROW)),
     "latency in the open": (
         lambda: _traced(lambda x, y: x + y, (40, 48), (40, 48), machine="edge-8x8"),
         lambda: _traced(torch.matmul, (2048, 2048), (2048, 2048)),
@@ -174,7 +176,10 @@ RULES: dict[str, tuple[Program, Program]] = {
         lambda: _banked(lambda x: x[:, :2] * 2.0, (4096, 2048)),
         lambda: _banked(torch.relu, (512, 512)),
     ),
-    "padding": (_small_images, lambda: _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 56, 56))),
+    "padding": (
+        _small_images,
+        lambda: _traced(nn.Conv2d(128, 128, 3, padding=1, bias=False), (1, 128, 56, 56), machine=ROW_AFTER_ROW),
+    ),
     "padded tensors": (
         lambda: _in_blocks(torch.add, (400, 80, 24), (400, 80, 24)),
         lambda: _in_blocks(torch.add, (400, 80, 24), (400, 80, 24), layout=None),
@@ -212,11 +217,16 @@ def test_a_rule_fires_where_it_must_and_nowhere_else(rule: str):
     ("program", "reason"),
     [
         (_small_images, "18% of the products are with zeros around the images"),
-        (lambda: _traced(lambda x: torch.softmax(x, 1), (6, 40, 24)), "19% of 128 lanes"),
+        (lambda: _traced(lambda x: torch.softmax(x, 1), (6, 40, 24), machine=ROW_AFTER_ROW), "19% of 128 lanes"),
         (lambda: _traced(torch.matmul, (40, 48), (48, 48), machine="edge-8x8"), "in requests of 64"),
+        (
+            lambda: _traced(torch.matmul, (64, 64), (64, 64)),
+            "98,304 bytes for 49,152 needed ones, in whole blocks",
+        ),
+        (lambda: _traced(lambda x: x[::16] * 2, (65536,), machine=SLOW), "in requests of 32"),  # one dim: no blocks
     ],
 )
-def test_padding_is_zeros_lanes_or_parts_of_requests(program: Program, reason: str):
+def test_padding_is_zeros_lanes_or_parts_of_what_is_moved_whole(program: Program, reason: str):
     found = program().findings
     assert any(reason in each for each in found[found.rule == "padding"].reason)
 
@@ -281,7 +291,8 @@ def test_what_a_rule_says_can_be_written_down_and_run():
 )
 def test_padding_that_no_order_saves_is_no_finding(function: Callable[..., object], shape: tuple[int, ...]):
     assert "padded tensors" not in _rules(_in_blocks(function, shape))
-    assert "padded tensors" not in _rules(_in_blocks(torch.add, (400, 80, 24), (400, 80, 24)).with_(machine="tpu-v3"))
+    padded = _in_blocks(torch.add, (400, 80, 24), (400, 80, 24))
+    assert "padded tensors" not in _rules(padded.with_(machine=ROW_AFTER_ROW))
 
 
 def test_halos_and_tiles_that_come_again_are_told_apart():
@@ -299,9 +310,11 @@ def test_groups_are_not_folded_and_their_channels_stay_outermost():
     assert "channels outermost" not in set(made.findings.rule)
 
 
-@pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3", "tpu-v4"])
+@pytest.mark.parametrize(
+    "machine", ["edge-8x8", "tpu-v3", "tpu-v4", ROW_AFTER_ROW, wb.machine("tpu-v4", dram_tile="")], ids=str
+)
 @pytest.mark.parametrize("groups", [1, 16])
-def test_channels_innermost_are_advised_only_where_they_save(machine: str, groups: int):
+def test_channels_innermost_are_advised_only_where_they_save(machine: str | wb.Machine, groups: int):
     """Windows over each channel by itself read rows again, and a mean of few channels has short rows."""
 
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,8 @@ from workbench import cli, errors
 from workbench.capturing.capture import capture
 from workbench.host.host_steps import flops
 from workbench.ir import KernelGraph, ScheduledProgram
+from workbench.lowering.layout_options import Layout
+from workbench.lowering.layouts import laid_out
 from workbench.lowering.lower import lower
 
 X, W = torch.randn(37, 29), torch.randn(29, 41)
@@ -132,7 +134,7 @@ def test_records_with_host_steps_go_through_json(journey: wb.Journey):
     record = journey.lowered.record
     assert KernelGraph.from_json(record.to_json()) == record
     assert isinstance(journey.scheduled.record, ScheduledProgram) and len(journey.scheduled.record.hosts) == 2
-    assert lower(record.captured) == record
+    assert laid_out(lower(record.captured), Layout(journey.machine.dram_block)) == record
 
 
 def test_the_command_line_counts_host_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -21,7 +21,7 @@ def softmax() -> wb.Journey:
 def two_cores() -> wb.Journey:
     """Products and passes on two cores: transfers wait on their way, cores meet at barriers."""
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 64), nn.Softmax(-1)).eval()
+    network = nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 128), nn.Softmax(-1)).eval()
     machine = wb.machine("tpu-v3", memory="banked", cores=2)
     return wb.trace(network, torch.randn(256, 256), machine=machine)
 

@@ -191,7 +191,7 @@ def test_a_journey_on_two_cores():
             return torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))) + x)
 
     machine = wb.machine("tpu-v3", cores=2)
-    for model, x in ((Block().eval(), torch.randn(1, 16, 14, 14)), (softmax, torch.randn(512, 512))):
+    for model, x in ((Block().eval(), torch.randn(1, 16, 28, 28)), (softmax, torch.randn(512, 512))):
         journey = wb.trace(model, x, machine=machine)
         assert journey.check().ok
         events = journey.simulated.events

@@ -23,6 +23,7 @@ from tests.test_imports import run
 from workbench.errors import (
     JourneyFileEdited,
     MappingError,
+    RegistrationGone,
     TemplateNotRegistered,
     TemplateOfAnotherMachine,
 )
@@ -191,6 +192,21 @@ def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered
     left = journey.with_(mapping={template: {}, "*": {"buffers": 1}}).simulated.cycles
     assert told["left"] == [left, [], "the template's own"]
     assert told["again"] == [cycles, journey.simulated.cycles], "the file says for which machine the text was written"
+
+
+def test_a_text_for_tensors_that_lie_otherwise_is_not_kept(tmp_path: Path):
+    """On tpu-v3 both tensors have their first axis innermost, and on a machine without blocks their last."""
+    j = wb.trace(lambda x: torch.ops.aten._foobar(x * 2).relu(), torch.randn(200, 20))
+    assert {order.axes for order in j.lowered.record.layouts} == {(1, 0)}
+    j.save(tmp_path / "one.journey")
+    loaded = wb.load(tmp_path / "one.journey")
+    with wb.ops.scope():
+        wb.ops.drop(OP)
+        with pytest.raises(RegistrationGone, match="no such template is registered now"):
+            _ = loaded.with_(machine="edge-8x8").rendered
+    elsewhere = loaded.with_(machine="edge-8x8")
+    assert elsewhere.rendered.record == j.with_(machine="edge-8x8").rendered.record
+    assert elsewhere.simulated.cycles == j.with_(machine="edge-8x8").simulated.cycles
 
 
 def test_a_loaded_journey_has_its_template_written_anew_where_it_is_registered(journey: wb.Journey, tmp_path: Path):

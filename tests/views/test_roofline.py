@@ -20,9 +20,11 @@ from workbench.views.timelines.roof_chart import Chart, Line, chart, decades, nu
 from workbench.views.timelines.roofline import WHOLE, Point, Roofline
 
 X = torch.randn(64, 64)
+ROW_AFTER_ROW = wb.machine("tpu-v3", dram_tile="")
+"""Whose tensors do not lie in blocks."""
 
 
-def traced(function: object, *inputs: object, machine: str = "tpu-v3", **options: object) -> wb.Journey:
+def traced(function: object, *inputs: object, machine: str | wb.Machine = "tpu-v3", **options: object) -> wb.Journey:
     return wb.trace(function, *inputs, machine=machine, **options)  # type: ignore[arg-type]
 
 
@@ -32,7 +34,7 @@ def rows_of(journey: wb.Journey) -> dict[str, dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def strided() -> wb.Journey:
-    return traced(lambda x: x[:, ::16].contiguous(), torch.randn(512, 512))
+    return traced(lambda x: x[:, ::16].contiguous(), torch.randn(512, 512), machine=ROW_AFTER_ROW)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,7 @@ def test_a_product_in_one_tile_has_the_figures_one_counts_by_hand():
     """64 x 64 x 64 multiply-adds; two matrices of 16,384 bytes in, one out; 32,768 products a cycle, and of 512 bytes a
     cycle the 82% that streams reach.
     """
-    journey = traced(torch.mm, X, X + 1)
+    journey = traced(torch.mm, X, X + 1, machine=ROW_AFTER_ROW)
     row = rows_of(journey)["k0_mm"]
     cycles = journey.simulated.kernel_cycles()["k0_mm"]
     assert (row["macs"], row["element_ops"], row["operations"]) == (64**3, 0, 64**3)
@@ -54,6 +56,21 @@ def test_a_product_in_one_tile_has_the_figures_one_counts_by_hand():
     needed = 49_152 / (0.82 * 512)  # the arrays need 8
     assert row["ceiling"] == "memory" and row["share"] == pytest.approx(needed / cycles)
     assert row["ceiling_ops_per_cycle"] == pytest.approx(64**3 / needed)
+
+
+def test_in_blocks_the_memory_moves_their_padding_too():
+    """Each matrix fills 64 of the 128 columns of its blocks. What is least needed has no padding."""
+    row = rows_of(traced(torch.mm, X, X + 1))["k0_mm"]
+    assert row["bytes"] == row["bytes_least"] == 3 * 16_384 and row["bytes_moved"] == 3 * 32_768
+    assert (row["intensity"], row["intensity_least"]) == (64**3 / 98_304, 64**3 / 49_152)
+    needed = 98_304 / (0.82 * 512)
+    assert row["ceiling"] == "memory" and row["share"] == pytest.approx(needed / row["cycles"])  # type: ignore[operator]
+
+
+def test_single_elements_of_blocks_are_moved_in_whole_blocks(strided: wb.Journey):
+    """Every column is in a block with columns that are asked for. The result has 512 columns, and no padding."""
+    row = rows_of(strided.with_(machine="tpu-v3"))["k0_copy"]
+    assert row["bytes_moved"] == 4 * 512 * 512 + 4 * 512 * 32 and row["ceiling"] == "memory"
 
 
 def test_where_the_arrays_are_small_they_are_the_roof():

@@ -10,8 +10,7 @@ import workbench as wb
 
 @pytest.fixture(scope="module")
 def journey() -> wb.Journey:
-    machine = wb.machine("tpu-v3", dram_tile="8x128")
-    return wb.trace(lambda x, y: (x + y, x.reshape(-1) * 2), torch.randn(40, 24), torch.randn(24), machine=machine)
+    return wb.trace(lambda x, y: (x + y, x.reshape(-1) * 2), torch.randn(40, 24), torch.randn(24), machine="tpu-v3")
 
 
 def test_every_storage_has_a_row(journey: wb.Journey):
@@ -21,7 +20,7 @@ def test_every_storage_has_a_row(journey: wb.Journey):
     assert dict(zip(rows.tensor, rows.order, strict=True)) == {"x": (0, 1), "y": (0,), "add": (1, 0), "mul": (0,)}
     assert rows.bytes.tolist() == [40 * 24 * 4, 24 * 4, 40 * 24 * 4, 40 * 24 * 4]
     assert rows.padded_bytes.tolist() == [40 * 128 * 4, 24 * 4, 24 * 128 * 4, 40 * 24 * 4]
-    plain = journey.with_(machine="tpu-v3").scheduled.storages
+    plain = journey.with_(machine=wb.machine("tpu-v3", dram_tile="")).scheduled.storages
     assert plain.padded_bytes.tolist() == plain.bytes.tolist() == rows.bytes.tolist()
     assert (plain.order.map(list) == plain.order.map(sorted)).all()
 
@@ -38,6 +37,6 @@ def test_the_lowered_graph_tells_what_lies_in_another_order_and_what_cannot(jour
 
 
 def test_machines_without_blocks_say_nothing_of_it(journey: wb.Journey):
-    plain = journey.with_(machine="tpu-v3").lowered
+    plain = journey.with_(machine=wb.machine("tpu-v3", dram_tile="")).lowered
     assert "layout" not in plain.text() and "layout of tensors" not in plain.html()
     assert set(plain.layouts.why) == {"as in PyTorch"}

@@ -16,7 +16,7 @@ from workbench.ir import HOST, AxisOrder, KernelGraph, TensorType
 from workbench.ir.dram_blocks import AS_IN_PYTORCH, axes_of, dense_in, less_padded, padded_elements
 from workbench.ir.moved_views import moved, overlaps_itself
 from workbench.lowering.indexing_ops import looked_into
-from workbench.lowering.layout_options import Layout
+from workbench.lowering.layout_options import AS_GIVEN, Layout
 
 
 def laid_out(graph: KernelGraph, layout: Layout) -> KernelGraph:
@@ -27,6 +27,17 @@ def laid_out(graph: KernelGraph, layout: Layout) -> KernelGraph:
         return graph
     orders = tuple(work.order(value, asked.get(value)) for value in work.storages)
     return replace(graph, types=work.types, layouts=orders)
+
+
+def as_in_pytorch(graph: KernelGraph) -> KernelGraph:
+    """The graph before any of its tensors was laid out anew."""
+    if not graph.layouts:
+        return graph
+    work = _Work(graph, AS_GIVEN, dict(graph.types))
+    for order in graph.layouts:
+        if work.types[order.value] != order.given and (refused := work.lay_out(order.value, order.given)):
+            raise ValueError(f"{order.value} cannot lie as it did: {refused}")  # the way there was possible
+    return replace(graph, types=work.types, layouts=())
 
 
 @dataclass
@@ -90,7 +101,7 @@ class _Work:
         before, refused = axes_of(given), ""
         wanted = (asked,) if asked else less_padded(given, block) if block else ()
         for axes in wanted:
-            kept = self._lay_out(value, dense_in(given, axes)) if axes != before else ""
+            kept = self.lay_out(value, dense_in(given, axes)) if axes != before else ""
             if not kept:
                 now, then = (padded_elements(given.shape, each, block) for each in (axes, before))
                 why = "asked for" if asked else f"with padding {now:,} elements, not {then:,}"
@@ -101,7 +112,7 @@ class _Work:
         why = refused or ("no other order has less padding" if block else AS_IN_PYTORCH)
         return AxisOrder(value, before, given, why, kept=bool(refused))
 
-    def _lay_out(self, value: str, after: TensorType) -> str:
+    def lay_out(self, value: str, after: TensorType) -> str:
         """Gives a storage's tensor and its views other types; or says why it cannot."""
         before, found = self.types[value], {value: after}
         if value in self._hosted:

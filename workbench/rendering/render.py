@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from workbench.aten.overload_schema import arguments, tensor_arguments
@@ -36,15 +37,25 @@ if TYPE_CHECKING:
     import torch
 
 
-def render(lowered: KernelGraph, registrations: Registrations | None = None) -> tuple[KernelModule, ...]:
+def by_structure(lowered: KernelGraph, modules: Sequence[KernelModule]) -> dict[str, KernelModule]:
+    """Modules of a lowered graph, by the structure of their kernels."""
+    nodes = {item.node.name: item for item in lowered.nodes}
+    return {structure(lowered, lowered.kernel(module.kernel), nodes): module for module in modules}
+
+
+def render(
+    lowered: KernelGraph,
+    registrations: Registrations | None = None,
+    made: Mapping[str, KernelModule] = MappingProxyType({}),
+) -> tuple[KernelModule, ...]:
     """One module per kernel, in launch order; steps on the host have none. Those of templates have no text yet.
 
     It reads only the record and the builders. Kernels of the same structure differ only in names, so the text of the
-    first is copied to the others.
+    first is copied to the others, and that of one `made` before, by its structure, to all.
     """
     known = registrations if registrations is not None else DEFAULT.now()
     nodes = {item.node.name: item for item in lowered.nodes}
-    first: dict[str, KernelModule] = {}
+    first = dict(made)
     modules: list[KernelModule] = []
     for kernel in counted([kernel for kernel in lowered.kernels if kernel.kind != HOST]):
         alike = structure(lowered, kernel, nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simulator import Machine
@@ -12,7 +12,7 @@ from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
 from workbench import capturing, environment, lowering, planning, rendering, running, scheduling, simulating, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
 from workbench.errors import BadOption, MappingError, MappingOrder, MissingExtra, TooManyInstructions
-from workbench.ir import HOST, KernelGraph, ScheduledProgram
+from workbench.ir import HOST, KernelGraph, KernelModule, ScheduledProgram
 from workbench.ir.kernel_names import by_full_names
 from workbench.stages.journey_request import GraphCall, Request
 
@@ -56,9 +56,20 @@ def captured_of(request: Request) -> Captured:
     return Captured(program.graph, program)
 
 
-def lowered_of(request: Request, captured: Captured) -> Lowered:
+@dataclass(frozen=True)
+class Grouped:
+    """Nodes in kernels, before tensors are laid out in DRAM."""
+
+    record: KernelGraph
+    """In a loaded journey, that of the file, whose tensors are laid out: lowering begins with PyTorch's order."""
+    rendered: tuple[KernelModule, ...] = ()
+    """The texts of its kernels in a file. They stay with every layout that leaves a kernel's tensors as they are, since
+    the templates and builders that made them may not be here."""
+
+
+def grouped_of(request: Request, captured: Captured) -> Grouped:
     with _compiler("lowering"):
-        verb, lay_out = lowering.lower.lower, lowering.layouts.laid_out
+        verb = lowering.lower.lower
     made = verb(
         captured.record,
         on_missing=request.on_missing,
@@ -66,16 +77,24 @@ def lowered_of(request: Request, captured: Captured) -> Lowered:
         prefer=request.prefer,
         registrations=request.registrations,
     )
+    return Grouped(made)
+
+
+def lowered_of(request: Request, grouped: Grouped) -> Lowered:
+    with _compiler("lowering"):
+        layouts = lowering.layouts
     with request.blaming("layout", BadOption):
-        return Lowered(lay_out(made, request.layout_here))
+        return Lowered(layouts.laid_out(layouts.as_in_pytorch(grouped.record), request.layout_here))
 
 
-def imported_of(request: Request, lowered: Lowered) -> Rendered:
+def imported_of(request: Request, grouped: Grouped, lowered: Lowered) -> Rendered:
     """Every kernel except those of templates, which have no text before the machine is known."""
     graph = lowered.record
     with _compiler("rendering"):
-        verb = rendering.render.render
-    return Rendered(verb(graph, request.registrations), hosts_of(graph), views.titles.kernel_titles(graph))
+        render = rendering.render
+    known = render.by_structure(grouped.record, grouped.rendered)
+    made = render.render(graph, request.registrations, known)
+    return Rendered(made, hosts_of(graph), views.titles.kernel_titles(graph))
 
 
 def without_templates(lowered: Lowered, imported: Rendered) -> bool:

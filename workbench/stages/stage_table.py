@@ -51,8 +51,9 @@ class Stage:
 
 STAGES: Final[tuple[Stage, ...]] = (
     Stage("captured", "capture", (), functions.captured_of, ("capture",)),
-    Stage("lowered", "lower", ("captured",), functions.lowered_of, ("on_missing", "prefer", "fusion", "layout")),
-    Stage("imported", "render", ("lowered",), functions.imported_of),
+    Stage("grouped", "lower", ("captured",), functions.grouped_of, ("on_missing", "prefer", "fusion")),
+    Stage("lowered", "lower", ("grouped",), functions.lowered_of, ("layout",)),
+    Stage("imported", "render", ("grouped", "lowered"), functions.imported_of),
     Stage(
         "rendered",
         "render",
@@ -93,6 +94,7 @@ class Stages:
     """The artefacts of a journey; each is made once, from earlier ones."""
 
     captured: Once[Captured]
+    grouped: Once[functions.Grouped]
     lowered: Once[Lowered]
     imported: Once[Rendered]
     """Rendered kernels without those of templates: these do not depend on machine and mapping."""
@@ -138,6 +140,7 @@ class Stages:
         planned = Scheduled(scheduled, found.lowered, found.rendered, shared)
         made: dict[str, object] = {
             "captured": Captured(found.lowered.captured),
+            "grouped": functions.Grouped(found.lowered, found.rendered),
             "lowered": Lowered(found.lowered),
             "imported": rendered,
             "rendered": rendered,

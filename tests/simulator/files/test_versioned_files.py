@@ -262,7 +262,7 @@ def test_a_missing_file_is_told_with_what_is_there(program_file: Path) -> None:
 def test_a_trace_of_version_8_opens_with_its_machine_and_tells_what_was_fitted() -> None:
     kept, program = Trace.load(VERSION_8), one_matmul(40, 20, 12)
     then = {"launch_overhead_cycles": 1024, "weight_switch_cycles": 40, "dram_refresh": "each", "dram_latency_ns": 100}
-    then |= {"dram_queue_entries": 0, "dram_stream_share": 1.0}
+    then |= {"dram_queue_entries": 0, "dram_stream_share": 1.0, "dram_tile": ""}
     then |= {"vector_narrowest_float_bytes": 1, "vector_conversion_operations": 1}
     machine = load_machine("tpu-v3", **then, vector_lanes=64)
     again = simulate([Launched("k", program, tuple(at << 16 for at in range(len(program.arguments))))], machine)

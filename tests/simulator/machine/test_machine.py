@@ -325,6 +325,8 @@ def test_blocks_and_refreshes_that_make_no_sense_are_refused(figures: dict[str, 
 
 
 def test_a_machine_has_blocks_or_none() -> None:
-    assert load_machine("tpu-v3").dram_block is None
+    assert load_machine("edge-8x8").dram_block is None
+    for chip in ("tpu-v2", "tpu-v3", "tpu-v4", "tpu-v4-chip"):
+        assert load_machine(chip).dram_block == (8, 128)
     assert load_machine("tpu-v3", dram_tile="16x64").dram_block == (16, 64)
     assert load_machine("tpu-v4-chip", dram_tile="").dram_block is None

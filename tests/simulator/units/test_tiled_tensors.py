@@ -206,7 +206,7 @@ def test_banked_memory_is_asked_for_each_block_within_the_padded_storage(
 
 def test_only_what_has_a_grid_lies_in_blocks() -> None:
     program = load(Box((4, 3), (20, 1), 0))
-    plain, tiled = load_machine("tpu-v3"), machine(Tile(8, 128))
+    plain, tiled = load_machine("tpu-v3", dram_tile=""), machine(Tile(8, 128))
     for on, grids in ((plain, [Grid(64, 20)]), (tiled, [None]), (tiled, [])):
         assert covered(program, np.array([0, 1]), grids, on) is None
     found = covered(program, np.array([0, 1]), [Grid(64, 20)], tiled)

@@ -1,6 +1,6 @@
 """Work on padding. Three kinds of padding take cycles like data: the zeros around a convolution's images, which are
 multiplied with weights; the lanes beyond the end of an extent, which compute in every vector pass; and the unneeded
-bytes of a request, which the memory moves too."""
+bytes of a request or of a block of a tensor, which the memory moves too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simulator.records.spans import Launched
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
@@ -22,7 +23,7 @@ _TRANSFERS = ("load transfer", "store transfer")
 @finding("padding")
 def padding(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
-        for stake, reason, spans in (_zeros(facts, kernel), _lanes(facts, kernel), _requests(facts, kernel)):
+        for stake, reason, spans in (_zeros(facts, kernel), _lanes(facts, kernel), _moved(facts, kernel)):
             if stake >= SHOWS * max(kernel.cycles, 1):
                 yield Finding(kernel.name, stake, reason, spans)
 
@@ -67,7 +68,7 @@ def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
     return stake, reason, kernel.showing("vector")
 
 
-def _requests(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
+def _moved(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
     use, machine = facts.memory_use, facts.machine
     spans = [span for span in kernel.showing(*_TRANSFERS) if use.stretch[span]]
     rate, width = float(machine.bus_bytes_per_cycle), machine.dma.bytes_per_cycle
@@ -75,8 +76,21 @@ def _requests(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, .
     needed = np.maximum(asked / rate, asked / np.maximum(stretch, 1) * -(-stretch // width))
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])
     stake = round(float(np.minimum(on_path, np.maximum(moved / rate - needed, 0)).sum())) if spans else 0
-    reason = (
-        f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} needed ones, in requests of "
-        f"{machine.dram.request_bytes}: runs begin or end inside requests; longer runs waste fewer bytes"
-    )
+    reason = f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} needed ones, in "
+    reason += _wholes(facts, kernel)
     return stake, reason, tuple(spans)
+
+
+def _wholes(facts: Facts, kernel: KernelFacts) -> str:
+    """What the memory moves whole, and why parts of it are not needed."""
+    block = facts.machine.dram_block
+    own = [each for each in facts.trace.launches if isinstance(each, Launched) and each.kernel == kernel.name]
+    if block and any(any(launched.grids) for launched in own):
+        return (
+            f"whole blocks of {block.rows} x {block.columns}: tensors are padded to blocks, and tiles begin or end "
+            "inside them; extents and tiles of whole blocks waste fewer bytes"
+        )
+    return (
+        f"requests of {facts.machine.dram.request_bytes}: runs begin or end inside requests; longer runs waste fewer "
+        "bytes"
+    )
