@@ -44,8 +44,8 @@ def padded_tensors(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "",
             cycles,
-            f"blocks of {size} take {before:,} bytes for {times(len(spared), 'tensor')}, most of them padding; with axes "
-            f"in another order it is {after:,}",
+            f"blocks of {size} take {before:,} bytes for {times(len(spared), 'tensor')}, most of them padding; with "
+            f"axes in another order it is {after:,}",
             tuple(sorted(shown)),
             remedy=Remedy(f'j.with_(layout="{LEAST}")', options={"layout": LEAST}),
             predicted=cycles,
