@@ -43,7 +43,8 @@ def outcome(row: Row, kind: Kind, machine: Machine, dtype: str) -> Outcome:
     ours, operands = program(programs.ours, machine, kind), programs.theirs.operand_bytes
     theirs = ours if programs.theirs is programs.ours else program(programs.theirs, machine, kind)
     documented = programs.form and programs.form.asked_bytes(operands, programs.theirs.result_bytes)
-    return Outcome(row, ours, theirs, None if documented is None else documented / max(1, operands))
+    passes = None if documented is None else documented / max(1, operands)
+    return Outcome(row, ours, theirs, passes, programs.form and programs.form.words)
 
 
 def outcomes(table: Table, machine: Machine, dtype: str) -> Iterator[Outcome]:
@@ -56,7 +57,7 @@ def outcomes(table: Table, machine: Machine, dtype: str) -> Iterator[Outcome]:
         except NoSuchWork as error:
             print(f"{where}: {error}", file=sys.stderr)
         except Exception as error:  # one workload that fails should not hide the others
-            told = " ".join(str(error).splitlines())
+            told = "; ".join(str(error).splitlines())
             print(f"{where}: {type(error).__name__}: {told}", file=sys.stderr)
         else:
             took = f"{time.perf_counter() - began:.0f} s"

@@ -33,6 +33,8 @@ class Outcome:
     theirs: Program
     documented: float | None
     """The passes that the documented form of their program means."""
+    form: str | None = None
+    """What is known of their program; without it theirs is ours."""
 
 
 def error_of(simulated: float, measured: float) -> float:
@@ -92,7 +94,7 @@ def _row_json(outcome: Outcome, kind: Kind) -> dict[str, object]:
         f"simulated{unit}": outcome.ours.time,
         f"simulated_theirs{unit}": outcome.theirs.time,
         "ours": _bytes_json(outcome.ours),
-        "theirs": {**_bytes_json(outcome.theirs), "documented_passes": outcome.documented},
+        "theirs": {**_bytes_json(outcome.theirs), "documented_passes": outcome.documented, "form": outcome.form},
     }
 
 
@@ -122,6 +124,7 @@ def as_text(outcomes: Sequence[Outcome], kind: Kind) -> str:
         _line(["mean of absolute errors", "", "", _share(ours), "", _share(theirs), *blank, *map(_share, told)])
     )
     lines += ["", "Bytes are of DRAM; passes are asked bytes by the bytes of the operands, weights included."]
+    lines += ["Where nothing is known of their program it is ours."] if not all(each.form for each in outcomes) else []
     for name, key in (("family", by_family), ("regime", by_regime)):
         if grouped := groups(outcomes, key):
             lines += ["", _line([name, "rows", "our programs", "their programs"]), "|---|--:|--:|--:|"]
@@ -133,8 +136,8 @@ def as_text(outcomes: Sequence[Outcome], kind: Kind) -> str:
 def _cells(outcome: Outcome, kind: Kind, others: Sequence[str]) -> list[str]:
     row = outcome.row
     cells = [row.workload, "" if row.measured is None else _number(row.measured, kind)]
-    for program in (outcome.ours, outcome.theirs):
-        cells += [_number(program.time, kind), _error(program.time, row)]
+    for program, mark in ((outcome.ours, ""), (outcome.theirs, "" if outcome.form else " (ours)")):
+        cells += [_number(program.time, kind) + mark, _error(program.time, row)]
     for program in (outcome.ours, outcome.theirs):
         cells += [f"{program.asked:,}", f"{program.moved:,}", f"{program.passes:.2f}"]
     cells.append("" if outcome.documented is None else f"{outcome.documented:.2f}")

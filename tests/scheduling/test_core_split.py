@@ -309,3 +309,24 @@ def test_more_cores_are_no_slower_than_fewer(cores: int):
     x = torch.randn(512, 512), torch.randn(512, 512) / 23
     few, many = (wb.trace(torch.matmul, *x, machine=wb.machine("tpu-v3", cores=number)) for number in (2, cores))
     assert many.simulated.cycles <= few.simulated.cycles
+
+
+@pytest.mark.parametrize("shape", [(24, 8192), (100, 4096), (1000, 512)])
+@pytest.mark.parametrize("figures", [{"cores": 2}, {"cores": 2, "dram_tile": "16x64"}])
+def test_shares_that_begin_inside_blocks_are_not_taken_where_one_core_is_faster(
+    shape: tuple[int, int], figures: dict[str, Any]
+) -> None:
+    """Half of 24 rows begins in the middle of a block of 8, which both cores then move."""
+    chosen = wb.trace(lambda x: torch.softmax(x, 1), torch.randn(shape), machine=wb.machine("tpu-v3", **figures))
+    alone = chosen.with_(mapping={"*": {"cores": {}}})
+    assert chosen.simulated.cycles <= 1.02 * alone.simulated.cycles
+
+
+def test_tiles_of_rows_are_whole_blocks() -> None:
+    made = wb.trace(
+        lambda x: torch.softmax(x, 1), torch.randn(1000, 512), machine=wb.machine("tpu-v3", dram_tile="16x64")
+    )
+    (kernel,) = made.scheduled.record.kernels
+    assert kernel.mapping.tile["d0"] % 16 == 0
+    moved = made.simulated.record.counters["dram_request_bytes"]
+    assert moved == 2 * 1008 * 512 * 4

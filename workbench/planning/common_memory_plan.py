@@ -160,11 +160,15 @@ def _heuristic(found: Sequence[Residence], machine: Machine, launches: int) -> l
         else:
             during += each.bytes
             decided[each.value] = replace(
-                each, resident=True, reason=f"saves {each.saved / each.bytes:.3g} bytes a byte"
+                each, resident=True, reason=f"each of its bytes saves {_bytes(each.saved / each.bytes)} of DRAM"
             )
             continue
         decided[each.value] = replace(each, reason=reason)
     return [decided[each.value] for each in found]
+
+
+def _bytes(count: float) -> str:
+    return f"{count:.3g} byte{'' if count == 1 else 's'}"
 
 
 def _worth(each: Residence) -> float:

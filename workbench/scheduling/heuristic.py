@@ -213,13 +213,16 @@ def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
 
 
 def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) -> int:
-    """The multiple that a tile should have along a dim: the lanes for the innermost, then the elements of a lane."""
+    """The multiple that a tile should have along a dim: the lanes for the innermost, then the elements of a lane, and
+    the rows of a block for the dim next to the innermost."""
     *outer, innermost = payload.in_memory
     if dim == innermost:
         return machine.vector.lanes
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
     inside = math.prod(tile[each] for each in outer if each != dim)
-    return -(-machine.lane_elements(size) // inside)
+    packed = -(-machine.lane_elements(size) // inside)
+    block = machine.dram_block
+    return math.lcm(packed, block.rows) if block is not None and dim == outer[-1] else packed
 
 
 def _round_to(size: int, multiple: int, extent: int) -> int:

@@ -159,20 +159,35 @@ def _moved_bytes(
     return access.bytes(tile) / run * touched * request * slowdown(run, apart)
 
 
-def _blocks(access: Access, tile: Mapping[str, int], payload: Payload, machine: Machine) -> tuple[int, int, int] | None:
+def _blocks(
+    access: Access, tile: Mapping[str, int], payload: Payload, machine: Machine
+) -> tuple[float, int, int] | None:
     """Bytes of the blocks of a tile, and its runs as `_run` has them; None where tensors lie row after row."""
-    block = machine.dram_block
-    near = [(extent, whole) for extent, whole in _nearest_first(access, tile, payload) if whole > 1]
+    block, whole = machine.dram_block, access.extents(payload.in_dram)
+    near = [axis for axis in access.nearest if whole[axis] > 1]
     if block is None or len(near) < 2:
         return None
     size = block.rows * block.columns * access.element_bytes
-    (across, columns), (down, rows), *others = near
-    wide, high = -(-across // block.columns), -(-down // block.rows)
-    moved = wide * high * math.prod(extent for extent, _ in others) * size
-    run, apart = wide * size, -(-columns // block.columns) * size
+    column, row, *others = near
+    wide = _covered(access, column, tile, payload, block.columns)
+    high = _covered(access, row, tile, payload, block.rows)
+    extents = access.extents(tile)
+    moved = wide * high * math.prod(extents[axis] for axis in others) * size
+    run, apart = math.ceil(wide) * size, -(-whole[column] // block.columns) * size
     if run == apart:
-        run, apart = run * high, apart * -(-rows // block.rows)
+        run, apart = run * math.ceil(high), apart * -(-whole[row] // block.rows)
     return moved, run, apart
+
+
+def _covered(access: Access, axis: int, tile: Mapping[str, int], payload: Payload, block: int) -> float:
+    """Blocks that a tile touches along an axis, on average: one that begins inside a block touches more."""
+    begins = [factor * tile[dim] for dim, factor in access.axes[axis] if tile[dim] < payload.dims[dim]]
+    begins += [
+        factor * payload.dims[dim] for dim, factor in access.axes[axis] if payload.dims[dim] < payload.in_dram[dim]
+    ]
+    extent, whole = access.extents(tile)[axis], access.extents(payload.in_dram)[axis]
+    step = math.gcd(block, *begins)  # what every tile's first place is a multiple of
+    return min((extent - step) / block + 1 if begins else -(-extent // block), -(-whole // block))
 
 
 def _run(access: Access, tile: Mapping[str, int], payload: Payload) -> tuple[int, int]:

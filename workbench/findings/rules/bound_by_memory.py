@@ -33,7 +33,7 @@ def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
                 kernel.name,
                 0,
                 f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
-                f"{percent(moved, rate * kernel.cycles)} of its peak rate{_most_of(facts, kernel)}, so only "
+                f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel)}, so only "
                 "fewer bytes make it faster",
                 kernel.showing(*_TRANSFERS),
             )
@@ -62,6 +62,11 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
             tuple(sorted(bound)),
             remedy=Remedy(f"j.with_(machine=j.machine.with_({said}))", machine=figures),
         )
+
+
+def _most(machine: Machine) -> str:
+    share = machine.dram.stream_share
+    return "its peak rate" if share == 1 else f"what streams reach, which is {share:.0%} of its peak rate"
 
 
 def _most_of(facts: Facts, kernel: ComputedFacts) -> str:

@@ -44,8 +44,8 @@ def padded_tensors(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "",
             cycles,
-            f"{times(len(spared), 'tensor')} take {before:,} bytes in blocks of {size}, most of them padding; with "
-            f"their axes in another order they take {after:,}",
+            f"blocks of {size} take {before:,} bytes for {times(len(spared), 'tensor')}, most of them padding; with "
+            f"axes in another order it is {after:,}",
             tuple(sorted(shown)),
             remedy=Remedy(f'j.with_(layout="{LEAST}")', options={"layout": LEAST}),
             predicted=cycles,
