@@ -228,7 +228,7 @@ def test_a_shipped_machine_is_shown_with_the_source_of_each_figure(capsys: pytes
     assert set(told) == {"tpu-v3", "figure", *wb.machine("tpu-v3").figures()} - {"name"}
     assert told["clock_mhz"] == "940 public" and told["systolic_selection"] == "earliest assumed"
     assert told["launch_overhead_cycles"].startswith(
-        "258 fitted: 0.4 us of a kernel on a TPU v4 whose data is in the common memory"
+        "258 public: 0.4 us of a kernel on a TPU v4 whose data is in the common memory"
     )
     assert cli.main(["machines", "tpu3"]) == cli.USER_ERROR
     assert "there is no machine 'tpu3'; did you mean 'tpu-v3'?" in capsys.readouterr().err

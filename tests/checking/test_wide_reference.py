@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
+from torch._dynamo import eval_frame
+from torch._guards import detect_fake_mode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import workbench as wb
-from workbench.checking.wide_reference import uncompiled_here
+from workbench.checking.uncompiled_thread import uncompiled_here
 
 
 class Counting(nn.Module):
@@ -73,3 +77,33 @@ def test_what_is_called_uncompiled_is_so_in_its_own_thread_alone() -> None:
         other.start()
         other.join()
     assert compiled == ["other"]
+
+
+def test_what_is_called_uncompiled_knows_of_no_trace() -> None:
+    """A function may trace or load tensors itself; nothing tells it that it is part of a trace."""
+    kept = io.BytesIO()
+    torch.save(torch.ones(3), kept)
+    with uncompiled_here():
+        assert detect_fake_mode() is None
+        kept.seek(0)
+        assert torch.equal(torch.load(kept), torch.ones(3))
+        traced = make_fx(lambda x: x * 2, tracing_mode="fake")(torch.ones(3))
+        assert torch.equal(traced(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_threads_that_are_uncompiled_side_by_side_leave_the_stance_as_it_was() -> None:
+    before, inside, done = eval_frame._stance, threading.Event(), threading.Event()
+
+    def other() -> None:
+        with uncompiled_here():
+            inside.set()
+            done.wait()
+
+    thread = threading.Thread(target=other)
+    with uncompiled_here(), uncompiled_here():
+        thread.start()
+        inside.wait()
+    assert eval_frame._stance.stance == "default", "of this thread"
+    done.set()
+    thread.join()
+    assert eval_frame._stance is before

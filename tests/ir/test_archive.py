@@ -323,3 +323,9 @@ def test_a_file_that_an_earlier_version_wrote_opens_and_goes_on(version: int):
     assert [each.mlir for each in old.rendered.kernels] == [each.mlir for each in now.rendered.kernels]
     assert old.lowered.record.layouts == () and old.options == now.options == {}
     assert old.with_(machine="edge-8x8").simulated.cycles == now.with_(machine="edge-8x8").simulated.cycles
+
+
+def test_a_journey_of_a_slice_to_the_end_opens(tmp_path: Path) -> None:
+    made = wb.trace(lambda x: x[1:] + 1, torch.randn(40, 7), machine="edge-8x8")
+    made.save(tmp_path / "slice.journey")
+    assert wb.load(tmp_path / "slice.journey").simulated.cycles == made.simulated.cycles

@@ -7,7 +7,19 @@ import math
 
 import pytest
 
-from workbench.ir import AtenGraph, Input, Literal, Node, Origin, RecordFormatError, Ref, Sequence, TensorType, Tree
+from workbench.ir import (
+    AtenGraph,
+    Input,
+    Literal,
+    Node,
+    Origin,
+    RecordFormatError,
+    Ref,
+    Sequence,
+    TensorType,
+    Tree,
+    codec,
+)
 
 CONSTANT = Tree("constant", constant=Literal("float", 1.0))
 GRAPH = AtenGraph(
@@ -66,3 +78,12 @@ def test_what_is_not_understood_is_refused(change: object, message: str) -> None
 def test_a_text_that_is_not_json_is_refused() -> None:
     with pytest.raises(RecordFormatError, match="not JSON"):
         AtenGraph.from_json("{")
+
+
+def test_the_end_of_a_slice_comes_back() -> None:
+    """PyTorch writes it as the last number of 64 bits."""
+    for value in (2**63 - 1, -(2**63)):
+        literal = Literal("int", value)
+        assert codec.decode(Literal, codec.encode(literal)) == literal
+    with pytest.raises(RecordFormatError):
+        codec.decode(Literal, {"kind": "int", "value": 2**63})

@@ -183,3 +183,18 @@ def test_a_kernel_is_tiled_for_what_the_common_memory_serves() -> None:
     as_before = {name: {"tile": tiled[name].tile, "order": tiled[name].order} for name in names[:2]}
     assert kept.simulated.cycles < kept.with_(mapping=as_before).simulated.cycles
     kept.simulated.record.invariants()
+
+
+def test_a_loaded_plan_leaves_no_tiles_behind(tmp_path: Path) -> None:
+    """Tiles of a file are for what its plan serves; with another plan the others are made."""
+    made = wb.trace(
+        lambda x, w, v: torch.relu(x @ w) @ v,
+        torch.randn(256, 512),
+        torch.randn(512, 512),
+        torch.randn(512, 256),
+        machine="tpu-v4",
+    )
+    made.with_(resident="auto").save(tmp_path / "kept.journey")
+    for resident in (None, ["x"], "auto"):
+        again = wb.load(tmp_path / "kept.journey").with_(resident=resident)
+        assert again.simulated.cycles == made.with_(resident=resident).simulated.cycles

@@ -44,7 +44,7 @@ def two() -> wb.Journey:
 
 def test_a_product_in_one_tile_has_the_figures_one_counts_by_hand():
     """64 x 64 x 64 multiply-adds; two matrices of 16,384 bytes in, one out; 32,768 products a cycle, and of 512 bytes a
-    cycle the 82% that streams reach.
+    cycle the 84% that streams reach.
     """
     journey = traced(torch.mm, X, X + 1, machine=ROW_AFTER_ROW)
     row = rows_of(journey)["k0_mm"]
@@ -53,7 +53,7 @@ def test_a_product_in_one_tile_has_the_figures_one_counts_by_hand():
     assert row["bytes"] == row["bytes_moved"] == row["bytes_least"] == 3 * 16_384
     assert row["intensity"] == row["intensity_least"] == 64**3 / 49_152
     assert (row["cycles"], row["ops_per_cycle"]) == (cycles, 64**3 / cycles)
-    needed = 49_152 / (0.82 * 512)  # the arrays need 8
+    needed = 49_152 / (0.84 * 512)  # the arrays need 8
     assert row["ceiling"] == "memory" and row["share"] == pytest.approx(needed / cycles)
     assert row["ceiling_ops_per_cycle"] == pytest.approx(64**3 / needed)
 
@@ -63,7 +63,7 @@ def test_in_blocks_the_memory_moves_their_padding_too():
     row = rows_of(traced(torch.mm, X, X + 1))["k0_mm"]
     assert row["bytes"] == row["bytes_least"] == 3 * 16_384 and row["bytes_moved"] == 3 * 32_768
     assert (row["intensity"], row["intensity_least"]) == (64**3 / 98_304, 64**3 / 49_152)
-    needed = 98_304 / (0.82 * 512)
+    needed = 98_304 / (0.84 * 512)
     assert row["ceiling"] == "memory" and row["share"] == pytest.approx(needed / row["cycles"])  # type: ignore[operator]
 
 
@@ -85,8 +85,8 @@ def test_a_relu_has_an_operation_for_each_eight_bytes():
     row = rows_of(traced(torch.relu, torch.randn(256, 256)))["k0_relu"]
     assert (row["macs"], row["element_ops"], row["bytes_moved"]) == (0, 65_536, 524_288)
     assert row["intensity"] == row["intensity_least"] == 1 / 8
-    assert row["ceiling"] == "memory" and row["ceiling_ops_per_cycle"] == pytest.approx(64 * 0.82)
-    assert row["share"] == pytest.approx(1024 / 0.82 / row["cycles"])  # type: ignore[operator]
+    assert row["ceiling"] == "memory" and row["ceiling_ops_per_cycle"] == pytest.approx(64 * 0.84)
+    assert row["share"] == pytest.approx(1024 / 0.84 / row["cycles"])  # type: ignore[operator]
 
 
 def test_many_operations_an_element_are_under_the_vector_unit_s_roof():
@@ -202,7 +202,7 @@ def test_the_picture_has_a_mark_for_each_kernel_and_says_what_axes_are(two: wb.J
     ]
     assert [title.partition(":")[0] for title in titles].count(WHOLE) == 1 and len(titles) == 3
     assert "operations for each byte of DRAM" in html and "operations a cycle" in html
-    for line in ("arrays: 32,768", "vector unit: 2,048", "memory: 420 bytes a cycle"):
+    for line in ("arrays: 32,768", "vector unit: 2,048", "memory: 430 bytes a cycle"):
         assert line in html
     assert two.simulated.roofline._repr_mimebundle_()["text/html"] == html
 

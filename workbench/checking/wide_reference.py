@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
-from torch._guards import TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workbench.capturing import tensor_copies
 from workbench.checking.drawn_roundings import Rounded, roundings_drawn
+from workbench.checking.uncompiled_thread import uncompiled_here
 from workbench.checking.widened_subgraphs import computed_inside
 from workbench.checking.widening import SWAPPING as SWAPPING
 from workbench.checking.widening import CannotWiden, Wide, widened
@@ -52,20 +51,6 @@ def as_found() -> Generator[None]:
             yield
     finally:
         torch.set_rng_state(kept)
-
-
-@contextmanager
-def uncompiled_here() -> Generator[None]:
-    """Functions that are compiled by `torch.compile` run as they are written, in this thread alone.
-
-    PyTorch's setting for that, a stance, is one for all threads: a function of the user's in another thread would run
-    uncompiled as well. What a thread has of its own is the context of a trace: inside a kernel of fake tensors nothing
-    is compiled.
-    """
-    mode = FakeTensorMode()
-    mode.in_kernel_invocation = True
-    with tracing(TracingContext(mode)):
-        yield
 
 
 def draws_lots(ops: Iterable[str]) -> bool:

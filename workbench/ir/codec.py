@@ -105,6 +105,8 @@ def decode(kind: Any, data: Any, where: str = "record") -> Any:
 
 _LARGEST = 2**62
 """Whole numbers beyond it are none of ours, and would leave 64 bits with the next addition."""
+_END = 2**63 - 1
+"""What PyTorch takes for the end of a tensor, wherever that is."""
 
 
 def _plain(data: Any, where: str) -> Any:
@@ -149,6 +151,8 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
                 if record.__name__ == tag:
                     return _decode_record(cast(Any, record), data, where)
         raise RecordFormatError(f"{where}: unknown record {tag!r}")
+    if type(data) is int and float in kinds and -_END - 1 <= data <= _END:
+        return data  # a literal of a call: slices have such ends
     for kind in kinds:
         try:
             return decode(kind, data, where)

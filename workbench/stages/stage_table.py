@@ -128,7 +128,7 @@ class Stages:
 
     @staticmethod
     def loaded(request: Request, found: Archive) -> Stages:
-        """The stages of a file, all of them made."""
+        """The stages of a file, made as far as the file has them."""
         scheduled = found.scheduled
         kept = tuple(planning.common_memory_plan.residents(scheduled, scheduled.residence))
         lie = tuple(planning.chiplet_plan.placed(scheduled))
@@ -138,16 +138,19 @@ class Stages:
         trace = replace(found.trace, launches=launched, asked={"residents": kept, "placed": lie})
         rendered = Rendered(found.rendered, functions.hosts_of(found.lowered), titles)
         planned = Scheduled(scheduled, found.lowered, found.rendered, shared)
+        # a new plan replaces the old one, but not the tiles that were made for what the old one serves
+        serves = planning.common_memory_plan.served(scheduled)
+        tiled = dict[str, object]() if serves else dict[str, object](tiled=planned)
         made: dict[str, object] = {
             "captured": Captured(found.lowered.captured),
             "grouped": functions.Grouped(found.lowered, found.rendered),
             "lowered": Lowered(found.lowered),
             "imported": rendered,
             "rendered": rendered,
-            "tiled": planned,  # a new plan replaces the old one
             "scheduled": planned,
             "simulated": Simulated(trace, scheduled, found.lowered),
             "sources": found.sources,
+            **tiled,
         }
         names = {stage.artefact: stage.name for stage in _ALL}
         last = {name: artefact for artefact, name in names.items()}
