@@ -151,7 +151,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
                 if record.__name__ == tag:
                     return _decode_record(cast(Any, record), data, where)
         raise RecordFormatError(f"{where}: unknown record {tag!r}")
-    if type(data) is int and float in kinds and -_END - 1 <= data <= _END:
+    if isinstance(data, int) and not isinstance(data, bool) and float in kinds and -_END - 1 <= data <= _END:
         return data  # a literal of a call: slices have such ends
     for kind in kinds:
         try:
