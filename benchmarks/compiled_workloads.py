@@ -67,8 +67,6 @@ def compiled(given: Workload, machine: Machine, form: Form | None, result: torch
     if result is not None:
         given = given.resulting_in(result)
     options = {**given.options, **(form.options if form else {})}
-    if machine.dram_block is None and options.get("layout") == "least":
-        del options["layout"]  # no tensor is padded
     journey = wb.trace(given.function, *given.inputs, machine=machine, **options)
     if form and form.apart:
         pairs = kept_apart(journey.lowered.record, form.apart)

@@ -179,15 +179,11 @@ _OF_TPU_V3: dict[str, Form] = {
     ),
 }
 
-_BLOCKS = {"layout": "least"}
-"""Blocks of 8 x 128 in DRAM, whose lanes are the axis that leaves least of them empty."""
-
 _ONE_KERNEL = Form(
     "one kernel: operands read and result written once, in blocks of 8 x 128 with the axis of least padding as lanes",
     "XLA fuses elementwise ops; a tensor whose lane axis has 64 elements takes as long on the chip as one of 128",
     reads=1,
     writes=1,
-    options=_BLOCKS,
 )
 
 _PIECES = {"k0_*": {"tile": {"d0": 64, "d1": 2**20}, "buffers": 8, "cores": {"d0": 2}}}

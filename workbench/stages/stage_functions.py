@@ -124,15 +124,11 @@ def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
         scheduling.user_mapping.check_kernels(by_full_names(request.mapping, names), names)
 
 
-def tiled_of(request: Request, lowered: Lowered, rendered: Rendered) -> Scheduled:
-    """Every kernel as loops over tiles; the plan places the tensors."""
-    return _scheduled(request, lowered, rendered)
-
-
-def _scheduled(
+def tiled_of(
     request: Request, lowered: Lowered, rendered: Rendered, near: Mapping[str, frozenset[int]] | None = None
 ) -> Scheduled:
-    """`near` are arguments of kernels that the common memory serves."""
+    """Every kernel as loops over tiles; the plan places the tensors. `near` are arguments, by kernel, that the common
+    memory serves."""
     with _compiler("scheduling"):
         verb, store = scheduling.schedule.schedule, scheduling.kernel_store.default_store()
         code = scheduling.schedule.UserCode(request.schedule, request.passes)
@@ -156,13 +152,13 @@ def planned_of(request: Request, lowered: Lowered, rendered: Rendered, tiled: Sc
 
     Kernels with tensors in the common memory are tiled anew: what it serves takes no time of DRAM's bus.
     """
-    graph, machine = lowered.record, request.machine
+    graph, machine, plan = lowered.record, request.machine, planning.common_memory_plan
     with request.blaming("resident", BadOption, CommonMemoryFull):
-        record = planning.common_memory_plan.planned(graph, tiled.record, machine, request.resident)
-    if near := planning.common_memory_plan.served(record):
-        tiled = _scheduled(request, lowered, rendered, near)
+        record = plan.planned(graph, tiled.record, machine, request.resident)
+    if near := plan.served(record):
+        tiled = tiled_of(request, lowered, rendered, near)
         with request.blaming("resident", BadOption, CommonMemoryFull):
-            record = planning.common_memory_plan.planned(graph, tiled.record, machine, request.resident)
+            record = plan.planned(graph, tiled.record, machine, request.resident)
     with request.blaming("placement", BadOption, NoSuchPlace):
         record = planning.chiplet_plan.planned(graph, record, machine, request.placement)
     return replace(tiled, record=record, titles=views.titles.scheduled_titles(graph, record))
