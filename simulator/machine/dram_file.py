@@ -119,19 +119,23 @@ class Memory:
 
     @property
     def between_refreshes(self) -> tuple[int, int]:
-        """Cycles from one refresh to the next, and how many of them at least are lost to requests.
+        """Cycles from one refresh to the next, and how many of them at least are gone: with fewer no request is served.
 
-        For a single bank: a PRE and a refresh for each pseudo-channel, and as many for the commands of requests.
+        All banks at once: a command for each pseudo-channel, of which the last takes its time. One bank: a PRE and a
+        refresh for each pseudo-channel, and as many for the commands of requests; or, where less remains, all of a
+        round, in which the bank is refreshed itself.
         """
         if self.refreshes == "all":
-            return self.refresh_interval, self.refresh + 1
-        return self.refresh_interval // (self.bank_groups * self.banks), 4 * self.pseudo_channels
+            return self.refresh_interval, self.refresh + self.pseudo_channels
+        next_bank = self.refresh_interval // (self.bank_groups * self.banks), 4 * self.pseudo_channels
+        same_bank = self.refresh_interval, self.bank_refresh + self.pseudo_channels
+        return min(next_bank, same_bank, key=lambda times: times[0] - times[1])
 
     def at_clock(self, clock_ps: Fraction) -> Memory:
         """The same cells behind an interface of another clock."""
         ratio = self.clock_ps / clock_ps
         scaled: dict[str, int] = {}
-        for name in _timing_names():
+        for name in timing_names():
             cycles = cast(int, getattr(self, name))
             if name in BUS_FIGURES:
                 continue
@@ -139,7 +143,8 @@ class Memory:
         return dataclasses.replace(self, clock_ps=round(clock_ps), **scaled)
 
 
-def _timing_names() -> tuple[str, ...]:
+def timing_names() -> tuple[str, ...]:
+    """Names of all figures that are cycles."""
     names = figure_names()
     return names[names.index("burst") : names.index("address")]
 

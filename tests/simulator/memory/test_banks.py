@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -16,7 +17,7 @@ import pytest
 
 from benchmarks.request_stream import Stream, run_stream
 from simulator.errors import MachineError
-from simulator.machine.dram_file import Memory, load_memory, memory_names, parse_memory
+from simulator.machine.dram_file import Memory, load_memory, memory_names, parse_memory, timing_names
 from simulator.machine.machine_file import load_machine
 from simulator.memory.banked.address_map import (
     BANK,
@@ -171,10 +172,33 @@ def test_banks_are_not_refreshed_one_by_one_on_a_slow_clock() -> None:
     with pytest.raises(MachineError, match=r"0 cycles lie between .* expected dram_refresh = 'all'"):
         machine.with_(**slow)
     assert machine.with_(**slow, dram_refresh="all").banked_memory().refreshes == "all"
-    with pytest.raises(MachineError, match=r"so slow that 0 cycles lie between two refreshes, of which 2 are gone$"):
+    with pytest.raises(MachineError, match=r"so slow that 0 cycles lie between two refreshes, of which 3 are gone$"):
         machine.with_(dram_bytes_per_second=10**7, dram_refresh="all")
     with pytest.raises(MachineError, match=r"'edge-8x8' with \w+: dram_refresh = 'each': with bank_refresh = 0"):
         load_machine("edge-8x8", dram_refresh="each")
+
+
+@pytest.mark.parametrize("refreshes", ["all", "each"])
+@pytest.mark.parametrize("seed", range(20))
+def test_with_the_fewest_cycles_between_refreshes_requests_are_served(seed: int, refreshes: str) -> None:
+    """As often as a memory's file may ask for refreshes, however slow the commands are beside them."""
+    rng = np.random.default_rng(seed)
+    drawn = {name: int(rng.integers(1, 30)) for name in timing_names() if name != "refresh_interval"}
+    memory = replace(
+        HBM2,
+        refreshes=refreshes,
+        pseudo_channels=2 ** int(rng.integers(3)),
+        banks=2 ** int(rng.integers(3)),
+        command_buses=int(rng.integers(1, 3)),
+        **drawn,
+    )
+    often = next(
+        asked
+        for asked in (replace(memory, refresh_interval=interval) for interval in itertools.count(1))
+        if asked.between_refreshes[0] >= asked.between_refreshes[1]
+    )
+    addresses, writes = mixed(seed, 300, often.request_bytes)
+    assert run_stream(often, addresses, writes).counters["refreshes"] > 0
 
 
 def test_two_buses_give_two_commands_a_cycle() -> None:
