@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 
 FAMILIES = (
+    "attention",
     "where",
     "creation",
     "extremes",

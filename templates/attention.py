@@ -1,0 +1,146 @@
+"""Scaled dot-product attention as one kernel: scores live in the scratchpad, a block of them at a time.
+
+For each matrix and each block of its queries the kernel goes over blocks of keys. It keeps, for each query, the largest
+score so far, the sum of the exponentials of the scores less that one, and the sum of the values that these weigh. A
+larger score scales both sums down. At the end one is divided by the other.
+
+Queries lie along the lanes where there are many, keys where there are few (a step of decoding): what is found along
+the lanes, and what is spread over them, takes a way across. Keys and values of a matrix are loaded once where they fit,
+else once for each block of queries. Blocks that a causal mask hides are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping as Dict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+from simulator.machine.machine import Machine
+from templates.attention_text import AttentionText
+from templates.attention_tiles import chosen_tile
+from workbench.aten.overload_schema import arguments
+from workbench.ir import Literal, Mapping, Node, Ref, TensorType
+from workbench.kernels.template import Template, Tensor
+
+if TYPE_CHECKING:
+    from workbench.aten.registry import Registry
+
+ARGUMENTS = ("query", "key", "value", "attn_mask")
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A loop over matrices: its length, and the steps that it takes in each tensor."""
+
+    extent: int
+    steps: Dict[str, int]
+
+    @property
+    def same_keys(self) -> bool:
+        """Whether all of its matrices have the same keys and values."""
+        return not self.steps["key"] and not self.steps["value"]
+
+
+class Attention(Template):
+    """The kernel of one call."""
+
+    def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
+        super().__init__(node, inputs, outputs)
+        given = arguments(node)
+        by_value = dict(zip(node.operands, self.inputs, strict=True))
+        refs = {name: given[name] for name in ARGUMENTS}
+        self.tensors: dict[str, Tensor] = {
+            name: by_value[ref.value] for name, ref in refs.items() if isinstance(ref, Ref)
+        } | {"result": self.outputs[0]}
+        self.causal, self.shares_heads = (
+            bool(cast(Literal, given[name]).value) for name in ("is_causal", "enable_gqa")
+        )
+        scale = cast(Literal, given["scale"]).value
+        self.scale = 1 / math.sqrt(self.width) if scale is None else float(scale)
+
+    @property
+    def queries(self) -> int:
+        return self.tensors["query"].shape[-2]
+
+    @property
+    def keys(self) -> int:
+        """Those that some query may see."""
+        there = self.tensors["key"].shape[-2]
+        return min(there, self.queries) if self.causal else there
+
+    @property
+    def width(self) -> int:
+        """Of a query and of a key."""
+        return self.tensors["query"].shape[-1]
+
+    @property
+    def value_width(self) -> int:
+        return self.tensors["value"].shape[-1]
+
+    @property
+    def narrow(self) -> str:
+        """The type of weights in the second product."""
+        return self.tensors["value"].type.dtype
+
+    @property
+    def accumulated(self) -> str:
+        """The type of scores and sums."""
+        return "f64" if self.outputs[0].type.dtype == "f64" else "f32"
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether a mask may hide all keys from a query."""
+        return "attn_mask" in self.tensors
+
+    @cached_property
+    def walks(self) -> tuple[Walk, ...]:
+        """The loops over matrices; those that leave keys and values where they are come last."""
+        lead, shared = self.outputs[0].shape[:-2], 1
+        if self.shares_heads:
+            shared = lead[-1] // self.tensors["key"].shape[-3]
+            lead = (*lead[:-1], lead[-1] // shared, shared)
+        steps = {name: self._steps(name, len(lead), shared) for name in self.tensors}
+        every = [Walk(n, {name: each[axis] for name, each in steps.items()}) for axis, n in enumerate(lead) if n > 1]
+        return tuple(_merged(sorted(every, key=lambda walk: walk.same_keys)))
+
+    def _steps(self, name: str, rank: int, shared: int) -> list[int]:
+        """The strides of a tensor's leading axes, 0 where it is the same for all matrices."""
+        kind = self.tensors[name].type
+        found = [
+            0 if extent == 1 else stride for extent, stride in zip(kind.shape[:-2], kind.strides[:-2], strict=True)
+        ]
+        if self.shares_heads and name in ("key", "value"):
+            found.append(0)
+        elif self.shares_heads and found:
+            found[-1:] = [found[-1] * shared, found[-1]]
+        return [0] * (rank - len(found)) + found
+
+    def dims(self) -> dict[str, int]:
+        return {"queries": self.queries, "keys": self.keys}
+
+    def buffers(self) -> int:
+        return 2
+
+    def tile(self, machine: Machine) -> dict[str, int]:
+        return chosen_tile(self, machine)
+
+    def render(self, mapping: Mapping, machine: Machine) -> str:
+        return AttentionText(self, mapping, machine).written()
+
+
+def _merged(walks: list[Walk]) -> Iterator[Walk]:
+    """The loops, two that follow one another in every tensor as one."""
+    while walks:
+        walk = walks.pop()
+        while walks and all(walks[-1].steps[name] == walk.extent * step for name, step in walk.steps.items()):
+            walk = Walk(walks.pop().extent * walk.extent, walk.steps)
+        walks, rest = [], walks
+        yield from _merged(rest)
+        yield walk
+
+
+def register(registry: Registry) -> None:
+    """Registers the template of this file."""
+    registry.template("aten.scaled_dot_product_attention.default")(Attention)
