@@ -68,6 +68,8 @@ class AttentionText:
             elif of.walks:
                 with self._spread(of.walks[0].extent, 1) as number:
                     self.numbers.append(number)
+                    if of.walks[0].same_keys:
+                        self._loaded_keys()
                     self._matrices(1)
             else:
                 with self._spread(of.queries, self.tiles.queries) as first:
@@ -142,7 +144,7 @@ class AttentionText:
         tensor, held = self.of.tensors[name], self.held[name]
         letters = {"query": "qw", "key": "kw", "value": "kv", "attn_mask": "qk", "result": "qv"}[name]
         strides = dict(zip(letters, tensor.type.strides[-2:], strict=True))
-        steps = [(number, walk.steps[name]) for number, walk in zip(self.numbers, self.of.walks, strict=True)]
+        steps = [(number, walk.steps[name]) for number, walk in zip(self.numbers, self.of.walks, strict=False)]
         steps += [(box[each][0], strides[each]) for each in held.axes if each in box]
         sizes = [box[each][1] if each in box else extent for each, extent in zip(held.axes, held.shape)]
         return self.out.moved_outside(tensor, steps, sizes or [1], [strides[each] for each in held.axes] or [1])
