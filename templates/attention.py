@@ -21,6 +21,7 @@ from simulator.machine.machine import Machine
 from templates.attention_text import AttentionText
 from templates.attention_tiles import chosen_tile
 from workbench.aten.overload_schema import arguments
+from workbench.aten.registry import OneKernel
 from workbench.ir import Literal, Mapping, Node, Ref, TensorType
 from workbench.kernels.template import Template, Tensor
 
@@ -141,6 +142,18 @@ def _merged(walks: list[Walk]) -> Iterator[Walk]:
         yield walk
 
 
+def refuses(node: Node, types: Dict[str, TensorType]) -> str:
+    """Why a call has no kernel of its own, empty where it has one."""
+    given = arguments(node)
+    if cast(Literal, given["dropout_p"]).value:
+        return "dropout draws a number for each weight, and weights are not in memory"
+    key, value = (types[cast(Ref, given[name]).value].shape for name in ("key", "value"))
+    if cast(Literal, given["enable_gqa"]).value and key[-3] != value[-3]:
+        return f"keys have {key[-3]} heads and values {value[-3]}: query heads that share them would differ"
+    return ""
+
+
 def register(registry: Registry) -> None:
     """Registers the template of this file."""
-    registry.template("aten.scaled_dot_product_attention.default")(Attention)
+    one = OneKernel("attention", refuses)
+    registry.template("aten.scaled_dot_product_attention.default", one_kernel=one)(Attention)
