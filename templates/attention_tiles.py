@@ -1,4 +1,4 @@
-"""The tiles of attention: what lies in the scratchpad, and how large a block of queries and of keys is by default."""
+"""The tiles of attention: what lies in the scratchpad, and how large a block is by default."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from workbench.ir import Mapping
 if TYPE_CHECKING:
     from templates.attention import Attention
 
+NAMES = {"h": "matrices", "g": "sharing", "q": "queries", "k": "keys"}
+"""The dims of a mapping, by the letters of loops."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
     """The blocks of one kernel."""
 
-    queries: int
-    keys: int
+    sizes: dict[str, int]
+    """By letters: those of `NAMES`, and w and v, the widths of a key and of a value."""
     slots: int
     """Of the buffers that loops fill anew."""
     across: bool
     """Queries lie along the lanes, not keys."""
-    parts: int
-    """Parts of a block's queries, so that the arrays have work while the weights of a part are computed."""
+    split: str
+    """The letter of which a block has two parts, so that the arrays have work while the weights of one are computed;
+    empty where it has one."""
     held: int
     """Slots of buffers with all keys and values of a matrix; 0 where a block of them is loaded at a time."""
 
     @property
     def part(self) -> int:
-        """The queries of a part."""
-        return -(-self.queries // self.parts)
+        return -(-self.sizes[self.split] // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,41 +51,43 @@ class Held:
         return machine.pad_to_lanes(math.prod(self.shape) * element_bytes(self.dtype)) * self.slots
 
 
-def buffers(of: Attention, tiles: Tiles) -> dict[str, Held]:
-    """All buffers. Letters: q and k, queries and keys; w and v, the widths of keys and of values."""
-    several = tiles.keys < of.keys
-    extents = {"q": tiles.queries, "k": tiles.keys, "w": of.width, "v": of.value_width}
-    whole = extents | {"k": of.keys} if tiles.held else extents
+def strides(of: Attention, name: str) -> dict[str, int]:
+    """The strides of a tensor's axes by letters; no axis that is the same all along."""
+    kind, axes = of.tensors[name].type, of.axes(name)
+    last = zip(axes, kind.shape[-2:], kind.strides[-2:], strict=True)
+    found = {each: stride for each, extent, stride in last if name != "attn_mask" or (extent > 1 and stride)}
+    return {walk.letter: walk.steps[name] for walk in of.walks if walk.letter and walk.steps[name]} | found
 
-    def moved(name: str, axes: str, slots: int, over: dict[str, int]) -> Held:
+
+def buffers(of: Attention, tiles: Tiles) -> dict[str, Held]:
+    """All buffers of a kernel."""
+    whole = tiles.sizes | {"k": of.keys} if tiles.held else tiles.sizes
+    lead = "".join(each for each in "hg" if tiles.sizes[each] > 1)
+
+    def moved(name: str, slots: int, sizes: dict[str, int]) -> Held:
         """In the order in which it lies in DRAM, so that copies are long."""
-        kind = of.tensors[name].type
-        steps = dict(zip(axes, kind.strides[-2:], strict=True))
-        lengths = dict(zip(axes, kind.shape[-2:], strict=True))
-        if name == "attn_mask":  # what is the same along an axis is loaded once
-            axes = "".join(each for each in axes if lengths[each] > 1 and steps[each])
-        order = "".join(sorted(axes, key=lambda each: -steps[each]))
-        return Held(order, tuple(over[each] for each in order) or (1,), kind.dtype, slots)
+        steps = strides(of, name)
+        axes = "".join(sorted((each for each in steps if each in lead + "qkwv"), key=lambda each: -steps[each]))
+        return Held(axes, tuple(sizes[each] for each in axes) or (1,), of.tensors[name].type.dtype, slots)
 
     def kept(axes: str, dtype: str = "") -> Held:
-        return Held(axes, tuple(extents[each] for each in axes), dtype or of.accumulated)
+        return Held(lead + axes, tuple(tiles.sizes[each] for each in lead + axes), dtype or of.accumulated)
 
-    slots = tiles.held or tiles.slots
     made = {
-        "query": moved("query", "qw", tiles.slots, extents),
-        "key": moved("key", "kw", slots, whole),
-        "value": moved("value", "kv", slots, whole),
+        "query": moved("query", tiles.slots, tiles.sizes),
+        "key": moved("key", tiles.held or tiles.slots, whole),
+        "value": moved("value", tiles.held or tiles.slots, whole),
         "score": kept("kq" if tiles.across else "qk"),
         "highest": kept("q"),
         "total": kept("q"),
         "sum": kept("vq" if tiles.across else "qv"),
-        "result": moved("result", "qv", tiles.slots, extents),
+        "result": moved("result", tiles.slots, tiles.sizes),
     }
-    if "attn_mask" in of.tensors:
-        made["attn_mask"] = moved("attn_mask", "qk", tiles.slots, extents)
+    if of.masked:
+        made["attn_mask"] = moved("attn_mask", tiles.slots, tiles.sizes)
     if of.narrow != of.accumulated:
-        made["weight"] = kept(made["score"].axes, of.narrow)
-    if several:
+        made["weight"] = kept("kq" if tiles.across else "qk", of.narrow)
+    if tiles.sizes["k"] < of.keys:
         made |= {"before": kept("q"), "shrink": kept("q")}
     return made
 
@@ -93,20 +98,21 @@ def fits(of: Attention, tiles: Tiles, machine: Machine) -> bool:
 
 def tiles_of(of: Attention, mapping: Mapping, machine: Machine) -> Tiles:
     """The tiles of a mapping."""
-    return _tiles(of, mapping.tile["queries"], mapping.tile["keys"], mapping.buffers, machine)
+    return _tiles(of, {letter: mapping.tile.get(name, 1) for letter, name in NAMES.items()}, mapping.buffers, machine)
 
 
-def _tiles(of: Attention, queries: int, keys: int, slots: int, machine: Machine) -> Tiles:
+def _tiles(of: Attention, sizes: dict[str, int], slots: int, machine: Machine) -> Tiles:
     """With all keys and values of a matrix in the scratchpad, if they fit."""
-    across = queries * 8 >= machine.vector.lanes
-    parts = 2 if queries >= 2 * machine.array.columns else 1
-    tiles = Tiles(queries, keys, slots, across, parts, 0)
+    across = sizes["q"] * 8 >= machine.vector.lanes
+    split = next((each for each in "qhg" if sizes[each] >= (2 * machine.array.columns if each == "q" else 2)), "")
+    tiles = Tiles(sizes | {"w": of.width, "v": of.value_width}, slots, across, split, 0)
     held = (replace(tiles, held=count) for count in range(slots, 0, -1))
     return next((each for each in held if fits(of, each, machine)), tiles)
 
 
 def chosen_tile(of: Attention, machine: Machine) -> dict[str, int]:
     size = 512
-    while size > 1 and not fits(of, _tiles(of, min(size, of.queries), min(size, of.keys), 2, machine), machine):
+    dims = of.dims()
+    while size > 1 and not fits(of, _tiles(of, {"h": 1, "g": 1, "q": min(size, of.queries), "k": min(size, of.keys)}, 2, machine), machine):
         size //= 2
-    return {"queries": min(of.queries, size), "keys": min(of.keys, size)}
+    return {name: 1 if name in ("matrices", "sharing") else min(size, n) for name, n in dims.items()}
