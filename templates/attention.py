@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
+from templates.attention_price import chosen_tile
 from templates.attention_text import AttentionText
-from templates.attention_tiles import chosen_tile
 from workbench.aten.overload_schema import arguments
 from workbench.aten.registry import OneKernel
 from workbench.ir import Arg, Literal, Mapping, Node, Ref, TensorType

@@ -98,21 +98,13 @@ def fits(of: Attention, tiles: Tiles, machine: Machine) -> bool:
 
 def tiles_of(of: Attention, mapping: Mapping, machine: Machine) -> Tiles:
     """The tiles of a mapping."""
-    return _tiles(of, {letter: mapping.tile.get(name, 1) for letter, name in NAMES.items()}, mapping.buffers, machine)
+    return tiles_for(of, {letter: mapping.tile.get(name, 1) for letter, name in NAMES.items()}, mapping.buffers, machine)
 
 
-def _tiles(of: Attention, sizes: dict[str, int], slots: int, machine: Machine) -> Tiles:
-    """With all keys and values of a matrix in the scratchpad, if they fit."""
+def tiles_for(of: Attention, sizes: dict[str, int], slots: int, machine: Machine) -> Tiles:
+    """The tiles of these sizes, with all keys and values of a matrix in the scratchpad, if they fit."""
     across = sizes["q"] * 8 >= machine.vector.lanes
     split = next((each for each in "qhg" if sizes[each] >= (2 * machine.array.columns if each == "q" else 2)), "")
     tiles = Tiles(sizes | {"w": of.width, "v": of.value_width}, slots, across, split, 0)
     held = (replace(tiles, held=count) for count in range(slots, 0, -1))
     return next((each for each in held if fits(of, each, machine)), tiles)
-
-
-def chosen_tile(of: Attention, machine: Machine) -> dict[str, int]:
-    size = 512
-    dims = of.dims()
-    while size > 1 and not fits(of, _tiles(of, {"h": 1, "g": 1, "q": min(size, of.queries), "k": min(size, of.keys)}, 2, machine), machine):
-        size //= 2
-    return {name: 1 if name in ("matrices", "sharing") else min(size, n) for name, n in dims.items()}
