@@ -25,14 +25,17 @@ OPERATIONS = 4
 
 
 def chosen_tile(of: Attention, machine: Machine) -> dict[str, int]:
-    """The tile of least price of those that fit; of one element each if none does."""
+    """Of the tiles that fit and cost hardly more than the best, the one that moves the fewest bytes, and of these the
+    one of the fewest steps; of one element each if none fits."""
     dims = of.dims()
-    best, least = dict.fromkeys(dims, 1), math.inf
-    for sizes in _candidates(of, machine):
-        tiles = tiles_for(of, sizes, of.buffers(), machine)
-        if fits(of, tiles, machine) and (cycles := _cycles(of, tiles, machine)) < least:
-            best, least = {name: sizes[letter] for letter, name in NAMES.items() if name in dims}, cycles
-    return best
+    every = (tiles_for(of, sizes, of.buffers(), machine) for sizes in _candidates(of, machine))
+    prices = [(*_price(of, tiles, machine), tiles.sizes) for tiles in every if fits(of, tiles, machine)]
+    if not prices:
+        return dict.fromkeys(dims, 1)
+    most = 1.01 * min(cycles for cycles, _, _ in prices)
+    cheap = [(moved, sizes) for cycles, moved, sizes in prices if cycles <= most]
+    _, best = min(cheap, key=lambda each: (each[0], -math.prod(each[1][letter] for letter in NAMES)))
+    return {name: best[letter] for letter, name in NAMES.items() if name in dims}
 
 
 def _candidates(of: Attention, machine: Machine) -> Iterator[dict[str, int]]:
@@ -58,7 +61,8 @@ def _halves(extent: int, unit: int) -> Iterator[int]:
         count, before = 2 * count, size
 
 
-def _cycles(of: Attention, tiles: Tiles, machine: Machine) -> float:
+def _price(of: Attention, tiles: Tiles, machine: Machine) -> tuple[float, float]:
+    """Cycles, and those of the memory's bus among them."""
     size = tiles.sizes
     dims = {letter: of.dims().get(name, 1) for letter, name in NAMES.items()}
     trips = {each: -(-dims[each] // size[each]) for each in "hgqk"}
@@ -72,15 +76,17 @@ def _cycles(of: Attention, tiles: Tiles, machine: Machine) -> float:
     rate = float(machine.bus_bytes_per_cycle)
     keys, mask = (held["key"] + held["value"]) / rate, held.get("attn_mask", 0) / rate
     query, result = held["query"] / rate, held["result"] / rate
+    moved = outer * ((1 if tiles.held else visited) * keys + inner * (query + result) + visited * mask)
     step = _step(of, tiles, machine)
     if tiles.held:
         work = max(visited * max(step, mask), keys if tiles.held > 1 else 0.0) + (0.0 if tiles.held > 1 else keys)
-        cycles = outer * max(work, keys + inner * (query + result) + visited * mask)
     else:
-        cycles = outer * max(visited * max(step, keys + mask), visited * (keys + mask) + inner * (query + result))
+        work = visited * max(step, keys + mask)
+    cycles = max(outer * work, moved)
     dealt = next((each for each in (others, trips["h"], trips["g"], trips["q"]) if each > 1), 1)
     cycles *= -(-dealt // machine.core.count) / dealt
-    return cycles + keys + mask + query + result + outer * inner * _way(of, tiles, machine) / 4
+    cycles += keys + mask + query + result + outer * inner * _way(of, tiles, machine) / 4
+    return cycles, moved
 
 
 def _step(of: Attention, tiles: Tiles, machine: Machine) -> float:

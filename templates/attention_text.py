@@ -13,7 +13,7 @@ from templates.writing import Index, View, Writer, signature
 from workbench.ir import Mapping
 
 if TYPE_CHECKING:
-    from templates.attention import Attention
+    from templates.attention import Attention, Walk
 
 
 class AttentionText:
@@ -22,6 +22,10 @@ class AttentionText:
     def __init__(self, attention: Attention, mapping: Mapping, machine: Machine) -> None:
         self.of, self.out, self.cores = attention, Writer(), machine.core.count
         self.tiles = tiles_of(attention, mapping, machine)
+        steps = [(walk.extent, self._step(walk)) for walk in attention.walks]
+        steps.append((attention.queries, self.tiles.sizes["q"]))
+        self.deals = self.cores > 1 and any(step < extent for extent, step in steps)
+        """Whether the next loop is dealt to the cores; buffers are then allocated inside it."""
         self.held = buffers(attention, self.tiles)
         self.views = dict[str, View]()
         self.numbers = list[Index]()
@@ -37,16 +41,14 @@ class AttentionText:
     def written(self) -> str:
         out, of = self.out, self.of
         with out.block(f"func.func @{of.kernel}({signature(of)})"):
-            if self.cores == 1:
+            if self.deals:
+                self._matrices(0)
+            else:
                 self._allocated()
-            self._matrices(0)
-            if self.cores == 1 or not self.counted_over_cores:
+                self._matrices(0)
                 out.dealloc(list(self.views.values()))
             out.line("return")
         return "\n".join(out.lines) + "\n"
-
-    counted_over_cores = False
-    """Whether some loop is dealt to the cores. Buffers are then allocated inside."""
 
     # Loops
 
@@ -56,8 +58,8 @@ class AttentionText:
         if step >= extent:
             yield 0
             return
-        if self.cores > 1 and not self.counted_over_cores and end is None:
-            self.counted_over_cores = True
+        if self.deals:
+            self.deals = False
             variable, every = self.out.fresh("i"), step * self.cores
             with self.out.block(f"scf.forall ({variable}) = (0) to ({extent}) step ({step})"):
                 self._allocated()
@@ -80,23 +82,22 @@ class AttentionText:
         walks, of = self.of.walks, self.of
         if place < len(walks):
             walk = walks[place]
-            step = self.tiles.sizes[walk.letter] if walk.letter else 1
+            step = self._step(walk)
             with self._loop(walk.extent, step) as number:
                 self.numbers.append(number)
                 if walk.letter:
                     self.block[walk.letter] = self._ragged(step, walk.extent, number)
-                if place + 1 == self._keyed:
+                if all(later.same_keys for later in walks[place + 1 :]):
                     self._loaded_keys()
                 self._matrices(place + 1)
                 self.numbers.pop()
             return
         with self._loop(of.queries, self.tiles.sizes["q"]) as first:
+            self._loaded_keys()
             self._queries(first)
 
-    @property
-    def _keyed(self) -> int:
-        """The number of loops over matrices with keys of their own."""
-        return sum(not walk.same_keys for walk in self.of.walks)
+    def _step(self, walk: Walk) -> int:
+        return self.tiles.sizes[walk.letter] if walk.letter else 1
 
     def _ragged(self, step: int, extent: int, first: Index) -> Index:
         if isinstance(first, int):
@@ -116,8 +117,8 @@ class AttentionText:
         return self.out.compute(f"({number}) mod {slots}", *(variable for variable, _, _ in self.counted))
 
     def _loaded_keys(self) -> None:
-        """All keys and values of these matrices, if they stay."""
-        if self.tiles.held:
+        """All keys and values of these matrices, if they stay: once, as soon as there are buffers."""
+        if self.tiles.held and self.views and not self.slots:
             self.slots = {name: self._load(name, {"k": (0, self.of.keys)}) for name in ("key", "value")}
 
     def _load(self, name: str, box: Box) -> str:
@@ -149,8 +150,6 @@ class AttentionText:
     def _queries(self, first: Index) -> None:
         of, size = self.of, self.tiles.sizes
         count = self._ragged(size["q"], of.queries, first)
-        if self.tiles.held and not self.slots:
-            self._loaded_keys()
         slot = self._load("query", {"q": (first, count)})
         parts = self._parts(first, count)
         for part in parts:
