@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 FAMILIES = (
-    "attention",
+    "attention_kernel",
     "where",
     "creation",
     "extremes",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping as Dict, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Dict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from templates.attention_call import Call
 from templates.attention_tiles import Held, Tiles
 from templates.writing import Body, Index, View, Writer, literal
 from workbench.importing.importer import element_type
-
-if TYPE_CHECKING:
-    from templates.attention import Attention
 
 Box: TypeAlias = "Dict[str, tuple[Index, Index]]"
 """Where a part of a tensor begins along an axis, and its extent, by the letters of axes."""
@@ -45,7 +44,7 @@ class Keys:
 class Passes:
     """The work on the buffers of one kernel."""
 
-    of: Attention
+    of: Call
     out: Writer
     tiles: Tiles
     held: Dict[str, Held]
@@ -102,7 +101,9 @@ class Passes:
         self._pass(["score"], ["highest"], box, self._larger, reduced="k")
         factor = 1.0 if before else self.of.scale
         if several:
-            self._pass(["before", "highest"], ["shrink", "total"], box, lambda body, names: self._shrunk(body, names, factor))
+            self._pass(
+                ["before", "highest"], ["shrink", "total"], box, lambda body, names: self._shrunk(body, names, factor)
+            )
         into = self.weights
 
         def weight(body: Body, names: Numbers) -> Numbers:
@@ -116,7 +117,12 @@ class Passes:
         if several:
             first, nothing = self.out.index(keys.first), self.out.index(0)
             with self.out.block(f"scf.if {self.out.value(f'arith.cmpi sgt, {first}, {nothing} : index')}"):
-                self._pass(["shrink"], ["sum"], box, lambda body, names: [body.op("arith.mulf", names[1], names[0], type=self.element)])
+                self._pass(
+                    ["shrink"],
+                    ["sum"],
+                    box,
+                    lambda body, names: [body.op("arith.mulf", names[1], names[0], type=self.element)],
+                )
 
     def summed(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
         """The values of a block of keys are added, by their weights."""

@@ -10,25 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.units.systolic import SINGLE_PASS_BYTES, shares
+from templates.attention_call import Call
 from templates.attention_tiles import NAMES, Tiles, buffers, fits, tiles_for
 from templates.writing import element_bytes
-
-if TYPE_CHECKING:
-    from templates.attention import Attention
 
 OPERATIONS = 4
 """ALU operations on a score: the larger one, a difference, a scale and a sum."""
 
 
-def chosen_tile(of: Attention, machine: Machine) -> dict[str, int]:
+def chosen_tile(of: Call, slots: int, machine: Machine) -> dict[str, int]:
     """Of the tiles that fit and cost hardly more than the best, the one that moves the fewest bytes, and of these the
     one of the fewest steps; of one element each if none fits."""
     dims = of.dims()
-    every = (tiles_for(of, sizes, of.buffers(), machine) for sizes in _candidates(of, machine))
+    every = (tiles_for(of, sizes, slots, machine) for sizes in _candidates(of, machine))
     prices = [(*_price(of, tiles, machine), tiles.sizes) for tiles in every if fits(of, tiles, machine)]
     if not prices:
         return dict.fromkeys(dims, 1)
@@ -38,7 +35,7 @@ def chosen_tile(of: Attention, machine: Machine) -> dict[str, int]:
     return {name: best[letter] for letter, name in NAMES.items() if name in dims}
 
 
-def _candidates(of: Attention, machine: Machine) -> Iterator[dict[str, int]]:
+def _candidates(of: Call, machine: Machine) -> Iterator[dict[str, int]]:
     """Whole numbers of matrices, and queries and keys halved again and again."""
     dims = of.dims()
     several = {each: dims.get(NAMES[each], 1) for each in "hg"}
@@ -61,7 +58,7 @@ def _halves(extent: int, unit: int) -> Iterator[int]:
         count, before = 2 * count, size
 
 
-def _price(of: Attention, tiles: Tiles, machine: Machine) -> tuple[float, float]:
+def _price(of: Call, tiles: Tiles, machine: Machine) -> tuple[float, float]:
     """Cycles, and those of the memory's bus among them."""
     size = tiles.sizes
     dims = {letter: of.dims().get(name, 1) for letter, name in NAMES.items()}
@@ -89,7 +86,7 @@ def _price(of: Attention, tiles: Tiles, machine: Machine) -> tuple[float, float]
     return cycles, moved
 
 
-def _step(of: Attention, tiles: Tiles, machine: Machine) -> float:
+def _step(of: Call, tiles: Tiles, machine: Machine) -> float:
     """Cycles of a step: arrays and vector unit side by side, if they have two parts to work on."""
     parts = 2 if tiles.split else 1
     size = dict(tiles.sizes)
@@ -104,10 +101,10 @@ def _step(of: Attention, tiles: Tiles, machine: Machine) -> float:
     return max(first + values, first + passes) + values + way
 
 
-def _products(of: Attention, size: dict[str, int], across: bool, machine: Machine) -> tuple[float, float]:
+def _products(of: Call, size: dict[str, int], across: bool, machine: Machine) -> tuple[float, float]:
     """Cycles of the arrays for both products of a part."""
     many, few = size["g"] * size["q"], size["h"]
-    made = []
+    made = list[float]()
     for m, n, k in ((size["k"], many, of.width), (of.value_width, many, size["k"])):
         rows, columns = (m, n) if across else (n, m)
         group, parts = shares(few, rows, columns, machine)
@@ -118,7 +115,7 @@ def _products(of: Attention, size: dict[str, int], across: bool, machine: Machin
     return times * made[0], times * made[1]
 
 
-def _passes(of: Attention, tiles: Tiles, size: dict[str, int], machine: Machine) -> float:
+def _passes(of: Call, tiles: Tiles, size: dict[str, int], machine: Machine) -> float:
     """Cycles of the vector unit for the scores of a part."""
     lanes, each = machine.vector.lanes, machine.lane_elements(element_bytes(of.accumulated))
     along, rest = ("q", "k") if tiles.across else ("k", "q")
@@ -134,7 +131,7 @@ def _passes(of: Attention, tiles: Tiles, size: dict[str, int], machine: Machine)
     return vectors * operations + sums
 
 
-def _way(of: Attention, tiles: Tiles, machine: Machine) -> float:
+def _way(of: Call, tiles: Tiles, machine: Machine) -> float:
     """The way of one number through a step: into the arrays and out of them twice, and through five passes."""
     size, array, vector = tiles.sizes, machine.array, machine.vector
     depth = min(of.width, array.rows) + min(size["k"], array.rows)

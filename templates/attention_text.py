@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping as Dict
-from typing import TYPE_CHECKING
+from collections.abc import Generator
 
 from simulator.machine.machine import Machine
+from templates.attention_call import Call, Walk
 from templates.attention_passes import Box, Keys, Part, Passes
-from templates.attention_tiles import NAMES, buffers, strides, tiles_of
-from templates.writing import Index, View, Writer, signature
+from templates.attention_tiles import buffers, strides, tiles_of
+from templates.writing import Index, View, Writer
 from workbench.ir import Mapping
-
-if TYPE_CHECKING:
-    from templates.attention import Attention, Walk
 
 
 class AttentionText:
     """The text for the tiles of a mapping."""
 
-    def __init__(self, attention: Attention, mapping: Mapping, machine: Machine) -> None:
-        self.of, self.out, self.cores = attention, Writer(), machine.core.count
-        self.tiles = tiles_of(attention, mapping, machine)
-        steps = [(walk.extent, self._step(walk)) for walk in attention.walks]
-        steps.append((attention.queries, self.tiles.sizes["q"]))
+    def __init__(self, call: Call, mapping: Mapping, machine: Machine) -> None:
+        self.of, self.out, self.cores = call, Writer(), machine.core.count
+        self.tiles = tiles_of(call, mapping, machine)
+        steps = [(walk.extent, self._step(walk)) for walk in call.walks]
+        steps.append((call.queries, self.tiles.sizes["q"]))
         self.deals = self.cores > 1 and any(step < extent for extent, step in steps)
         """Whether the next loop is dealt to the cores; buffers are then allocated inside it."""
-        self.held = buffers(attention, self.tiles)
+        self.held = buffers(call, self.tiles)
         self.views = dict[str, View]()
         self.numbers = list[Index]()
         """The first matrix of this block in each loop over matrices around."""
@@ -36,11 +33,11 @@ class AttentionText:
         """The loops around: variable, step and trips."""
         self.slots = dict[str, str]()
         """The slots of keys and values in use."""
-        self.passes = Passes(attention, self.out, self.tiles, self.held, self.views)
+        self.passes = Passes(call, self.out, self.tiles, self.held, self.views)
 
-    def written(self) -> str:
-        out, of = self.out, self.of
-        with out.block(f"func.func @{of.kernel}({signature(of)})"):
+    def written(self, function: str) -> str:
+        out = self.out
+        with out.block(f"func.func {function}"):
             if self.deals:
                 self._matrices(0)
             else:
@@ -128,7 +125,7 @@ class AttentionText:
         return slot
 
     def _inside(self, name: str, box: Box, slot: str) -> View:
-        return self.passes.part(name, {each: (0, size) for each, (_, size) in (self._lead() | box).items()}, slot)
+        return self.passes.part(name, {each: (0, size) for each, (_, size) in ({**self._lead(), **box}).items()}, slot)
 
     def _lead(self) -> dict[str, tuple[Index, Index]]:
         return {each: (0, size) for each, size in self.block.items()}
@@ -139,7 +136,7 @@ class AttentionText:
         walked = zip(self.numbers, self.of.walks, strict=False)
         begins = [(number, walk.steps[name]) for number, walk in walked]
         begins += [(box[each][0], steps[each]) for each in held.axes if each in box]
-        sizes = {each: size for each, (_, size) in (self._lead() | box).items()}
+        sizes = {each: size for each, (_, size) in ({**self._lead(), **box}).items()}
         extents = [sizes.get(each, extent) for each, extent in zip(held.axes, held.shape, strict=False)]
         return self.out.moved_outside(
             self.of.tensors[name], begins, extents or [1], [steps[each] for each in held.axes] or [1]

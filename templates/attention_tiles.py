@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
+from templates.attention_call import Call
 from templates.writing import element_bytes
 from workbench.ir import Mapping
-
-if TYPE_CHECKING:
-    from templates.attention import Attention
 
 NAMES = {"h": "matrices", "g": "sharing", "q": "queries", "k": "keys"}
 """The dims of a mapping, by the letters of loops."""
@@ -51,7 +48,7 @@ class Held:
         return machine.pad_to_lanes(math.prod(self.shape) * element_bytes(self.dtype)) * self.slots
 
 
-def strides(of: Attention, name: str) -> dict[str, int]:
+def strides(of: Call, name: str) -> dict[str, int]:
     """The strides of a tensor's axes by letters; no axis that is the same all along."""
     kind, axes = of.tensors[name].type, of.axes(name)
     last = zip(axes, kind.shape[-2:], kind.strides[-2:], strict=True)
@@ -59,7 +56,7 @@ def strides(of: Attention, name: str) -> dict[str, int]:
     return {walk.letter: walk.steps[name] for walk in of.walks if walk.letter and walk.steps[name]} | found
 
 
-def buffers(of: Attention, tiles: Tiles) -> dict[str, Held]:
+def buffers(of: Call, tiles: Tiles) -> dict[str, Held]:
     """All buffers of a kernel."""
     whole = tiles.sizes | {"k": of.keys} if tiles.held else tiles.sizes
     lead = "".join(each for each in "hg" if tiles.sizes[each] > 1)
@@ -92,16 +89,18 @@ def buffers(of: Attention, tiles: Tiles) -> dict[str, Held]:
     return made
 
 
-def fits(of: Attention, tiles: Tiles, machine: Machine) -> bool:
+def fits(of: Call, tiles: Tiles, machine: Machine) -> bool:
     return sum(each.bytes(machine) for each in buffers(of, tiles).values()) <= machine.scratchpad_bytes
 
 
-def tiles_of(of: Attention, mapping: Mapping, machine: Machine) -> Tiles:
+def tiles_of(of: Call, mapping: Mapping, machine: Machine) -> Tiles:
     """The tiles of a mapping."""
-    return tiles_for(of, {letter: mapping.tile.get(name, 1) for letter, name in NAMES.items()}, mapping.buffers, machine)
+    return tiles_for(
+        of, {letter: mapping.tile.get(name, 1) for letter, name in NAMES.items()}, mapping.buffers, machine
+    )
 
 
-def tiles_for(of: Attention, sizes: dict[str, int], slots: int, machine: Machine) -> Tiles:
+def tiles_for(of: Call, sizes: dict[str, int], slots: int, machine: Machine) -> Tiles:
     """The tiles of these sizes, with all keys and values of a matrix in the scratchpad, if they fit."""
     across = sizes["q"] * 8 >= machine.vector.lanes
     split = next((each for each in "qhg" if sizes[each] >= (2 * machine.array.columns if each == "q" else 2)), "")

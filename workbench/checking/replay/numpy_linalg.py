@@ -132,7 +132,9 @@ class LinalgOp:
         """How each output is folded, if the body only combines it with a value that does not depend on it."""
         found: list[_Combined] = []
         reduced = {dim for dim, each in enumerate(self._reduced) if each}
-        outputs = zip(list(self._block.arguments)[self._inputs :], self._yields, self._maps[self._inputs :], strict=True)
+        outputs = zip(
+            list(self._block.arguments)[self._inputs :], self._yields, self._maps[self._inputs :], strict=True
+        )
         for accumulator, result, exprs in outputs:
             if reduced <= {expr.position for expr in exprs if isinstance(expr, ir.AffineDimExpr)}:
                 found.append(_Combined("", result, _element(result.type)))

@@ -1,32 +1,16 @@
-"""Scaled dot-product attention as one kernel: scores live in the scratchpad, a block of them at a time.
-
-For each block of queries the kernel goes over blocks of keys. It keeps, for each query, the largest score so far, the
-sum of the exponentials of the scores less that one, and the sum of the values that these weigh. A larger score scales
-both sums down. At the end one is divided by the other. A block has one matrix or several, such as heads.
-
-Queries lie along the lanes where there are many, keys where there are few (a step of decoding): what is found along
-the lanes, and what is spread over them, takes a way across. Keys and values of a matrix are loaded once where they fit,
-else once for each block of queries. Blocks that a causal mask hides are left out.
-"""
+"""What attention is called with: its tensors, and the loops over their matrices."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping as Dict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from simulator.machine.machine import Machine
-from templates.attention_price import chosen_tile
-from templates.attention_text import AttentionText
 from workbench.aten.overload_schema import arguments
-from workbench.aten.registry import OneKernel
-from workbench.ir import Arg, Literal, Mapping, Node, Ref, TensorType
-from workbench.kernels.template import Template, Tensor
-
-if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
+from workbench.ir import Arg, Literal, Node, Ref
+from workbench.kernels.template import Tensor
 
 AXES = {"query": "qw", "key": "kw", "value": "kv", "attn_mask": "qk", "result": "qv"}
 """The last two axes of each tensor, by letters: queries, keys, the widths of a key and of a value."""
@@ -48,19 +32,18 @@ class Walk:
         return not self.steps["key"] and not self.steps["value"]
 
 
-class Attention(Template):
-    """The kernel of one call."""
+class Call:
+    """One call of attention."""
 
-    def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
-        super().__init__(node, inputs, outputs)
+    def __init__(self, node: Node, inputs: Sequence[Tensor], result: Tensor) -> None:
         given = arguments(node)
-        by_value = dict(zip(node.operands, self.inputs, strict=True))
-        self.tensors: dict[str, Tensor] = {"result": self.outputs[0]}
+        by_value = dict(zip(node.operands, inputs, strict=True))
+        self.tensors: dict[str, Tensor] = {"result": result}
         for name in AXES:
             if isinstance(ref := given.get(name), Ref):
                 self.tensors[name] = by_value[ref.value]
-        self.causal, self.shares_heads = bool(_plain(given["is_causal"])), bool(_plain(given["enable_gqa"]))
-        scale = _plain(given["scale"])
+        self.causal, self.shares_heads = bool(plain(given["is_causal"])), bool(plain(given["enable_gqa"]))
+        scale = plain(given["scale"])
         self.scale = 1 / math.sqrt(self.width) if scale is None else float(scale)
 
     @staticmethod
@@ -95,7 +78,7 @@ class Attention(Template):
     @property
     def accumulated(self) -> str:
         """The type of scores and sums."""
-        return "f64" if self.outputs[0].type.dtype == "f64" else "f32"
+        return "f64" if self.tensors["result"].type.dtype == "f64" else "f32"
 
     @property
     def masked(self) -> bool:
@@ -104,7 +87,7 @@ class Attention(Template):
     @cached_property
     def walks(self) -> tuple[Walk, ...]:
         """The loops over matrices; those that leave keys and values where they are come last."""
-        lead, shared = self.outputs[0].shape[:-2], 1
+        lead, shared = self.tensors["result"].shape[:-2], 1
         if self.shares_heads:
             shared = lead[-1] // self.tensors["key"].shape[-3]
             lead = (*lead[:-1], lead[-1] // shared, shared)
@@ -132,15 +115,6 @@ class Attention(Template):
         several = {name: named[letter] for name, letter in (("matrices", "h"), ("sharing", "g")) if letter in named}
         return several | {"queries": self.queries, "keys": self.keys}
 
-    def buffers(self) -> int:
-        return 2
-
-    def tile(self, machine: Machine) -> dict[str, int]:
-        return chosen_tile(self, machine)
-
-    def render(self, mapping: Mapping, machine: Machine) -> str:
-        return AttentionText(self, mapping, machine).written()
-
 
 def _merged(walks: list[Walk]) -> list[Walk]:
     """The loops, those that follow one another in every tensor as one."""
@@ -154,22 +128,6 @@ def _merged(walks: list[Walk]) -> list[Walk]:
     return found
 
 
-def _plain(given: Arg) -> bool | int | float | str | None:
+def plain(given: Arg) -> bool | int | float | str | None:
+    """The value of an argument that is no tensor."""
     return given.value if isinstance(given, Literal) else None
-
-
-def refuses(node: Node, types: Dict[str, TensorType]) -> str:
-    """Why a call has no kernel of its own, empty where it has one."""
-    given = arguments(node)
-    if _plain(given["dropout_p"]):
-        return "dropout draws a number for each weight, and weights are not in memory"
-    key, value = (types[each.value].shape for name in ("key", "value") if isinstance(each := given[name], Ref))
-    if _plain(given["enable_gqa"]) and key[-3] != value[-3]:
-        return f"keys have {key[-3]} heads and values {value[-3]}, so query heads share them in different groups"
-    return ""
-
-
-def register(registry: Registry) -> None:
-    """Registers the template of this file."""
-    one = OneKernel("attention", refuses)
-    registry.template("aten.scaled_dot_product_attention.default", one_kernel=one)(Attention)

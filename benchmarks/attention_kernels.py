@@ -1,6 +1,6 @@
 """Attention as one kernel and as the three of its formula: cycles, and the bytes that they move over DRAM.
 
-    python benchmarks/attention.py [--tokens N ...] [--machines NAME ...] [--heads N] [--width N] [--causal]
+    python benchmarks/attention_kernels.py [--tokens N ...] [--machines NAME ...] [--heads N] [--width N] [--causal]
 
 Without options 12 heads of 64 at 512 and at 4,096 tokens in f32, on four machines. The exit status is 1 if one kernel
 takes longer than three somewhere. At 4,096 tokens the smallest machine takes minutes to simulate.
