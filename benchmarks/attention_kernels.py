@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
+from workbench.lowering.fusion_options import UserFusion
 
 MACHINES = ("edge-8x8", "tpu-v2", "tpu-v3", "tpu-v4")
-THREE_KERNELS = {"off": ["attention"]}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ def measured(tokens: int, machine: str, heads: int, width: int, *, causal: bool)
     q, k, v = (torch.randn(1, heads, tokens, width) for _ in range(3))
     attend = partial(F.scaled_dot_product_attention, is_causal=causal)
     cycles, moved = list[int](), list[int]()
-    for fusion in (None, THREE_KERNELS):
+    forms: tuple[UserFusion, UserFusion] = (None, {"off": ["attention"]})
+    for fusion in forms:
         run = wb.trace(attend, q, k, v, machine=machine, fusion=fusion).simulated
         cycles.append(run.cycles)
         moved.append(int(run.stats["dram_read_bytes"] + run.stats["dram_write_bytes"]))

@@ -113,7 +113,7 @@ class Call:
     def dims(self) -> dict[str, int]:
         named = {walk.letter: walk.extent for walk in self.walks}
         several = {name: named[letter] for name, letter in (("matrices", "h"), ("sharing", "g")) if letter in named}
-        return several | {"queries": self.queries, "keys": self.keys}
+        return several | {"queries": self.queries, "keys": self.keys, "width": self.width, "values": self.value_width}
 
 
 def _merged(walks: list[Walk]) -> list[Walk]:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from workbench.aten.registry import Registry
 
 
+MOST_WIDTH = 512
+"""Numbers of a key, or of a value, that one kernel is made for. Of wider ones so few fit beside their sums in a small
+scratchpad that three kernels are faster."""
+
+
 class Attention(Template):
     """The kernel of one call."""
 
@@ -53,6 +58,9 @@ def refuses(node: Node, types: Dict[str, TensorType]) -> str:
     given = arguments(node)
     if plain(given["dropout_p"]):
         return "dropout draws a number for each weight, and weights are not in memory"
+    shapes = [types[each.value].shape for name in ("query", "value") if isinstance(each := given[name], Ref)]
+    if (widest := max(shape[-1] for shape in shapes)) > MOST_WIDTH:
+        return f"of heads that are {widest:,} wide too few fit in a scratchpad: one kernel is for {MOST_WIDTH} at most"
     key, value = (types[each.value].shape for name in ("key", "value") if isinstance(each := given[name], Ref))
     if plain(given["enable_gqa"]) and key[-3] != value[-3]:
         return f"keys have {key[-3]} heads and values {value[-3]}, so query heads share them in different groups"

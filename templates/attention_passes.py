@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Dict
@@ -77,14 +78,16 @@ class Passes:
         """No key seen yet."""
         self.out.fill(self.part("highest", part.box), LOWEST[self.kind])
         self.out.fill(self.part("total", part.box), literal(0, self.kind))
-        self.out.fill(self.part("sum", part.box), literal(0, self.kind))
 
-    def scored(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
-        """The scores of a block of keys."""
+    def cleared(self, part: Part, keys: Keys) -> None:
+        """Scores that nothing was added to."""
+        self.out.fill(self.part("score", {**part.box, "k": (0, keys.count)}), literal(0, self.kind))
+
+    def scored(self, part: Part, keys: Keys, slots: Dict[str, str], width: Index) -> None:
+        """Adds to the scores of a block of keys what so much of their width gives."""
         score = self.part("score", {**part.box, "k": (0, keys.count)})
-        self.out.fill(score, literal(0, self.kind))
-        key = self.part("key", {**part.box, "k": (keys.begin, keys.count)}, slots["key"])
-        query = self.part("query", part.box, slots["query"])
+        key = self.part("key", {**part.box, "k": (keys.begin, keys.count), "w": (0, width)}, slots["key"])
+        query = self.part("query", {**part.box, "w": (0, width)}, slots["query"])
         self._product({"key": key, "query": query}, score, "score", "w")
 
     def weighed(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
@@ -115,20 +118,17 @@ class Passes:
         given = ["score", "highest"] if into == "weight" else ["highest"]
         self._pass(given, [into, "total"], box, weight, reduced="k")
         if several:
-            first, nothing = self.out.index(keys.first), self.out.index(0)
-            with self.out.block(f"scf.if {self.out.value(f'arith.cmpi sgt, {first}, {nothing} : index')}"):
-                self._pass(
-                    ["shrink"],
-                    ["sum"],
-                    box,
-                    lambda body, names: [body.op("arith.mulf", names[1], names[0], type=self.element)],
-                )
+            with self._where(keys, "sgt"):
+                self._pass(["shrink"], ["sum"], box, self._scaled_down)
 
     def summed(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
-        """The values of a block of keys are added, by their weights."""
+        """The values of a block of keys are added, by their weights; to nothing at the first one."""
+        total = self.part("sum", part.box)
+        with self._where(keys, "eq") if "before" in self.held else contextlib.nullcontext():
+            self.out.fill(total, literal(0, self.kind))
         value = self.part("value", {**part.box, "k": (keys.begin, keys.count)}, slots["value"])
         weight = self.part(self.weights, {**part.box, "k": (0, keys.count)})
-        self._product({"value": value, self.weights: weight}, self.part("sum", part.box), "sum", "k")
+        self._product({"value": value, self.weights: weight}, total, "sum", "k")
 
     def divided(self, box: Box, slot: str) -> None:
         """The result of a block of queries. A query that a mask hides all keys from has a sum of zeros, and any other
@@ -178,6 +178,14 @@ class Passes:
 
         with out.block(f"scf.if {out.value(f'arith.cmpi sgt, {ahead}, {out.index(0)} : index')}"):
             self._pass([], ["score"], box, seen)
+
+    def _where(self, keys: Keys, predicate: str) -> contextlib.AbstractContextManager[None]:
+        """What is done where the place of the first key compares so with 0."""
+        first, nothing = self.out.index(keys.first), self.out.index(0)
+        return self.out.block(f"scf.if {self.out.value(f'arith.cmpi {predicate}, {first}, {nothing} : index')}")
+
+    def _scaled_down(self, body: Body, names: Numbers) -> Numbers:
+        return [body.op("arith.mulf", names[1], names[0], type=self.element)]
 
     def _larger(self, body: Body, names: Numbers) -> Numbers:
         return [body.op("arith.maximumf", names[0], names[1], type=self.element)]

@@ -23,19 +23,28 @@ OPERATIONS = 4
 
 def chosen_tile(of: Call, slots: int, machine: Machine) -> dict[str, int]:
     """Of the tiles that fit and cost hardly more than the best, the one that moves the fewest bytes, and of these the
-    one of the fewest steps; of one element each if none fits."""
+    one of the fewest steps; of one element each if none fits. Widths are cut as long as that saves something."""
     dims = of.dims()
-    every = (tiles_for(of, sizes, slots, machine) for sizes in _candidates(of, machine))
-    prices = [(*_price(of, tiles, machine), tiles.sizes) for tiles in every if fits(of, tiles, machine)]
-    if not prices:
-        return dict.fromkeys(dims, 1)
-    most = 1.01 * min(cycles for cycles, _, _ in prices)
-    cheap = [(moved, sizes) for cycles, moved, sizes in prices if cycles <= most]
-    _, best = min(cheap, key=lambda each: (each[0], -math.prod(each[1][letter] for letter in NAMES)))
+    best, least = dict.fromkeys(NAMES, 1), math.inf
+    for widths in zip(_cuts(of.width), _cuts(of.value_width), strict=True):
+        every = (tiles_for(of, each, slots, machine) for each in _candidates(of, widths, machine))
+        prices = [(*_price(of, tiles, machine), tiles.sizes) for tiles in every if fits(of, tiles, machine)]
+        now = min((cycles for cycles, _, _ in prices), default=math.inf)
+        if now >= least < math.inf:
+            break
+        if prices:
+            cheap = [(moved, sizes) for cycles, moved, sizes in prices if cycles <= 1.01 * now]
+            best = min(cheap, key=lambda each: (each[0], -math.prod(each[1].values())))[1]
+        least = now
     return {name: best[letter] for letter, name in NAMES.items() if name in dims}
 
 
-def _candidates(of: Call, machine: Machine) -> Iterator[dict[str, int]]:
+def _cuts(width: int) -> list[int]:
+    """A width, halved up to twenty times."""
+    return [-(-width // 2**cut) for cut in range(20)]
+
+
+def _candidates(of: Call, widths: tuple[int, int], machine: Machine) -> Iterator[dict[str, int]]:
     """Whole numbers of matrices, and queries and keys halved again and again."""
     dims = of.dims()
     several = {each: dims.get(NAMES[each], 1) for each in "hg"}
@@ -44,7 +53,7 @@ def _candidates(of: Call, machine: Machine) -> Iterator[dict[str, int]]:
         for g in divisors["g"]:
             for q in _halves(of.queries, machine.array.columns):
                 for k in _halves(of.keys, machine.array.rows):
-                    yield {"h": h, "g": g, "q": q, "k": k}
+                    yield {"h": h, "g": g, "q": q, "k": k, "w": widths[0], "v": widths[1]}
 
 
 def _halves(extent: int, unit: int) -> Iterator[int]:
@@ -62,23 +71,27 @@ def _price(of: Call, tiles: Tiles, machine: Machine) -> tuple[float, float]:
     """Cycles, and those of the memory's bus among them."""
     size = tiles.sizes
     dims = {letter: of.dims().get(name, 1) for letter, name in NAMES.items()}
-    trips = {each: -(-dims[each] // size[each]) for each in "hgqk"}
+    trips = {each: -(-dims[each] // size[each]) for each in NAMES}
     others = math.prod(walk.extent for walk in of.walks if not walk.letter)
     outer = others * trips["h"]
     inner = trips["g"] * trips["q"]
     visited = trips["k"] * inner
     if of.causal:
         visited = trips["g"] * sum(-(-min(of.queries, (q + 1) * size["q"]) // size["k"]) for q in range(trips["q"]))
+    visited *= trips["v"]
     held = {name: math.prod(each.shape) * element_bytes(each.dtype) for name, each in buffers(of, tiles).items()}
     rate = float(machine.bus_bytes_per_cycle)
-    keys, mask = (held["key"] + held["value"]) / rate, held.get("attn_mask", 0) / rate
+    keys, mask = (trips["w"] * held["key"] + held["value"]) / rate, held.get("attn_mask", 0) / rate
     query, result = held["query"] / rate, held["result"] / rate
-    moved = outer * ((1 if tiles.held else visited) * keys + inner * (query + result) + visited * mask)
+    again = visited * trips["w"] if trips["w"] > 1 else inner
+    moved = outer * (
+        (1 if tiles.held else visited) * keys + again * query + inner * trips["v"] * result + visited * mask
+    )
     step = _step(of, tiles, machine)
     if tiles.held:
         work = max(visited * max(step, mask), keys if tiles.held > 1 else 0.0) + (0.0 if tiles.held > 1 else keys)
     else:
-        work = visited * max(step, keys + mask)
+        work = visited * max(step, keys + mask) + (again - inner) * _way(of, tiles, machine) / 2
     cycles = max(outer * work, moved)
     dealt = next((each for each in (others, trips["h"], trips["g"], trips["q"]) if each > 1), 1)
     cycles *= -(-dealt // machine.core.count) / dealt
@@ -105,7 +118,7 @@ def _products(of: Call, size: dict[str, int], across: bool, machine: Machine) ->
     """Cycles of the arrays for both products of a part."""
     many, few = size["g"] * size["q"], size["h"]
     made = list[float]()
-    for m, n, k in ((size["k"], many, of.width), (of.value_width, many, size["k"])):
+    for m, n, k in ((size["k"], many, of.width), (size["v"], many, size["k"])):
         rows, columns = (m, n) if across else (n, m)
         group, parts = shares(few, rows, columns, machine)
         batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((few, rows, columns)))
@@ -123,10 +136,10 @@ def _passes(of: Call, tiles: Tiles, size: dict[str, int], machine: Machine) -> f
     vectors = -(-size[along] // lanes) * -(-lead * size[rest] // each)
     operations = 1 + max(1.0, (OPERATIONS - 1) / machine.vector.alus, machine.vector.special_interval_cycles)
     operations += of.masked
-    sums = -(-size["q"] // lanes) * -(-lead * of.value_width // each) if tiles.across else 0
+    sums = -(-size["q"] // lanes) * -(-lead * size["v"] // each) if tiles.across else 0
     if not tiles.across:
         steps = (min(lanes, size["k"]) - 1).bit_length()
-        sums = -(-of.value_width // lanes) * -(-lead * size["q"] // each)
+        sums = -(-size["v"] // lanes) * -(-lead * size["q"] // each)
         sums += 4 * steps * -(-lead * size["q"] // each) * machine.vector.cross_lane_step_cycles
     return vectors * operations + sums
 

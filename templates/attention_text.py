@@ -32,7 +32,7 @@ class AttentionText:
         self.counted = list[tuple[str, int, int]]()
         """The loops around: variable, step and trips."""
         self.slots = dict[str, str]()
-        """The slots of keys and values in use."""
+        """The slots in use of what is loaded."""
         self.passes = Passes(call, self.out, self.tiles, self.held, self.views)
 
     def written(self, function: str) -> str:
@@ -115,7 +115,7 @@ class AttentionText:
 
     def _loaded_keys(self) -> None:
         """All keys and values of these matrices, if they stay: once, as soon as there are buffers."""
-        if self.tiles.held and self.views and not self.slots:
+        if self.tiles.held and self.views and "key" not in self.slots:
             self.slots = {name: self._load(name, {"k": (0, self.of.keys)}) for name in ("key", "value")}
 
     def _load(self, name: str, box: Box) -> str:
@@ -145,21 +145,28 @@ class AttentionText:
     # A block of queries
 
     def _queries(self, first: Index) -> None:
+        """Where the width of values is cut, scores are computed again for each part of it."""
         of, size = self.of, self.tiles.sizes
         count = self._ragged(size["q"], of.queries, first)
-        slot = self._load("query", {"q": (first, count)})
+        queries: Box = {"q": (first, count)}
+        if self.tiles.sizes["w"] >= of.width:
+            self.slots["query"] = self._load("query", queries)
         parts = self._parts(first, count)
-        for part in parts:
-            self.passes.begun(part)
-        end: Index = of.keys
-        if of.causal and size["k"] < of.keys:
-            end = self.out.least(of.keys, "d0 + d1", *(self.out.index(each) for each in (first, count)))
-        with self._loop(of.keys, size["k"], end) as key:
-            self._keys(key, parts, slot, {"q": (first, count)})
-        result = self._slot("result")
-        box = self._lead() | {"q": (0, count)}
-        self.passes.divided(box, result)
-        self.out.copy(self.passes.part("result", box, result), self._outside("result", {"q": (first, count)}))
+        with self._loop(of.value_width, size["v"]) as start:
+            values: Box = {"v": (start, self._ragged(size["v"], of.value_width, start))}
+            inside: Box = {"v": (0, values["v"][1])}
+            own = [Part({**part.box, **inside}, part.first) for part in parts]
+            for part in own:
+                self.passes.begun(part)
+            end: Index = of.keys
+            if of.causal and size["k"] < of.keys:
+                end = self.out.least(of.keys, "d0 + d1", *(self.out.index(each) for each in (first, count)))
+            with self._loop(of.keys, size["k"], end) as key:
+                self._keys(key, own, queries, values)
+            result = self._slot("result")
+            box: Box = {**self._lead(), "q": (0, count), **inside}
+            self.passes.divided(box, result)
+            self.out.copy(self.passes.part("result", box, result), self._outside("result", {**queries, **values}))
 
     def _parts(self, first: Index, count: Index) -> list[Part]:
         """The parts of a block, each with its own box of the maxima and sums."""
@@ -183,19 +190,33 @@ class AttentionText:
         size = self.out.least(part, f"d0 - {begin}", count)
         return self.out.most(0, "d0", size) if begin else size
 
-    def _keys(self, first: Index, parts: list[Part], query: str, queries: Box) -> None:
+    def _keys(self, first: Index, parts: list[Part], queries: Box, values: Box) -> None:
         """A block of keys: the products of both parts first, so that arrays and vector unit work side by side."""
         count = self._ragged(self.tiles.sizes["k"], self.of.keys, first)
-        slots, begin = dict(self.slots), first
+        box: Box = {"k": (first, count)}
         if not self.tiles.held:
-            slots, begin = {name: self._load(name, {"k": (first, count)}) for name in ("key", "value")}, 0
-        slots["query"] = query
+            self.slots["value"] = self._load("value", {**box, **values})
+            if self.tiles.sizes["w"] >= self.of.width:
+                self.slots["key"] = self._load("key", box)
         if self.of.masked:
-            slots["attn_mask"] = self._load("attn_mask", {**queries, "k": (first, count)})
-        seen = [Keys(first, self._seen(first, count, part), begin) for part in parts]
-        for step in (self.passes.scored, self.passes.weighed, self.passes.summed):
-            for part, keys in zip(parts, seen, strict=True):
-                step(part, keys, slots)
+            self.slots["attn_mask"] = self._load("attn_mask", {**queries, **box})
+        begin = first if self.tiles.held else 0
+        blocks = [(part, Keys(first, self._seen(first, count, part), begin)) for part in parts]
+        cut = self.tiles.sizes["w"] < self.of.width
+        for part, keys in blocks if cut else ():
+            self.passes.cleared(part, keys)
+        with self._loop(self.of.width, self.tiles.sizes["w"]) as start:
+            width = self._ragged(self.tiles.sizes["w"], self.of.width, start)
+            for name, given in (("query", queries), ("key", box)) if cut else ():
+                self.slots[name] = self._load(name, {**given, "w": (start, width)})
+            for part, keys in blocks:
+                if not cut:
+                    self.passes.cleared(part, keys)  # right before the product, which then begins at zero by itself
+                self.passes.scored(part, keys, self.slots, width)
+        for part, keys in blocks:
+            self.passes.weighed(part, keys, self.slots)
+        for part, keys in blocks:
+            self.passes.summed(part, keys, self.slots)
 
     def _seen(self, first: Index, count: Index, part: Part) -> Index:
         """How many of a block's keys a part may see at all: a causal mask hides those after its last query."""

@@ -10,8 +10,8 @@ from templates.attention_call import Call
 from templates.writing import element_bytes
 from workbench.ir import Mapping
 
-NAMES = {"h": "matrices", "g": "sharing", "q": "queries", "k": "keys"}
-"""The dims of a mapping, by the letters of loops."""
+NAMES = {"h": "matrices", "g": "sharing", "q": "queries", "k": "keys", "w": "width", "v": "values"}
+"""The dims of a mapping, by the letters of loops; the last two are the widths of a key and of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Tiles:
     """The blocks of one kernel."""
 
     sizes: dict[str, int]
-    """By letters: those of `NAMES`, and w and v, the widths of a key and of a value."""
+    """By the letters of `NAMES`."""
     slots: int
     """Of the buffers that loops fill anew."""
     across: bool
@@ -104,6 +104,7 @@ def tiles_for(of: Call, sizes: dict[str, int], slots: int, machine: Machine) -> 
     """The tiles of these sizes, with all keys and values of a matrix in the scratchpad, if they fit."""
     across = sizes["q"] * 8 >= machine.vector.lanes
     split = next((each for each in "qhg" if sizes[each] >= (2 * machine.array.columns if each == "q" else 2)), "")
-    tiles = Tiles(sizes | {"w": of.width, "v": of.value_width}, slots, across, split, 0)
-    held = (replace(tiles, held=count) for count in range(slots, 0, -1))
+    tiles = Tiles(sizes, slots, across, split, 0)
+    whole = sizes["w"] >= of.width and sizes["v"] >= of.value_width
+    held = (replace(tiles, held=count) for count in range(slots if whole else 0, 0, -1))
     return next((each for each in held if fits(of, each, machine)), tiles)
