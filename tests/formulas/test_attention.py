@@ -19,15 +19,20 @@ def qkv(*shapes: Shape, dtype: torch.dtype = torch.float32) -> tuple[torch.Tenso
     return tuple(torch.randn(shape, dtype=dtype) for shape in shapes)
 
 
+FORMULA: Any = {"fusion": {"off": ["attention"]}}
+"""The kernels of the formula; the one kernel is tested beside its template."""
+
 SHAPES: tuple[Shape, Shape, Shape] = ((2, 3, 10, 8), (2, 3, 12, 8), (2, 3, 12, 8))
 
 
 def test_values_of_another_width():
-    agrees(F.scaled_dot_product_attention, *qkv((4, 9, 16), (4, 9, 16), (4, 9, 5)))
+    agrees(F.scaled_dot_product_attention, *qkv((4, 9, 16), (4, 9, 16), (4, 9, 5)), **FORMULA)
 
 
 def test_two_products_and_a_softmax_are_three_kernels():
-    made = agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), *qkv(*SHAPES), machine="tpu-v3")
+    made = agrees(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), *qkv(*SHAPES), machine="tpu-v3", **FORMULA
+    )
     assert [kernel.kind for kernel in made.lowered.record.kernels] == ["contraction", "reduction", "contraction"]
 
 
@@ -38,23 +43,23 @@ def test_two_products_and_a_softmax_are_three_kernels():
 def test_masks(mask_shape: Shape, kind: str):
     mask = torch.rand(mask_shape) > 0.3
     given = mask if kind == "bool" else torch.zeros(mask_shape).masked_fill(mask, -math.inf) + torch.randn(mask_shape)
-    agrees(F.scaled_dot_product_attention, *qkv(*SHAPES), given)
+    agrees(F.scaled_dot_product_attention, *qkv(*SHAPES), given, **FORMULA)
 
 
 def test_a_row_that_attends_to_nothing_is_zero():
     mask = torch.rand(10, 12) > 0.5
     mask[3] = False
-    made = agrees(F.scaled_dot_product_attention, *qkv(*SHAPES), mask)
+    made = agrees(F.scaled_dot_product_attention, *qkv(*SHAPES), mask, **FORMULA)
     assert (made.run(*qkv(*SHAPES), mask)[:, :, 3] == 0).all()
 
 
 def test_in_64_bits():
-    agrees(F.scaled_dot_product_attention, *qkv(*SHAPES, dtype=torch.float64))
+    agrees(F.scaled_dot_product_attention, *qkv(*SHAPES, dtype=torch.float64), **FORMULA)
 
 
 def test_query_heads_share_keys_and_values():
     shapes = (2, 6, 10, 8), (2, 3, 12, 8), (2, 3, 12, 8)
-    agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), *qkv(*shapes))
+    agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), *qkv(*shapes), **FORMULA)
 
 
 def test_in_the_order_of_the_trace():
