@@ -165,6 +165,17 @@ def plain_calls_of(overload: str) -> Iterator[AtenGraph]:
             graph = graph_of(overload, tuple(args), {})
             if graph is not None:
                 yield graph
+                yield from _masked(overload, args, first)
+
+
+def _masked(overload: str, args: list[Any], dtype: torch.dtype) -> Iterator[AtenGraph]:
+    """The same call with a mask, of bools and of numbers, for what takes one after what it must have."""
+    schema = to_overload(overload)._schema
+    if [each.name for each in schema.arguments[len(args) : len(args) + 1]] == ["attn_mask"]:
+        for kind in (torch.bool, dtype):
+            graph = graph_of(overload, (*args, torch.ones(6, 6, dtype=kind)), {})
+            if graph is not None:
+                yield graph
 
 
 def _overloads(name: str) -> list[str]:

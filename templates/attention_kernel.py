@@ -18,7 +18,7 @@ from simulator.machine.machine import Machine
 from templates.attention_call import Call, plain
 from templates.attention_price import chosen_tile
 from templates.attention_text import AttentionText
-from templates.writing import signature
+from templates.writing import FLOATS, signature
 from workbench.aten.overload_schema import arguments
 from workbench.aten.registry import OneKernel
 from workbench.ir import Mapping, Node, Ref, TensorType
@@ -58,6 +58,8 @@ def refuses(node: Node, types: Dict[str, TensorType]) -> str:
     given = arguments(node)
     if plain(given["dropout_p"]):
         return "dropout draws a number for each weight, and weights are not in memory"
+    if (dtype := types[node.results[0]].dtype) not in FLOATS:
+        return f"its numbers are {dtype}, and a softmax is of floats"
     shapes = [types[each.value].shape for name in ("query", "value") if isinstance(each := given[name], Ref)]
     if (widest := max(shape[-1] for shape in shapes)) > MOST_WIDTH:
         return f"of heads that are {widest:,} wide too few fit in a scratchpad: one kernel is for {MOST_WIDTH} at most"
