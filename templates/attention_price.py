@@ -17,6 +17,9 @@ from templates.attention_call import Call
 from templates.attention_tiles import NAMES, Tiles, buffers, fits, tiles_for
 from templates.writing import element_bytes
 
+HARDLY_MORE = 1.03
+"""The price of a tile that is taken for the bytes it saves, over the least price."""
+
 OPERATIONS = 4
 """ALU operations on a score: the larger one, a difference, a scale and a sum."""
 
@@ -33,7 +36,7 @@ def chosen_tile(of: Call, slots: int, machine: Machine) -> dict[str, int]:
         if now >= least < math.inf:
             break
         if prices:
-            cheap = [(moved, sizes) for cycles, moved, sizes in prices if cycles <= 1.01 * now]
+            cheap = [(moved, sizes) for cycles, moved, sizes in prices if cycles <= HARDLY_MORE * now]
             best = min(cheap, key=lambda each: (each[0], -math.prod(each[1].values())))[1]
         least = now
     return {name: best[letter] for letter, name in NAMES.items() if name in dims}
@@ -75,10 +78,11 @@ def _price(of: Call, tiles: Tiles, machine: Machine) -> tuple[float, float]:
     others = math.prod(walk.extent for walk in of.walks if not walk.letter)
     outer = others * trips["h"]
     inner = trips["g"] * trips["q"]
-    visited = trips["k"] * inner
+    seen = [of.keys] * trips["q"]
     if of.causal:
-        visited = trips["g"] * sum(-(-min(of.queries, (q + 1) * size["q"]) // size["k"]) for q in range(trips["q"]))
-    visited *= trips["v"]
+        seen = [min(of.keys, (place + 1) * size["q"]) for place in range(trips["q"])]
+    times = trips["g"] * trips["v"]
+    visited, whole = times * sum(-(-each // size["k"]) for each in seen), times * sum(seen) / size["k"]
     held = {name: math.prod(each.shape) * element_bytes(each.dtype) for name, each in buffers(of, tiles).items()}
     rate = float(machine.bus_bytes_per_cycle)
     keys, mask = (trips["w"] * held["key"] + held["value"]) / rate, held.get("attn_mask", 0) / rate
@@ -87,15 +91,16 @@ def _price(of: Call, tiles: Tiles, machine: Machine) -> tuple[float, float]:
     moved = outer * (
         (1 if tiles.held else visited) * keys + again * query + inner * trips["v"] * result + visited * mask
     )
-    step = _step(of, tiles, machine)
-    if tiles.held:
-        work = max(visited * max(step, mask), keys if tiles.held > 1 else 0.0) + (0.0 if tiles.held > 1 else keys)
-    else:
-        work = visited * max(step, keys + mask) + (again - inner) * _way(of, tiles, machine) / 2
+    way = _way(of, tiles, machine)
+    work = whole * _step(of, tiles, machine) + visited * way
+    if not tiles.held:
+        work = max(work, visited * (keys + mask)) + (again - inner) * way / 2
+    elif tiles.held == 1:
+        work += keys
     cycles = max(outer * work, moved)
     dealt = next((each for each in (others, trips["h"], trips["g"], trips["q"]) if each > 1), 1)
     cycles *= -(-dealt // machine.core.count) / dealt
-    cycles += keys + mask + query + result + outer * inner * _way(of, tiles, machine) / 4
+    cycles += keys + mask + query + result + outer * inner * way / 4
     return cycles, moved
 
 
@@ -107,11 +112,10 @@ def _step(of: Call, tiles: Tiles, machine: Machine) -> float:
         size[tiles.split] = tiles.part
     scores, values = _products(of, size, tiles.across, machine)
     passes = _passes(of, tiles, size, machine)
-    way = _way(of, tiles, machine)
     if parts == 1:
-        return scores + passes + values + way
+        return scores + passes + values
     first = max(2 * scores, scores + passes)
-    return max(first + values, first + passes) + values + way
+    return max(first + values, first + passes) + values
 
 
 def _products(of: Call, size: dict[str, int], across: bool, machine: Machine) -> tuple[float, float]:
