@@ -32,9 +32,9 @@ MODELS = ("softmax", "bert_layer", "resnet18", "gpt2")
 def made(name: str) -> tuple[Callable[..., object], tuple[object, ...]]:
     """A model and its inputs."""
     import torch
+    from workloads import bert
 
     from tests.models import GPT2, resnet18
-    from workloads import bert
 
     if name == "softmax":
         return (lambda x: torch.softmax(x, 1)), (torch.randn(512, 512),)
@@ -57,7 +57,7 @@ def measure(name: str, how: str, machine: str) -> float:
     model, inputs = made(name)
     began = time.perf_counter()
     if how == "dynamo":
-        import torch._dynamo  # noqa: F401
+        import torch._dynamo
     elif how == "inductor":
         with torch.no_grad():
             torch.compile(model)(*inputs)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from workbench.environment.progress import waiting
-from workbench.environment.turns import own_lock, compiling
+from workbench.environment.turns import compiling, own_lock
 
 T = TypeVar("T")
 
