@@ -35,6 +35,18 @@ def turn() -> Generator[None]:
 
 
 @contextmanager
+def free_turn() -> Generator[bool]:
+    """A turn if no other thread has it; whether there is one. Nobody waits."""
+    lock = cast(Any, _lock())
+    free = lock.acquire(blocking=False)
+    try:
+        yield free
+    finally:
+        if free:
+            lock.release()
+
+
+@contextmanager
 def compiling() -> Generator[None]:
     """A turn in which nothing is collected: a compiler makes much and drops little of it.
 
