@@ -263,6 +263,7 @@ class _Work:
 
         What is part of a result that is put together lies in that result, and is a view of it too.
         """
+        self._copy_before_views()
         parts = assembled(self.items, self.types, self.results())
         bases = dict(parts.base)
         items: list[LoweredNode] = []
@@ -277,16 +278,30 @@ class _Work:
         for item in items:
             self._refuse_empty(item, used)
 
-    def _placed(self, item: LoweredNode, bases: dict[str, str], items: list[LoweredNode]) -> LoweredNode:
-        source = item.node.operands[0]
+    def _copy_before_views(self) -> None:
+        """Copies what a view could not show by strides, as far as is known before parts are put together."""
+        items = list[LoweredNode]()
+        for item in self.items:
+            if item.route == "view" and class_of(item.node.op) == "view" and item.rule != NO_ELEMENTS:
+                item, types = self._shown(item, items)
+                self.types |= zip(item.node.results, types, strict=True)
+            items.append(item)
+        self.items = items
+
+    def _shown(self, item: LoweredNode, items: list[LoweredNode]) -> tuple[LoweredNode, list[TensorType]]:
+        """A view and its types; before one that strides cannot express, `items` get a copy, which it shows instead."""
         try:
-            types = infer(item.node, self.types)
+            return item, infer(item.node, self.types)
         except RuntimeError:
+            source = item.node.operands[0]
             copy = self._copy(item, source)
             items.append(copy)
             item = replace(item, node=reading(item.node, {source: copy.node.name}))
-            source = copy.node.name
-            types = infer(item.node, self.types)
+            return item, infer(item.node, self.types)
+
+    def _placed(self, item: LoweredNode, bases: dict[str, str], items: list[LoweredNode]) -> LoweredNode:
+        item, types = self._shown(item, items)
+        source = item.node.operands[0]
         base = bases.get(source, source)
         for value, type_ in zip(item.node.results, types, strict=True):
             bases[value] = base
