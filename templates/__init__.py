@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 
 FAMILIES = (
+    "attention_kernel",
     "where",
     "creation",
     "extremes",

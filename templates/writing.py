@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from workbench.importing.importer import element_type
 from workbench.kernels.node_builder import UNSIGNED
-from workbench.kernels.template import Template, Tensor
+from workbench.kernels.template import Template, Tensor, Tile
 
 Index = int | str
 """A number, or the SSA name of one."""
@@ -80,11 +80,31 @@ class Writer:
         dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
         return self.value(f"affine.min affine_map<({dims}) -> ({first}, {expression})>({', '.join(operands)})", "size")
 
-    def alloc(self, shape: Sequence[int], dtype: str, what: str) -> View:
-        """A scratchpad buffer."""
+    def most(self, first: Index, expression: str, *operands: str) -> str:
+        """The larger one of a number and an affine expression."""
+        dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
+        return self.value(f"affine.max affine_map<({dims}) -> ({first}, {expression})>({', '.join(operands)})", "size")
+
+    def alloc(self, shape: Sequence[int], dtype: str, what: str, slots: int = 1) -> View:
+        """A scratchpad buffer; one of several slots has them as its leading axis."""
         element = element_type(dtype)
-        kind = f"memref<{'x'.join([*map(str, shape), element])}, 1>"
-        return View(self.value(f"memref.alloc() : {kind}", what), kind, element)
+        whole = Tile(tuple(shape), dtype, slots)
+        return View(self.value(f"memref.alloc(){whole.attributes} : {whole.memref}", what), whole.memref, element)
+
+    def tile(self, buffer: View, shape: Sequence[int], box: Sequence[tuple[Index, Index]], slot: str = "") -> View:
+        """A part of a buffer of this shape, or of one of its slots: where it begins along each axis, and its size."""
+        steps = row_major(shape)
+        known = [begin * step for (begin, _), step in zip(box, steps, strict=True) if isinstance(begin, int)]
+        moves = bool(slot) or len(known) < len(box)
+        where = ", offset: ?" if moves else f", offset: {sum(known)}" if any(known) else ""
+        extents = "x".join([*("?" if isinstance(size, str) else str(size) for _, size in box), buffer.element])
+        kind = f"memref<{extents}, strided<[{_listed(steps)}]{where}>, 1>"
+        begins, sizes = [begin for begin, _ in box], [size for _, size in box]
+        first: tuple[Sequence[Index], Sequence[Index]] = ([slot], [1]) if slot else ([], [])
+        ones = [1] * (len(box) + len(first[0]))
+        groups = f"[{_listed([*first[0], *begins])}] [{_listed([*first[1], *sizes])}] [{_listed(ones)}]"
+        name = self.value(f"memref.subview {buffer.name}{groups} : {buffer.type} to {kind}")
+        return View(name, kind, buffer.element)
 
     def dealloc(self, buffers: Sequence[View]) -> None:
         for buffer in buffers:
@@ -105,11 +125,15 @@ class Writer:
 
     def outside(self, tensor: Tensor, starts: Sequence[Index], sizes: Sequence[Index], strides: Sequence[int]) -> View:
         """The part of an argument, in DRAM, that begins at `starts`."""
+        return self.moved_outside(tensor, list(zip(starts, strides, strict=True)), sizes, strides)
+
+    def moved_outside(
+        self, tensor: Tensor, steps: Sequence[tuple[Index, int]], sizes: Sequence[Index], strides: Sequence[int]
+    ) -> View:
+        """A strided part of an argument, in DRAM; `steps` are places and strides that add up to where it begins."""
         whole = View(f"%{tensor.name}", tensor.memref, tensor.element)
-        fixed = tensor.type.offset + sum(
-            start * stride for start, stride in zip(starts, strides, strict=True) if isinstance(start, int)
-        )
-        moving = [(start, stride) for start, stride in zip(starts, strides, strict=True) if isinstance(start, str)]
+        fixed = tensor.type.offset + sum(start * stride for start, stride in steps if isinstance(start, int))
+        moving = [(start, stride) for start, stride in steps if isinstance(start, str) and stride]
         if not moving:
             return self.strided(whole, fixed, sizes, strides, space=0)
         terms = " + ".join(f"d{place} * {stride}" for place, (_, stride) in enumerate(moving))
@@ -130,15 +154,17 @@ class Writer:
         outs: Sequence[View],
         body: Callable[[Body, list[str]], Sequence[str]],
         maps: Sequence[str] | None = None,
+        reduced: Sequence[int] = (),
     ) -> None:
-        """A `linalg.generic` whose loops are all parallel; `body` makes the new elements of `outs` from all elements.
+        """A `linalg.generic`; `body` makes the new elements of `outs` from all elements.
 
-        `maps` gives the place of each operand's element in terms of d0, d1, ...; the default is the point itself.
+        `maps` gives the place of each operand's element in terms of d0, d1, ...; the default is the point itself. All
+        loops are parallel but those that are `reduced`.
         """
         dims = ", ".join(f"d{axis}" for axis in range(rank))
         results = maps or [dims] * (len(ins) + len(outs))
         indexing = ", ".join(f"affine_map<({dims}) -> ({result})>" for result in results)
-        iterators = ", ".join(['"parallel"'] * rank)
+        iterators = ", ".join('"reduction"' if axis in reduced else '"parallel"' for axis in range(rank))
         groups = [
             f"{word}({', '.join(view.name for view in views)} : {', '.join(view.type for view in views)})"
             for word, views in (("ins", ins), ("outs", outs))

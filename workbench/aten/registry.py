@@ -40,6 +40,19 @@ DIALECTS: Final = (
 """The dialects of builders: MLIR's dialects that belong to no hardware."""
 
 
+Refuses = Callable[[Node, Mapping[str, TensorType]], str]
+"""Why a template cannot be the one kernel of a node, empty where it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneKernel:
+    """A template that makes one kernel of an op which has several by its formula. A fusion rule of this name turns it
+    off; where it refuses a node, the formula's kernels say why they are apart."""
+
+    rule: str
+    refuses: Refuses
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
     """One value for one overload on one route."""
@@ -58,6 +71,8 @@ class Registration:
     """Whether it is part of the workbench: a user's registration for the overload takes precedence."""
     takes: Takes | None = None
     """A test for its nodes of the overload; None for all. Other nodes take their next route."""
+    one_kernel: OneKernel | None = None
+    """Of a template for an op that also has a formula."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -153,9 +168,15 @@ class Registry:
         with self._lock:
             return Registrations(dict(self._filled()))
 
-    def template(self, *overloads: object, kind: str = "opaque", takes: Takes | None = None) -> Callable[[V], V]:
+    def template(
+        self,
+        *overloads: object,
+        kind: str = "opaque",
+        takes: Takes | None = None,
+        one_kernel: OneKernel | None = None,
+    ) -> Callable[[V], V]:
         """Decorates a template class: it renders the kernel of these overloads itself."""
-        return self._decorator("template", overloads, kind=kind, takes=takes)
+        return self._decorator("template", overloads, kind=kind, takes=takes, one_kernel=one_kernel)
 
     def builder(
         self, *overloads: object, dialect: str, kind: str = "opaque", takes: Takes | None = None
@@ -179,6 +200,7 @@ class Registry:
         kind: str = "",
         dialect: str = "",
         takes: Takes | None = None,
+        one_kernel: OneKernel | None = None,
     ) -> Callable[[V], V]:
         if not overloads or (len(overloads) == 1 and isinstance(overloads[0], types.FunctionType | type)):
             raise errors.BadRegistration(
@@ -189,7 +211,8 @@ class Registry:
         def decorate(value: V) -> V:
             for overload in overloads:
                 for name in _overloads(overload):
-                    self.add(Registration(name, route, Owner.of(value), value, kind, dialect, takes=takes))
+                    owner = Owner.of(value)
+                    self.add(Registration(name, route, owner, value, kind, dialect, False, takes, one_kernel))
             return value
 
         return decorate

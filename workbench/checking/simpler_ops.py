@@ -97,8 +97,9 @@ def _attention(
     attn_mask: T | None = None,
     scale: float | None = None,
 ) -> tuple[T, T]:
-    part = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    scores = (q * part) @ (k * part).transpose(-2, -1)
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    part = math.sqrt(abs(factor))
+    scores = (q * math.copysign(part, factor)) @ (k * part).transpose(-2, -1)
     if is_causal:
         seen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
         scores = scores.masked_fill(~seen, -torch.inf)

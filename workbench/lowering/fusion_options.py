@@ -23,8 +23,14 @@ UserFusion: TypeAlias = str | FusionOptions | Sequence[tuple[str, str]] | None
 _FORMS = "expected 'none', {'off': [rules], 'apart': [(node, node)]}, or a list of pairs of nodes to keep apart"
 
 
-def choice_of(fusion: object, children: Mapping[str, Sequence[str]]) -> Choice:
-    """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for."""
+def rules_off(fusion: object) -> frozenset[str]:
+    """The rules that a user turns off. Which nodes there are depends on some of them."""
+    return choice_of(fusion, None).off
+
+
+def choice_of(fusion: object, children: Mapping[str, Sequence[str]] | None) -> Choice:
+    """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for; None
+    leaves out the pairs."""
     if fusion is None:
         return Choice()
     if fusion == "none":
@@ -59,12 +65,14 @@ def _rules(given: object) -> list[str]:
     return found
 
 
-def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]]) -> frozenset[frozenset[str]]:
+def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]] | None) -> frozenset[frozenset[str]]:
     pairs: set[frozenset[str]] = set()
     for item in given:
         pair = tuple(cast("Sequence[object]", item)) if isinstance(item, tuple | list) else ()
         if len(pair) != 2:
             raise FusionError(f"{item!r} is no pair of nodes: {_FORMS}")
+        if children is None:
+            continue
         first, second = (_nodes(name, children) for name in pair)
         if set(first) & set(second):
             raise FusionError(f"{pair[0]!r} and {pair[1]!r} share a node, and a node cannot be kept apart from itself")

@@ -170,6 +170,8 @@ def _never(reason: str) -> Callable[[Candidate], str]:
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
 OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
 CREATION, WINDOW = frozenset({"creation"}), frozenset({"window"})
+NOTHING = frozenset[str]()
+"""Of a rule that decides before a node becomes several: see `one_kernel.py`."""
 ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE | GATHER | CREATION
 
 IN_MEMORY = "a gather reads at places that data decides, so its operand must be in memory as a whole"
@@ -265,6 +267,10 @@ RULES: tuple[Rule, ...] = (
         "creation read from memory", CREATION, CONTRACTION | GATHER | TILE,
         _never("a product, a gather and a template read their operands from memory"),
         "an operand of a product, a gather or a template is computed before it",
+    ),
+    Rule(
+        "attention", NOTHING, NOTHING, lambda _: "",
+        "scores, their softmax and the sum of values are one kernel, whose scores are never in memory",
     ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),

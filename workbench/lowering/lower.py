@@ -40,12 +40,13 @@ from workbench.ir import (
 from workbench.ir.value_names import marked_name
 from workbench.lowering.assembly import assembled
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
-from workbench.lowering.fusion_options import choice_of
+from workbench.lowering.fusion_options import choice_of, rules_off
 from workbench.lowering.fusion_rules import kind_of, node_class
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.missing_routes import missing_routes
 from workbench.lowering.moved_creations import at_their_readers
+from workbench.lowering.one_kernel import OneKernels
 from workbench.lowering.reshapes import above_reshapes
 from workbench.lowering.view_edges import across_views
 
@@ -82,7 +83,7 @@ def lower(
     if prefer is not None and prefer not in known.dialects:
         listed = ", ".join(map(repr, known.dialects)) or "none"
         raise errors.BadOption(f"prefer={prefer!r}: no builder is registered in that dialect; there are {listed}")
-    work = _Work(graph, dict(graph.types), known, prefer)
+    work = _Work(graph, dict(graph.types), known, prefer, OneKernels(rules_off(fusion)))
     work.route(on_missing)
     work.items = above_reshapes(work.items, work.types)
     classes = work.classes()
@@ -106,6 +107,7 @@ class _Work:
     types: dict[str, TensorType]
     registrations: Registrations
     prefer: str | None
+    one_kernels: OneKernels
     faulty: dict[str, str] = field(default_factory=dict[str, str])
     """Why captured nodes that have an automatic route cannot take it."""
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
@@ -175,6 +177,10 @@ class _Work:
         found = self.registrations.kernel_maker_of(node, self.types, self.prefer)
         if found is None or (found.shipped and not self._computable(node)):
             return []
+        if refused := self.one_kernels.refusal(found, node, self.types):
+            self.faulty.setdefault(node.name, f"no other route: {refused}")
+            return []
+        rule = rule or (found.one_kernel.rule if found.one_kernel else "")
         if found.route == "template" or len(node.results) == 1:
             return [LoweredNode(node, found.route, "", rule, parent.name, found.dialect)]
         each = (replace(node, name=value, results=(value,)) for value in node.results)
@@ -389,7 +395,7 @@ def _with_kernels(
     work: _Work, kernels: tuple[Kernel, ...], grouping: Grouping
 ) -> tuple[tuple[LoweredNode, ...], tuple[Fusion, ...]]:
     kernel_of = {name: kernel.name for kernel in kernels for name in kernel.nodes}
-    fusions = (*grouping.decisions(), *across_views(work.items))
+    fusions = work.one_kernels.explained((*grouping.decisions(), *across_views(work.items)), work.items)
     fused = {fusion.consumer: fusion.rule for fusion in fusions if fusion.fused}
     fused |= {fusion.producer: fusion.rule for fusion in fusions if fusion.fused and fusion.producer not in fused}
     nodes = tuple(

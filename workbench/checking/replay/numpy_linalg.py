@@ -56,7 +56,8 @@ def read_loops(text: str, name: str) -> dict[int, AccessLoop]:
 
 @dataclass(frozen=True, slots=True)
 class _Combined:
-    """An output that its body folds: the folded value, and the folding op."""
+    """An output that its body folds: the folded value, and the folding op; none where nothing is folded, since every
+    reduced loop walks the output."""
 
     combiner: str
     value: ir.Value
@@ -130,7 +131,14 @@ class LinalgOp:
     def _find_combiners(self) -> tuple[_Combined, ...] | None:
         """How each output is folded, if the body only combines it with a value that does not depend on it."""
         found: list[_Combined] = []
-        for accumulator, result in zip(list(self._block.arguments)[self._inputs :], self._yields, strict=True):
+        reduced = {dim for dim, each in enumerate(self._reduced) if each}
+        outputs = zip(
+            list(self._block.arguments)[self._inputs :], self._yields, self._maps[self._inputs :], strict=True
+        )
+        for accumulator, result, exprs in outputs:
+            if reduced <= {expr.position for expr in exprs if isinstance(expr, ir.AffineDimExpr)}:
+                found.append(_Combined("", result, _element(result.type)))
+                continue
             if isinstance(result, ir.BlockArgument) or result.owner.name not in COMBINERS:
                 return None
             operands = list(result.owner.operands)
@@ -150,6 +158,9 @@ class LinalgOp:
         )
         values: list[Array] = []
         for output, initial in zip(combined, spread[self._inputs :], strict=True):
+            if not output.combiner:
+                values.append(body.value(output.value))
+                continue
             combine = COMBINERS[output.combiner]
             source = None if isinstance(output.value, ir.BlockArgument) else output.value.owner
             if combine is np.add and source is not None and source.name in _PRODUCTS:

@@ -1,0 +1,133 @@
+"""What attention is called with: its tensors, and the loops over their matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from workbench.aten.overload_schema import arguments
+from workbench.ir import Arg, Literal, Node, Ref
+from workbench.kernels.template import Tensor
+
+AXES = {"query": "qw", "key": "kw", "value": "kv", "attn_mask": "qk", "result": "qv"}
+"""The last two axes of each tensor, by letters: queries, keys, the widths of a key and of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A loop over matrices: its length, and the steps that it takes in each tensor."""
+
+    extent: int
+    steps: Dict[str, int]
+    letter: str = ""
+    """h or g for a loop of which a block has several: over matrices with keys of their own, over those that share
+    them."""
+
+    @property
+    def same_keys(self) -> bool:
+        """Whether all of its matrices have the same keys and values."""
+        return not self.steps["key"] and not self.steps["value"]
+
+
+class Call:
+    """One call of attention."""
+
+    def __init__(self, node: Node, inputs: Sequence[Tensor], result: Tensor) -> None:
+        given = arguments(node)
+        by_value = dict(zip(node.operands, inputs, strict=True))
+        self.tensors: dict[str, Tensor] = {"result": result}
+        for name in AXES:
+            if isinstance(ref := given.get(name), Ref):
+                self.tensors[name] = by_value[ref.value]
+        self.causal, self.shares_heads = bool(plain(given["is_causal"])), bool(plain(given["enable_gqa"]))
+        scale = plain(given["scale"])
+        self.scale = 1 / math.sqrt(self.width) if scale is None else float(scale)
+
+    @staticmethod
+    def axes(name: str) -> str:
+        """The letters of a tensor's last two axes."""
+        return AXES[name]
+
+    @property
+    def queries(self) -> int:
+        return self.tensors["query"].shape[-2]
+
+    @property
+    def keys(self) -> int:
+        """Those that some query may see."""
+        there = self.tensors["key"].shape[-2]
+        return min(there, self.queries) if self.causal else there
+
+    @property
+    def width(self) -> int:
+        """Of a query and of a key."""
+        return self.tensors["query"].shape[-1]
+
+    @property
+    def value_width(self) -> int:
+        return self.tensors["value"].shape[-1]
+
+    @property
+    def narrow(self) -> str:
+        """The type of weights in the second product."""
+        return self.tensors["value"].type.dtype
+
+    @property
+    def accumulated(self) -> str:
+        """The type of scores and sums."""
+        return "f64" if self.tensors["result"].type.dtype == "f64" else "f32"
+
+    @property
+    def masked(self) -> bool:
+        return "attn_mask" in self.tensors
+
+    @cached_property
+    def walks(self) -> tuple[Walk, ...]:
+        """The loops over matrices; those that leave keys and values where they are come last."""
+        lead, shared = self.tensors["result"].shape[:-2], 1
+        if self.shares_heads:
+            shared = lead[-1] // self.tensors["key"].shape[-3]
+            lead = (*lead[:-1], lead[-1] // shared, shared)
+        steps = {name: self._steps(name, len(lead), shared) for name in self.tensors}
+        every = [Walk(n, {name: each[axis] for name, each in steps.items()}) for axis, n in enumerate(lead) if n > 1]
+        found = _merged(sorted(every, key=lambda walk: walk.same_keys))
+        letters = {walk.same_keys: place for place, walk in enumerate(found)}
+        for same, place in letters.items():
+            found[place] = Walk(found[place].extent, found[place].steps, "g" if same else "h")
+        return tuple(found)
+
+    def _steps(self, name: str, rank: int, shared: int) -> list[int]:
+        """The strides of a tensor's leading axes, 0 where it is the same for all matrices."""
+        kind = self.tensors[name].type
+        lead = zip(kind.shape[:-2], kind.strides[:-2], strict=True)
+        found = [0 if extent == 1 else stride for extent, stride in lead]
+        if self.shares_heads and name in ("key", "value"):
+            found.append(0)
+        elif self.shares_heads and found:
+            found[-1:] = [found[-1] * shared, found[-1]]
+        return [0] * (rank - len(found)) + found
+
+    def dims(self) -> dict[str, int]:
+        named = {walk.letter: walk.extent for walk in self.walks}
+        several = {name: named[letter] for name, letter in (("matrices", "h"), ("sharing", "g")) if letter in named}
+        return several | {"queries": self.queries, "keys": self.keys}
+
+
+def _merged(walks: list[Walk]) -> list[Walk]:
+    """The loops, those that follow one another in every tensor as one."""
+    found = list[Walk]()
+    for walk in walks:
+        follows = found and all(found[-1].steps[name] == walk.extent * step for name, step in walk.steps.items())
+        if follows:
+            found[-1] = Walk(found[-1].extent * walk.extent, walk.steps)
+        else:
+            found.append(walk)
+    return found
+
+
+def plain(given: Arg) -> bool | int | float | str | None:
+    """The value of an argument that is no tensor."""
+    return given.value if isinstance(given, Literal) else None

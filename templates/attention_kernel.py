@@ -1,0 +1,65 @@
+"""Scaled dot-product attention as one kernel: scores live in the scratchpad, a block of them at a time.
+
+For each block of queries the kernel goes over blocks of keys. It keeps, for each query, the largest score so far, the
+sum of the exponentials of the scores less that one, and the sum of the values that these weigh. A larger score scales
+both sums down. At the end one is divided by the other. A block has one matrix or several, such as heads.
+
+Queries lie along the lanes where there are many, keys where there are few (a step of decoding): what is found along
+the lanes, and what is spread over them, takes a way across. Keys and values of a matrix are loaded once where they fit,
+else once for each block of queries. Blocks that a causal mask hides are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from typing import TYPE_CHECKING
+
+from simulator.machine.machine import Machine
+from templates.attention_call import Call, plain
+from templates.attention_price import chosen_tile
+from templates.attention_text import AttentionText
+from templates.writing import signature
+from workbench.aten.overload_schema import arguments
+from workbench.aten.registry import OneKernel
+from workbench.ir import Mapping, Node, Ref, TensorType
+from workbench.kernels.template import Template
+
+if TYPE_CHECKING:
+    from workbench.aten.registry import Registry
+
+
+class Attention(Template):
+    """The kernel of one call."""
+
+    def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
+        super().__init__(node, inputs, outputs)
+        self.call = Call(node, self.inputs, self.outputs[0])
+
+    def dims(self) -> dict[str, int]:
+        return self.call.dims()
+
+    def buffers(self) -> int:
+        return 2
+
+    def tile(self, machine: Machine) -> dict[str, int]:
+        return chosen_tile(self.call, self.buffers(), machine)
+
+    def render(self, mapping: Mapping, machine: Machine) -> str:
+        return AttentionText(self.call, mapping, machine).written(f"@{self.kernel}({signature(self)})")
+
+
+def refuses(node: Node, types: Dict[str, TensorType]) -> str:
+    """Why a call has no kernel of its own, empty where it has one."""
+    given = arguments(node)
+    if plain(given["dropout_p"]):
+        return "dropout draws a number for each weight, and weights are not in memory"
+    key, value = (types[each.value].shape for name in ("key", "value") if isinstance(each := given[name], Ref))
+    if plain(given["enable_gqa"]) and key[-3] != value[-3]:
+        return f"keys have {key[-3]} heads and values {value[-3]}, so query heads share them in different groups"
+    return ""
+
+
+def register(registry: Registry) -> None:
+    """Registers the template of this file."""
+    one = OneKernel("attention", refuses)
+    registry.template("aten.scaled_dot_product_attention.default", one_kernel=one)(Attention)

@@ -1,0 +1,232 @@
+"""What attention computes in the scratchpad: two products, and the passes over the scores between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from templates.attention_call import Call
+from templates.attention_tiles import Held, Tiles
+from templates.writing import Body, Index, View, Writer, literal
+from workbench.importing.importer import element_type
+
+Box: TypeAlias = "Dict[str, tuple[Index, Index]]"
+"""Where a part of a tensor begins along an axis, and its extent, by the letters of axes."""
+
+LOWEST = {"f32": "-3.4028234663852886e+38", "f64": "-1.7976931348623157e+308"}
+"""The least finite number: where no score is larger, one of minus infinity has no weight."""
+
+Numbers = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a block of queries, with maxima and sums of its own."""
+
+    box: Box
+    first: Index
+    """Its first query, counted from that of the matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A block of keys: its first one, how many there are, and where they begin in their buffer."""
+
+    first: Index
+    count: Index
+    begin: Index
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The work on the buffers of one kernel."""
+
+    of: Call
+    out: Writer
+    tiles: Tiles
+    held: Dict[str, Held]
+    views: Dict[str, View]
+
+    @property
+    def kind(self) -> str:
+        return self.of.accumulated
+
+    @property
+    def element(self) -> str:
+        return element_type(self.kind)
+
+    @property
+    def weights(self) -> str:
+        """The buffer of the weights: that of the scores, unless they are rounded."""
+        return "weight" if "weight" in self.held else "score"
+
+    def part(self, name: str, box: Box, slot: str = "") -> View:
+        """A part of a buffer: whole along axes that the box does not name."""
+        held = self.held[name]
+        if not held.axes:
+            return self.out.tile(self.views[name], held.shape, [(0, 1)], slot)
+        whole = [box.get(each, (0, extent)) for each, extent in zip(held.axes, held.shape, strict=True)]
+        return self.out.tile(self.views[name], held.shape, whole, slot)
+
+    # Steps
+
+    def begun(self, part: Part) -> None:
+        """No key seen yet."""
+        self.out.fill(self.part("highest", part.box), LOWEST[self.kind])
+        self.out.fill(self.part("total", part.box), literal(0, self.kind))
+        self.out.fill(self.part("sum", part.box), literal(0, self.kind))
+
+    def scored(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
+        """The scores of a block of keys."""
+        score = self.part("score", {**part.box, "k": (0, keys.count)})
+        self.out.fill(score, literal(0, self.kind))
+        key = self.part("key", {**part.box, "k": (keys.begin, keys.count)}, slots["key"])
+        query = self.part("query", part.box, slots["query"])
+        self._product({"key": key, "query": query}, score, "score", "w")
+
+    def weighed(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
+        """Scores become weights; the sums so far are scaled down where a larger score was found."""
+        box = {**part.box, "k": (0, keys.count)}
+        before = self.of.masked or self.of.scale <= 0
+        if before:
+            self._changed(box, slots)
+        if self.of.causal:
+            self._hidden(part, keys, box)
+        several = "before" in self.held
+        if several:
+            self._pass(["highest"], ["before"], box, lambda body, names: [names[0]])
+        self._pass(["score"], ["highest"], box, self._larger, reduced="k")
+        factor = 1.0 if before else self.of.scale
+        if several:
+            self._pass(
+                ["before", "highest"], ["shrink", "total"], box, lambda body, names: self._shrunk(body, names, factor)
+            )
+        into = self.weights
+
+        def weight(body: Body, names: Numbers) -> Numbers:
+            score, highest = (names[0], names[1]) if into == "weight" else (names[1], names[0])
+            found = self._power(body, score, highest, factor)
+            total = body.op("arith.addf", names[-1], found, type=self.element)
+            return [body.converted(found, self.kind, self.held[into].dtype), total]
+
+        given = ["score", "highest"] if into == "weight" else ["highest"]
+        self._pass(given, [into, "total"], box, weight, reduced="k")
+        if several:
+            first, nothing = self.out.index(keys.first), self.out.index(0)
+            with self.out.block(f"scf.if {self.out.value(f'arith.cmpi sgt, {first}, {nothing} : index')}"):
+                self._pass(
+                    ["shrink"],
+                    ["sum"],
+                    box,
+                    lambda body, names: [body.op("arith.mulf", names[1], names[0], type=self.element)],
+                )
+
+    def summed(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
+        """The values of a block of keys are added, by their weights."""
+        value = self.part("value", {**part.box, "k": (keys.begin, keys.count)}, slots["value"])
+        weight = self.part(self.weights, {**part.box, "k": (0, keys.count)})
+        self._product({"value": value, self.weights: weight}, self.part("sum", part.box), "sum", "k")
+
+    def divided(self, box: Box, slot: str) -> None:
+        """The result of a block of queries. A query that a mask hides all keys from has a sum of zeros, and any other
+        a total of at least the 1 that its largest score adds."""
+
+        def quotient(body: Body, names: Numbers) -> Numbers:
+            total = names[1]
+            if self.of.masked:
+                one = body.number(literal(1, self.kind), self.element)
+                total = body.op("arith.maximumf", total, one, type=self.element)
+            found = body.op("arith.divf", names[0], total, type=self.element)
+            return [body.converted(found, self.kind, self.held["result"].dtype)]
+
+        self._pass(["sum", "total"], ["result"], box, quotient, slots={"result": slot})
+
+    # Scores
+
+    def _changed(self, box: Box, slots: Dict[str, str]) -> None:
+        """Scores times the scale, with a mask of numbers added, or those that a mask of bools hides set aside."""
+        mask = self.held["attn_mask"].dtype if self.of.masked else ""
+
+        def changed(body: Body, names: Numbers) -> Numbers:
+            score = self._scaled(body, names[-1], self.of.scale)
+            if mask == "bool":
+                least = body.number(literal(-math.inf, self.kind), self.element)
+                return [body.select(names[0], score, least, self.element)]
+            if mask:
+                added = body.converted(names[0], mask, self.kind)
+                score = body.op("arith.addf", score, added, type=self.element)
+            return [score]
+
+        self._pass(["attn_mask"] if mask else [], ["score"], box, changed, slots=slots)
+
+    def _hidden(self, part: Part, keys: Keys, box: Box) -> None:
+        """Scores of keys after their query become minus infinity, in a block that has some."""
+        out, axes = self.out, self.held["score"].axes
+        names = [out.index(each) for each in (keys.first, keys.count, part.first)]
+        ahead = out.compute("d0 + d1 - 1 - d2", *names)
+        apart = out.compute("d0 - d1", names[0], names[2])
+
+        def seen(body: Body, given: Numbers) -> Numbers:
+            query, key = (out.value(f"linalg.index {axes.index(each)} : index") for each in "qk")
+            place = out.value(f"arith.addi {key}, {apart} : index")
+            later = out.value(f"arith.cmpi sgt, {place}, {query} : index")
+            least = body.number(literal(-math.inf, self.kind), self.element)
+            return [body.select(later, least, given[-1], self.element)]
+
+        with out.block(f"scf.if {out.value(f'arith.cmpi sgt, {ahead}, {out.index(0)} : index')}"):
+            self._pass([], ["score"], box, seen)
+
+    def _larger(self, body: Body, names: Numbers) -> Numbers:
+        return [body.op("arith.maximumf", names[0], names[1], type=self.element)]
+
+    def _shrunk(self, body: Body, names: Numbers, scale: float) -> Numbers:
+        """What a larger score leaves of the sums so far."""
+        factor = self._power(body, names[0], names[1], scale)
+        return [factor, body.op("arith.mulf", names[3], factor, type=self.element)]
+
+    def _power(self, body: Body, score: str, highest: str, scale: float) -> str:
+        apart = body.op("arith.subf", score, highest, type=self.element)
+        return body.op("math.exp", self._scaled(body, apart, scale), type=self.element)
+
+    def _scaled(self, body: Body, number: str, scale: float) -> str:
+        if scale == 1:
+            return number
+        return body.op("arith.mulf", number, body.number(f"{scale:.17e}", self.element), type=self.element)
+
+    # Ops
+
+    def _product(self, factors: Dict[str, View], target: View, name: str, reduced: str) -> None:
+        """Adds a product to a buffer. The factor with the result's columns, which lie along the lanes, comes second:
+        queries, or else keys and values."""
+        names = list(factors) if self.tiles.across else list(factors)[::-1]
+        axes = [self.held[each].axes for each in (*names, name)]
+        letters = [*dict.fromkeys(axes[2]), reduced]
+        types = [self.held[each].dtype for each in names]
+
+        def body(body: Body, given: Numbers) -> Numbers:
+            left, right = (body.converted(given[place], types[place], self.kind) for place in (0, 1))
+            product = body.op("arith.mulf", left, right, type=self.element)
+            return [body.op("arith.addf", given[2], product, type=self.element)]
+
+        maps = [_map(each, letters) for each in axes]
+        self.out.each(len(letters), [factors[each] for each in names], [target], body, maps, [len(letters) - 1])
+
+    def _pass(
+        self, ins: Sequence[str], outs: Sequence[str], box: Box, body: Callable[[Body, Numbers], Numbers],
+        reduced: str = "", slots: Dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """A pass over a box of buffers, in the order of the widest of them."""
+        names = [*ins, *outs]
+        widest = max((self.held[each].axes for each in names), key=len)
+        letters = list(dict.fromkeys([*widest, *"".join(self.held[each].axes for each in names)]))
+        views = [self.part(each, box, (slots or {}).get(each, "")) for each in names]
+        maps = [_map(self.held[each].axes, letters) for each in names]
+        places = [letters.index(each) for each in reduced]
+        self.out.each(len(letters), views[: len(ins)], views[len(ins) :], body, maps, places)
+
+
+def _map(axes: str, letters: Sequence[str]) -> str:
+    return ", ".join(f"d{letters.index(each)}" for each in axes) or "0"

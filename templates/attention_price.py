@@ -1,0 +1,140 @@
+"""The default tile of attention: the one that takes the fewest cycles, by a guess.
+
+A step is one block of keys for one block of queries. Its products keep the arrays busy and its passes the vector unit;
+of a block in two parts one works for the first part while the other works for the second. Its loads run beside it. What
+nothing hides is the way of one number through all of a step, which small blocks pay often; the loads of the first step,
+and the store of the last, which large blocks pay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from simulator.machine.machine import Machine
+from simulator.units.systolic import SINGLE_PASS_BYTES, shares
+from templates.attention_call import Call
+from templates.attention_tiles import NAMES, Tiles, buffers, fits, tiles_for
+from templates.writing import element_bytes
+
+OPERATIONS = 4
+"""ALU operations on a score: the larger one, a difference, a scale and a sum."""
+
+
+def chosen_tile(of: Call, slots: int, machine: Machine) -> dict[str, int]:
+    """Of the tiles that fit and cost hardly more than the best, the one that moves the fewest bytes, and of these the
+    one of the fewest steps; of one element each if none fits."""
+    dims = of.dims()
+    every = (tiles_for(of, sizes, slots, machine) for sizes in _candidates(of, machine))
+    prices = [(*_price(of, tiles, machine), tiles.sizes) for tiles in every if fits(of, tiles, machine)]
+    if not prices:
+        return dict.fromkeys(dims, 1)
+    most = 1.01 * min(cycles for cycles, _, _ in prices)
+    cheap = [(moved, sizes) for cycles, moved, sizes in prices if cycles <= most]
+    _, best = min(cheap, key=lambda each: (each[0], -math.prod(each[1][letter] for letter in NAMES)))
+    return {name: best[letter] for letter, name in NAMES.items() if name in dims}
+
+
+def _candidates(of: Call, machine: Machine) -> Iterator[dict[str, int]]:
+    """Whole numbers of matrices, and queries and keys halved again and again."""
+    dims = of.dims()
+    several = {each: dims.get(NAMES[each], 1) for each in "hg"}
+    divisors = {each: [n for n in range(1, several[each] + 1) if several[each] % n == 0] for each in "hg"}
+    for h in divisors["h"]:
+        for g in divisors["g"]:
+            for q in _halves(of.queries, machine.array.columns):
+                for k in _halves(of.keys, machine.array.rows):
+                    yield {"h": h, "g": g, "q": q, "k": k}
+
+
+def _halves(extent: int, unit: int) -> Iterator[int]:
+    """Equal parts of an extent, of whole units of an array where they are larger."""
+    count, before = 1, 0
+    while before != 1:
+        size = -(-extent // count)
+        size = min(extent, -(-size // unit) * unit) if size > unit else size
+        if size != before:
+            yield size
+        count, before = 2 * count, size
+
+
+def _price(of: Call, tiles: Tiles, machine: Machine) -> tuple[float, float]:
+    """Cycles, and those of the memory's bus among them."""
+    size = tiles.sizes
+    dims = {letter: of.dims().get(name, 1) for letter, name in NAMES.items()}
+    trips = {each: -(-dims[each] // size[each]) for each in "hgqk"}
+    others = math.prod(walk.extent for walk in of.walks if not walk.letter)
+    outer = others * trips["h"]
+    inner = trips["g"] * trips["q"]
+    visited = trips["k"] * inner
+    if of.causal:
+        visited = trips["g"] * sum(-(-min(of.queries, (q + 1) * size["q"]) // size["k"]) for q in range(trips["q"]))
+    held = {name: math.prod(each.shape) * element_bytes(each.dtype) for name, each in buffers(of, tiles).items()}
+    rate = float(machine.bus_bytes_per_cycle)
+    keys, mask = (held["key"] + held["value"]) / rate, held.get("attn_mask", 0) / rate
+    query, result = held["query"] / rate, held["result"] / rate
+    moved = outer * ((1 if tiles.held else visited) * keys + inner * (query + result) + visited * mask)
+    step = _step(of, tiles, machine)
+    if tiles.held:
+        work = max(visited * max(step, mask), keys if tiles.held > 1 else 0.0) + (0.0 if tiles.held > 1 else keys)
+    else:
+        work = visited * max(step, keys + mask)
+    cycles = max(outer * work, moved)
+    dealt = next((each for each in (others, trips["h"], trips["g"], trips["q"]) if each > 1), 1)
+    cycles *= -(-dealt // machine.core.count) / dealt
+    cycles += keys + mask + query + result + outer * inner * _way(of, tiles, machine) / 4
+    return cycles, moved
+
+
+def _step(of: Call, tiles: Tiles, machine: Machine) -> float:
+    """Cycles of a step: arrays and vector unit side by side, if they have two parts to work on."""
+    parts = 2 if tiles.split else 1
+    size = dict(tiles.sizes)
+    if tiles.split:
+        size[tiles.split] = tiles.part
+    scores, values = _products(of, size, tiles.across, machine)
+    passes = _passes(of, tiles, size, machine)
+    way = _way(of, tiles, machine)
+    if parts == 1:
+        return scores + passes + values + way
+    first = max(2 * scores, scores + passes)
+    return max(first + values, first + passes) + values + way
+
+
+def _products(of: Call, size: dict[str, int], across: bool, machine: Machine) -> tuple[float, float]:
+    """Cycles of the arrays for both products of a part."""
+    many, few = size["g"] * size["q"], size["h"]
+    made = list[float]()
+    for m, n, k in ((size["k"], many, of.width), (of.value_width, many, size["k"])):
+        rows, columns = (m, n) if across else (n, m)
+        group, parts = shares(few, rows, columns, machine)
+        batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((few, rows, columns)))
+        tiles = batch * -(-columns // machine.array.columns) * -(-k // machine.array.rows)
+        made.append(tiles * (max(rows, min(k, machine.array.rows)) + machine.array.weight_switch_cycles))
+    times = machine.matmul_passes if element_bytes(of.narrow) > SINGLE_PASS_BYTES else 1
+    return times * made[0], times * made[1]
+
+
+def _passes(of: Call, tiles: Tiles, size: dict[str, int], machine: Machine) -> float:
+    """Cycles of the vector unit for the scores of a part."""
+    lanes, each = machine.vector.lanes, machine.lane_elements(element_bytes(of.accumulated))
+    along, rest = ("q", "k") if tiles.across else ("k", "q")
+    lead = size["h"] * size["g"]
+    vectors = -(-size[along] // lanes) * -(-lead * size[rest] // each)
+    operations = 1 + max(1.0, (OPERATIONS - 1) / machine.vector.alus, machine.vector.special_interval_cycles)
+    operations += of.masked
+    sums = -(-size["q"] // lanes) * -(-lead * of.value_width // each) if tiles.across else 0
+    if not tiles.across:
+        steps = (min(lanes, size["k"]) - 1).bit_length()
+        sums = -(-of.value_width // lanes) * -(-lead * size["q"] // each)
+        sums += 4 * steps * -(-lead * size["q"] // each) * machine.vector.cross_lane_step_cycles
+    return vectors * operations + sums
+
+
+def _way(of: Call, tiles: Tiles, machine: Machine) -> float:
+    """The way of one number through a step: into the arrays and out of them twice, and through five passes."""
+    size, array, vector = tiles.sizes, machine.array, machine.vector
+    depth = min(of.width, array.rows) + min(size["k"], array.rows)
+    columns = min(size["g"] * size["q"], array.columns)
+    across = 0 if tiles.across else 4 * (min(vector.lanes, size["k"]) - 1).bit_length()
+    return 2 * depth + 2 * columns + 3 * vector.special_latency_cycles + 10 * vector.alu_latency_cycles + across

@@ -1,0 +1,207 @@
+"""The text of attention's kernel: its loops, and what is loaded and stored in each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+
+from simulator.machine.machine import Machine
+from templates.attention_call import Call, Walk
+from templates.attention_passes import Box, Keys, Part, Passes
+from templates.attention_tiles import buffers, strides, tiles_of
+from templates.writing import Index, View, Writer
+from workbench.ir import Mapping
+
+
+class AttentionText:
+    """The text for the tiles of a mapping."""
+
+    def __init__(self, call: Call, mapping: Mapping, machine: Machine) -> None:
+        self.of, self.out, self.cores = call, Writer(), machine.core.count
+        self.tiles = tiles_of(call, mapping, machine)
+        steps = [(walk.extent, self._step(walk)) for walk in call.walks]
+        steps.append((call.queries, self.tiles.sizes["q"]))
+        self.deals = self.cores > 1 and any(step < extent for extent, step in steps)
+        """Whether the next loop is dealt to the cores; buffers are then allocated inside it."""
+        self.held = buffers(call, self.tiles)
+        self.views = dict[str, View]()
+        self.numbers = list[Index]()
+        """The first matrix of this block in each loop over matrices around."""
+        self.block: dict[str, Index] = {"h": 1, "g": 1}
+        """The extents of this block."""
+        self.counted = list[tuple[str, int, int]]()
+        """The loops around: variable, step and trips."""
+        self.slots = dict[str, str]()
+        """The slots of keys and values in use."""
+        self.passes = Passes(call, self.out, self.tiles, self.held, self.views)
+
+    def written(self, function: str) -> str:
+        out = self.out
+        with out.block(f"func.func {function}"):
+            if self.deals:
+                self._matrices(0)
+            else:
+                self._allocated()
+                self._matrices(0)
+                out.dealloc(list(self.views.values()))
+            out.line("return")
+        return "\n".join(out.lines) + "\n"
+
+    # Loops
+
+    @contextlib.contextmanager
+    def _loop(self, extent: int, step: int, end: Index | None = None) -> Generator[Index]:
+        """A loop, of which nothing is left where it goes around once. The first one is dealt to the cores."""
+        if step >= extent:
+            yield 0
+            return
+        if self.deals:
+            self.deals = False
+            variable, every = self.out.fresh("i"), step * self.cores
+            with self.out.block(f"scf.forall ({variable}) = (0) to ({extent}) step ({step})"):
+                self._allocated()
+                self.counted.append((variable, every, -(-extent // every)))
+                yield variable
+                self.counted.pop()
+                self.out.dealloc(list(self.views.values()))
+            return
+        with self.out.loop(0, extent if end is None else end, step) as variable:
+            self.counted.append((variable, step, -(-extent // step)))
+            yield variable
+            self.counted.pop()
+
+    def _allocated(self) -> None:
+        for name, each in self.held.items():
+            self.views[name] = self.out.alloc(each.shape, each.dtype, name, each.slots)
+
+    def _matrices(self, place: int) -> None:
+        """The loops over matrices from this one on. Keys and values are loaded outside of those that share them."""
+        walks, of = self.of.walks, self.of
+        if place < len(walks):
+            walk = walks[place]
+            step = self._step(walk)
+            with self._loop(walk.extent, step) as number:
+                self.numbers.append(number)
+                if walk.letter:
+                    self.block[walk.letter] = self._ragged(step, walk.extent, number)
+                if all(later.same_keys for later in walks[place + 1 :]):
+                    self._loaded_keys()
+                self._matrices(place + 1)
+                self.numbers.pop()
+            return
+        with self._loop(of.queries, self.tiles.sizes["q"]) as first:
+            self._loaded_keys()
+            self._queries(first)
+
+    def _step(self, walk: Walk) -> int:
+        return self.tiles.sizes[walk.letter] if walk.letter else 1
+
+    def _ragged(self, step: int, extent: int, first: Index) -> Index:
+        if isinstance(first, int):
+            return min(step, extent - first)
+        return self.out.least(step, f"{extent} - d0", first) if extent % step else step
+
+    # What is moved
+
+    def _slot(self, name: str) -> str:
+        """The slot of a buffer that this iteration of the loops around uses; nothing where there is only one."""
+        slots = self.held[name].slots
+        if slots == 1:
+            return ""
+        number = "0"
+        for place, (_, step, trips) in enumerate(self.counted):
+            number = f"({number}) * {trips} + d{place} floordiv {step}"
+        return self.out.compute(f"({number}) mod {slots}", *(variable for variable, _, _ in self.counted))
+
+    def _loaded_keys(self) -> None:
+        """All keys and values of these matrices, if they stay: once, as soon as there are buffers."""
+        if self.tiles.held and self.views and not self.slots:
+            self.slots = {name: self._load(name, {"k": (0, self.of.keys)}) for name in ("key", "value")}
+
+    def _load(self, name: str, box: Box) -> str:
+        """Fills a slot of a buffer with this block of a tensor; the slot."""
+        slot = self._slot(name)
+        self.out.copy(self._outside(name, box), self._inside(name, box, slot))
+        return slot
+
+    def _inside(self, name: str, box: Box, slot: str) -> View:
+        return self.passes.part(name, {each: (0, size) for each, (_, size) in ({**self._lead(), **box}).items()}, slot)
+
+    def _lead(self) -> dict[str, tuple[Index, Index]]:
+        return {each: (0, size) for each, size in self.block.items()}
+
+    def _outside(self, name: str, box: Box) -> View:
+        """The block of a tensor in DRAM, its axes in the order of its buffer."""
+        held, steps = self.held[name], strides(self.of, name)
+        walked = zip(self.numbers, self.of.walks, strict=False)
+        begins = [(number, walk.steps[name]) for number, walk in walked]
+        begins += [(box[each][0], steps[each]) for each in held.axes if each in box]
+        sizes = {each: size for each, (_, size) in ({**self._lead(), **box}).items()}
+        extents = [sizes.get(each, extent) for each, extent in zip(held.axes, held.shape, strict=False)]
+        return self.out.moved_outside(
+            self.of.tensors[name], begins, extents or [1], [steps[each] for each in held.axes] or [1]
+        )
+
+    # A block of queries
+
+    def _queries(self, first: Index) -> None:
+        of, size = self.of, self.tiles.sizes
+        count = self._ragged(size["q"], of.queries, first)
+        slot = self._load("query", {"q": (first, count)})
+        parts = self._parts(first, count)
+        for part in parts:
+            self.passes.begun(part)
+        end: Index = of.keys
+        if of.causal and size["k"] < of.keys:
+            end = self.out.least(of.keys, "d0 + d1", *(self.out.index(each) for each in (first, count)))
+        with self._loop(of.keys, size["k"], end) as key:
+            self._keys(key, parts, slot, {"q": (first, count)})
+        result = self._slot("result")
+        box = self._lead() | {"q": (0, count)}
+        self.passes.divided(box, result)
+        self.out.copy(self.passes.part("result", box, result), self._outside("result", {"q": (first, count)}))
+
+    def _parts(self, first: Index, count: Index) -> list[Part]:
+        """The parts of a block, each with its own box of the maxima and sums."""
+        whole = self._lead() | {"q": (0, count)}
+        if not self.tiles.split:
+            return [Part(whole, first)]
+        letter, part = self.tiles.split, self.tiles.part
+        found = list[Part]()
+        for begin in (0, part):
+            size = self._rest(whole[letter][1], begin, part)
+            start = first
+            if letter == "q" and begin:
+                start = first + begin if isinstance(first, int) else self.out.compute(f"d0 + {begin}", first)
+            found.append(Part({**whole, letter: (begin, size)}, start))
+        return found
+
+    def _rest(self, count: Index, begin: int, part: int) -> Index:
+        """How much of a part there is, of so many."""
+        if isinstance(count, int):
+            return max(0, min(part, count - begin))
+        size = self.out.least(part, f"d0 - {begin}", count)
+        return self.out.most(0, "d0", size) if begin else size
+
+    def _keys(self, first: Index, parts: list[Part], query: str, queries: Box) -> None:
+        """A block of keys: the products of both parts first, so that arrays and vector unit work side by side."""
+        count = self._ragged(self.tiles.sizes["k"], self.of.keys, first)
+        slots, begin = dict(self.slots), first
+        if not self.tiles.held:
+            slots, begin = {name: self._load(name, {"k": (first, count)}) for name in ("key", "value")}, 0
+        slots["query"] = query
+        if self.of.masked:
+            slots["attn_mask"] = self._load("attn_mask", {**queries, "k": (first, count)})
+        seen = [Keys(first, self._seen(first, count, part), begin) for part in parts]
+        for step in (self.passes.scored, self.passes.weighed, self.passes.summed):
+            for part, keys in zip(parts, seen, strict=True):
+                step(part, keys, slots)
+
+    def _seen(self, first: Index, count: Index, part: Part) -> Index:
+        """How many of a block's keys a part may see at all: a causal mask hides those after its last query."""
+        if not self.of.causal:
+            return count
+        names = [self.out.index(each) for each in (count, part.first, part.box["q"][1], first)]
+        operands = ", ".join(names)
+        least = f"affine.min affine_map<(d0, d1, d2, d3) -> (d0, d1 + d2 - d3)>({operands})"
+        return self.out.most(0, "d0", self.out.value(least, "size"))

@@ -1,0 +1,109 @@
+"""The tiles of attention: what lies in the scratchpad, and how large a block is by default."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from simulator.machine.machine import Machine
+from templates.attention_call import Call
+from templates.writing import element_bytes
+from workbench.ir import Mapping
+
+NAMES = {"h": "matrices", "g": "sharing", "q": "queries", "k": "keys"}
+"""The dims of a mapping, by the letters of loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The blocks of one kernel."""
+
+    sizes: dict[str, int]
+    """By letters: those of `NAMES`, and w and v, the widths of a key and of a value."""
+    slots: int
+    """Of the buffers that loops fill anew."""
+    across: bool
+    """Queries lie along the lanes, not keys."""
+    split: str
+    """The letter of which a block has two parts, so that the arrays have work while the weights of one are computed;
+    empty where it has one."""
+    held: int
+    """Slots of buffers with all keys and values of a matrix; 0 where a block of them is loaded at a time."""
+
+    @property
+    def part(self) -> int:
+        return -(-self.sizes[self.split] // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A buffer: its axes by the letters of loops, the extents of these, its type, and its slots."""
+
+    axes: str
+    shape: tuple[int, ...]
+    dtype: str
+    slots: int = 1
+
+    def bytes(self, machine: Machine) -> int:
+        return machine.pad_to_lanes(math.prod(self.shape) * element_bytes(self.dtype)) * self.slots
+
+
+def strides(of: Call, name: str) -> dict[str, int]:
+    """The strides of a tensor's axes by letters; no axis that is the same all along."""
+    kind, axes = of.tensors[name].type, of.axes(name)
+    last = zip(axes, kind.shape[-2:], kind.strides[-2:], strict=True)
+    found = {each: stride for each, extent, stride in last if name != "attn_mask" or (extent > 1 and stride)}
+    return {walk.letter: walk.steps[name] for walk in of.walks if walk.letter and walk.steps[name]} | found
+
+
+def buffers(of: Call, tiles: Tiles) -> dict[str, Held]:
+    """All buffers of a kernel."""
+    whole = tiles.sizes | {"k": of.keys} if tiles.held else tiles.sizes
+    lead = "".join(each for each in "hg" if tiles.sizes[each] > 1)
+
+    def moved(name: str, slots: int, sizes: dict[str, int]) -> Held:
+        """In the order in which it lies in DRAM, so that copies are long."""
+        steps = strides(of, name)
+        axes = "".join(sorted((each for each in steps if each in lead + "qkwv"), key=lambda each: -steps[each]))
+        return Held(axes, tuple(sizes[each] for each in axes) or (1,), of.tensors[name].type.dtype, slots)
+
+    def kept(axes: str, dtype: str = "") -> Held:
+        return Held(lead + axes, tuple(tiles.sizes[each] for each in lead + axes), dtype or of.accumulated)
+
+    made = {
+        "query": moved("query", tiles.slots, tiles.sizes),
+        "key": moved("key", tiles.held or tiles.slots, whole),
+        "value": moved("value", tiles.held or tiles.slots, whole),
+        "score": kept("kq" if tiles.across else "qk"),
+        "highest": kept("q"),
+        "total": kept("q"),
+        "sum": kept("vq" if tiles.across else "qv"),
+        "result": moved("result", tiles.slots, tiles.sizes),
+    }
+    if of.masked:
+        made["attn_mask"] = moved("attn_mask", tiles.slots, tiles.sizes)
+    if of.narrow != of.accumulated:
+        made["weight"] = kept("kq" if tiles.across else "qk", of.narrow)
+    if tiles.sizes["k"] < of.keys:
+        made |= {"before": kept("q"), "shrink": kept("q")}
+    return made
+
+
+def fits(of: Call, tiles: Tiles, machine: Machine) -> bool:
+    return sum(each.bytes(machine) for each in buffers(of, tiles).values()) <= machine.scratchpad_bytes
+
+
+def tiles_of(of: Call, mapping: Mapping, machine: Machine) -> Tiles:
+    """The tiles of a mapping."""
+    return tiles_for(
+        of, {letter: mapping.tile.get(name, 1) for letter, name in NAMES.items()}, mapping.buffers, machine
+    )
+
+
+def tiles_for(of: Call, sizes: dict[str, int], slots: int, machine: Machine) -> Tiles:
+    """The tiles of these sizes, with all keys and values of a matrix in the scratchpad, if they fit."""
+    across = sizes["q"] * 8 >= machine.vector.lanes
+    split = next((each for each in "qhg" if sizes[each] >= (2 * machine.array.columns if each == "q" else 2)), "")
+    tiles = Tiles(sizes | {"w": of.width, "v": of.value_width}, slots, across, split, 0)
+    held = (replace(tiles, held=count) for count in range(slots, 0, -1))
+    return next((each for each in held if fits(of, each, machine)), tiles)
