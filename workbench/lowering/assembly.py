@@ -5,6 +5,9 @@ a view. A part that some kernel makes is made right there, and all its readers r
 lies elsewhere (an input, part of another tensor, the same part a second time) is copied to its place.
 
 The ops that overwrite part of a tensor are put together too: first the tensor, then, over it, the part.
+
+A copy in another order, which a view needs that strides cannot express, is a result of one part: its maker writes it in
+that order, if nobody else reads it and the axis stays along which elements lie side by side.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from workbench.formulas.formula_builder import meta_tensor
 from workbench.ir import LoweredNode, Node, Ref, Sequence, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.empty_tensors import NO_ELEMENTS
+from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER
 from workbench.tensors.torch_literals import from_arg, to_arg, to_type
 
 COPY_RULE = "copied to its place in the result"
@@ -30,17 +34,18 @@ IN_PLACE_RULE = "put together in place"
 
 SIDE_BY_SIDE_RULE = "its parts are already side by side"
 
-AT_ITS_MAKER_RULE = "no copy: its maker writes it in this order"
-
 Place = tuple[str, TensorType]
 """A part and where it lies, as a type over the result's storage."""
 
 
-def assembled(items: list[LoweredNode], types: dict[str, TensorType], results: set[str]) -> Assembly:
-    """Finds the place of every part. `types` gains the copies' types, and follows the parts that moved."""
+def assembled(items: list[LoweredNode], types: dict[str, TensorType], results: set[str], *, copies: bool) -> Assembly:
+    """Finds the place of every part. `types` gains the copies' types, and follows the parts that moved.
+
+    Unless `copies` shall stay, a copy is put together likewise, of one part.
+    """
     readers = Counter(value for item in items for value in item.node.operands)
     makers = {value: item for item in items for value in item.node.results}
-    work = Assembly(types, makers, _fixed(items, results), readers)
+    work = Assembly(types, makers, _fixed(items, results), readers, copies)
     for item in reversed(items):
         work.put_together(item)
     for item in items:
@@ -58,6 +63,7 @@ class Assembly:
     """Values that must keep storages of their own."""
     readers: Counter[str]
     """How many nodes read each value."""
+    keeps_copies: bool
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     """The nodes, copies of parts included."""
     base: dict[str, str] = field(default_factory=dict[str, str])
@@ -72,7 +78,7 @@ class Assembly:
     def put_together(self, item: LoweredNode) -> None:
         """Places the parts of an assembling node; other nodes have none."""
         node = item.node
-        if node.op == "aten.clone.default" and item.route == "automatic":
+        if node.op == "aten.clone.default" and item.route == "automatic" and not self.keeps_copies:
             self._make_in_order(item)
             return
         if item.route != "view" or class_of(node.op) != "assembly" or item.rule == NO_ELEMENTS:
@@ -98,7 +104,7 @@ class Assembly:
             and _nearest(place) == _nearest(self.types[source])
             and self._moved(source, place, self.base.get(result, result))
         ):
-            self.reading[item.node.name] = replace(item, route="view", rule=AT_ITS_MAKER_RULE)
+            self.reading[item.node.name] = replace(item, route="view", rule=COPY_AT_ITS_MAKER)
 
     def _read_once(self, value: str) -> bool:
         """Whether a value, and what it is a view of, has one reader each."""
