@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 import torch.nn.functional as F
 
+import workbench as wb
 from tests.flow import Flow, flow, moved
 from tests.moving_programs import assert_same, tensor
 from workbench.lowering.assembly import COPY_RULE
@@ -165,3 +169,46 @@ def test_parts_in_another_order_are_no_view():
 
     (made, _) = assert_same(several, [tensor((9, 5))], tolerance=1e-5)
     assert copies(made) == 3
+
+
+def _heads_merged(x: torch.Tensor) -> torch.Tensor:
+    """Four heads of 8 side by side, as attention leaves them."""
+    return torch.relu(x).transpose(0, 1).reshape(16, 32) * 2
+
+
+def test_what_is_copied_for_its_order_is_made_in_that_order():
+    j = wb.trace(_heads_merged, torch.randn(4, 16, 8))
+    assert [(n.node.name, n.rule) for n in j.lowered.record.nodes if "clone" in n.node.op] == [
+        ("clone", "copy at its maker")
+    ]
+    assert len(j.lowered.kernels) == 2 and j.check().ok
+    off = j.with_(fusion={"off": ["copy at its maker"]})
+    assert len(off.lowered.kernels) == 3 and off.check().ok
+    assert j.simulated.cycles < off.simulated.cycles
+    moved = [each.simulated.record.bytes.sum() for each in (off, j)]
+    assert moved[0] - moved[1] == 2 * 4 * 16 * 8 * 4
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (y := torch.relu(x), y.transpose(0, 1).reshape(16, 32) * 2),  # returned as well
+        lambda x: (y := torch.relu(x).transpose(0, 1)).reshape(16, 32) @ torch.ones(32, 4) + y.sum(),  # read as well
+        lambda x: torch.relu(x).permute(2, 1, 0).reshape(8, 64) * 2,  # elements side by side would lie apart
+        lambda x: x.transpose(0, 1).reshape(16, 32) * 2,  # no kernel makes an input
+    ],
+)
+def test_a_copy_stays_where_its_maker_cannot_write_in_its_order(function: Callable[..., object]):
+    j = wb.trace(function, torch.randn(4, 16, 8))
+    (copy,) = [n for n in j.lowered.record.nodes if "clone" in n.node.op]
+    assert copy.route == "automatic" and j.check().ok
+
+
+def test_a_copy_that_is_returned_or_part_of_a_result_is_made_in_place():
+    for function in (
+        lambda x: torch.relu(x).transpose(0, 1).reshape(16, 32),
+        lambda x: torch.cat([torch.relu(x).transpose(0, 1).reshape(16, 32), torch.ones(2, 32)]),
+    ):
+        j = wb.trace(function, torch.randn(4, 16, 8))
+        (copy,) = [n for n in j.lowered.record.nodes if "clone" in n.node.op]
+        assert copy.route == "view" and j.check().ok

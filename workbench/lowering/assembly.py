@@ -5,10 +5,14 @@ a view. A part that some kernel makes is made right there, and all its readers r
 lies elsewhere (an input, part of another tensor, the same part a second time) is copied to its place.
 
 The ops that overwrite part of a tensor are put together too: first the tensor, then, over it, the part.
+
+A copy in another order, which a view needs that strides cannot express, is a result of one part: its maker writes it in
+that order, if nobody else reads it and the axis stays along which elements lie side by side.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -21,6 +25,7 @@ from workbench.formulas.formula_builder import meta_tensor
 from workbench.ir import LoweredNode, Node, Ref, Sequence, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.empty_tensors import NO_ELEMENTS
+from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER
 from workbench.tensors.torch_literals import from_arg, to_arg, to_type
 
 COPY_RULE = "copied to its place in the result"
@@ -33,9 +38,14 @@ Place = tuple[str, TensorType]
 """A part and where it lies, as a type over the result's storage."""
 
 
-def assembled(items: list[LoweredNode], types: dict[str, TensorType], results: set[str]) -> Assembly:
-    """Finds the place of every part. `types` gains the copies' types, and follows the parts that moved."""
-    work = Assembly(types, {value: item for item in items for value in item.node.results}, _fixed(items, results))
+def assembled(items: list[LoweredNode], types: dict[str, TensorType], results: set[str], *, copies: bool) -> Assembly:
+    """Finds the place of every part. `types` gains the copies' types, and follows the parts that moved.
+
+    Unless `copies` shall stay, a copy is put together likewise, of one part.
+    """
+    readers = Counter(value for item in items for value in item.node.operands)
+    makers = {value: item for item in items for value in item.node.results}
+    work = Assembly(types, makers, _fixed(items, results), readers, copies)
     for item in reversed(items):
         work.put_together(item)
     for item in items:
@@ -51,6 +61,9 @@ class Assembly:
     made_by: Mapping[str, LoweredNode]
     fixed: set[str]
     """Values that must keep storages of their own."""
+    readers: Counter[str]
+    """How many nodes read each value."""
+    keeps_copies: bool
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     """The nodes, copies of parts included."""
     base: dict[str, str] = field(default_factory=dict[str, str])
@@ -65,6 +78,9 @@ class Assembly:
     def put_together(self, item: LoweredNode) -> None:
         """Places the parts of an assembling node; other nodes have none."""
         node = item.node
+        if node.op == "aten.clone.default" and item.route == "automatic" and not self.keeps_copies:
+            self._make_in_order(item)
+            return
         if item.route != "view" or class_of(node.op) != "assembly" or item.rule == NO_ELEMENTS:
             return
         if node.op == "aten.cat.default" and self._side_by_side(item):
@@ -78,6 +94,25 @@ class Assembly:
             else:
                 parts.append(self._copied(item, value, place, base))
         self.reading[node.name] = replace(item, node=_with_parts(node, parts), rule=item.rule or IN_PLACE_RULE)
+
+    def _make_in_order(self, item: LoweredNode) -> None:
+        """Lets what is copied be made where the copy would lie, if nobody else reads it."""
+        (source,), (result,) = item.node.operands, item.node.results
+        place = self.types[result]
+        if (
+            self._read_once(source)
+            and _nearest(place) == _nearest(self.types[source])
+            and self._moved(source, place, self.base.get(result, result))
+        ):
+            self.reading[item.node.name] = replace(item, route="view", rule=COPY_AT_ITS_MAKER)
+
+    def _read_once(self, value: str) -> bool:
+        """Whether a value, and what it is a view of, has one reader each."""
+        maker = self.made_by.get(value)
+        if maker is None or self.readers[value] != 1:
+            return False
+        is_view = maker.route == "view" and class_of(maker.node.op) == "view"
+        return not is_view or self._read_once(maker.node.operands[0])
 
     def _side_by_side(self, item: LoweredNode) -> bool:
         """Whether the parts follow each other in a later result already, as layers that grow by concatenation have it.
@@ -125,6 +160,12 @@ class Assembly:
         if item.node.op in _DISJOINT:
             self.copy_of.setdefault(value, (item.node.name, copies[-1]))
         return name
+
+
+def _nearest(kind: TensorType) -> int:
+    """The axis along which elements lie side by side."""
+    axes = [axis for axis, extent in enumerate(kind.shape) if extent > 1]
+    return min(axes, key=lambda axis: kind.strides[axis], default=0)
 
 
 def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:

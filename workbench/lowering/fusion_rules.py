@@ -171,8 +171,10 @@ POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduct
 OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
 CREATION, WINDOW = frozenset({"creation"}), frozenset({"window"})
 NOTHING = frozenset[str]()
-"""Of a rule that decides before a node becomes several: see `one_kernel.py`."""
+"""Of a rule that decides before nodes are grouped: see `one_kernel.py` and `assembly.py`."""
 ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE | GATHER | CREATION
+
+COPY_AT_ITS_MAKER = "copy at its maker"
 
 IN_MEMORY = "a gather reads at places that data decides, so its operand must be in memory as a whole"
 
@@ -271,6 +273,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "attention", NOTHING, NOTHING, lambda _: "",
         "scores, their softmax and the sum of values are one kernel, whose scores are never in memory",
+    ),
+    Rule(
+        COPY_AT_ITS_MAKER, NOTHING, NOTHING, lambda _: "",
+        "what is copied for its order in memory alone is made in that order",
     ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),

@@ -18,8 +18,7 @@ from workbench.aten.overload_names import check_known
 from workbench.aten.proven import proven
 from workbench.aten.registry import DEFAULT, Registrations
 from workbench.faults.trial import OK, TRIALS
-from workbench.formulas.decompose import expand, reading
-from workbench.formulas.formula_builder import infer, meta_tensor
+from workbench.formulas.decompose import expand
 from workbench.formulas.layout_changes import FORMULAS as FORMULAS_OF_LAYOUT
 from workbench.importing.import_trial import import_trial
 from workbench.ir import (
@@ -33,20 +32,18 @@ from workbench.ir import (
     Literal,
     LoweredNode,
     Node,
-    Ref,
     TensorType,
     View,
 )
-from workbench.ir.value_names import marked_name
-from workbench.lowering.assembly import assembled
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.lowering.fusion_options import choice_of, rules_off
-from workbench.lowering.fusion_rules import kind_of, node_class
+from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER, kind_of, node_class
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.missing_routes import missing_routes
 from workbench.lowering.moved_creations import at_their_readers
 from workbench.lowering.one_kernel import OneKernels
+from workbench.lowering.placed_views import PlacedViews
 from workbench.lowering.reshapes import above_reshapes
 from workbench.lowering.view_edges import across_views
 
@@ -89,7 +86,7 @@ def lower(
     classes = work.classes()
     work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
-    work.place_views()
+    work.place_views(copies=COPY_AT_ITS_MAKER in rules_off(fusion))
     compute = tuple(item.node for item in work.items if item.route != "view")
     choice = choice_of(fusion, work.named())
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
@@ -264,49 +261,14 @@ class _Work:
         alive |= {value for item in self.items for value in item.node.results}
         self.types = {name: type_ for name, type_ in self.types.items() if name in alive}
 
-    def place_views(self) -> None:
-        """Gives every view its strides over what really lies in memory; where none can say it, a copy comes first.
-
-        What is part of a result that is put together lies in that result, and is a view of it too.
-        """
-        parts = assembled(self.items, self.types, self.results())
-        bases = dict(parts.base)
-        items: list[LoweredNode] = []
-        for item in parts.items:
-            if item.route == "view" and class_of(item.node.op) == "view" and item.rule != NO_ELEMENTS:
-                item = self._placed(item, bases, items)
-            else:
-                self.views += [View(value, bases[value]) for value in item.node.results if value in bases]
-            items.append(item)
-        self.items = items
-        used = self.results() | {value for item in items for value in item.node.operands}
-        for item in items:
+    def place_views(self, *, copies: bool) -> None:
+        """Gives every view its strides over what really lies in memory."""
+        found = PlacedViews(self.types, self._computable)
+        self.items = found.of(self.items, self.results(), copies=copies)
+        self.views = found.views
+        used = self.results() | {value for item in self.items for value in item.node.operands}
+        for item in self.items:
             self._refuse_empty(item, used)
-
-    def _placed(self, item: LoweredNode, bases: dict[str, str], items: list[LoweredNode]) -> LoweredNode:
-        source = item.node.operands[0]
-        try:
-            types = infer(item.node, self.types)
-        except RuntimeError:
-            copy = self._copy(item, source)
-            items.append(copy)
-            item = replace(item, node=reading(item.node, {source: copy.node.name}))
-            source = copy.node.name
-            types = infer(item.node, self.types)
-        base = bases.get(source, source)
-        for value, type_ in zip(item.node.results, types, strict=True):
-            bases[value] = base
-            self.types[value] = type_
-            self.views.append(View(value, base))
-        return item
-
-    def _copy(self, item: LoweredNode, source: str) -> LoweredNode:
-        name = marked_name(f"{item.node.name}.clone", self.types)
-        node = Node(name, "aten.clone.default", (Ref(source),), {}, (name,), item.node.origin)
-        contiguous = meta_tensor(self.types[source]).contiguous()
-        self.types[name] = TensorType(self.types[source].shape, self.types[source].dtype, tuple(contiguous.stride()))
-        route = "automatic" if self._computable(node) else "host"
-        return LoweredNode(node, route, "", "copy before a view that strides cannot express", item.parent)
 
     def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
         """Hand-written kernels never see tensors without elements: their authors need not have thought of them."""
