@@ -32,6 +32,7 @@ from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.scheduled_form import memory_space, verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
+from workbench.running.buffer_order import order_buffers
 from workbench.running.contraction_loops import speed_up_reductions
 from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict
 from workbench.running.narrow_floats import legalise
@@ -193,6 +194,7 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     with module.context:
         function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
     run_passes(module, _OWN_BUFFERS)
+    order_buffers(module)
     library = blas(target)
     if library:
         call_blas(module)

@@ -151,7 +151,7 @@ def _within_a_buffer(op: ir.Operation, value: Value) -> bool:
     """Whether an operand is a part of a buffer, each axis of which is walked by one loop: then no two of its rows
     overlap, however long they are."""
     source = maker(value)
-    while source is not None and source.name == "memref.subview":
+    while source is not None and source.name in ("memref.subview", "memref.reinterpret_cast"):
         source = maker(source.operands[0])
     return source is not None and source.name == "memref.alloc" and is_opened(op)
 
