@@ -12,7 +12,7 @@ The call adds to the accumulator, as the op does. What differs is the order of t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, TypeAlias
@@ -21,12 +21,27 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref, scf
 
 from workbench.environment.blas_library import SGEMM
-from workbench.mlir.bindings import DYNAMIC_EXTENT, DYNAMIC_STRIDE, Value, maker, segments, shape_of
+from workbench.mlir.bindings import DYNAMIC_EXTENT, DYNAMIC_STRIDE, Value, copy, maker, segments, shape_of
 from workbench.mlir.context import operations
-from workbench.mlir.linalg_loops import axis_terms, indexing_maps, is_opened, iterators, loop_extents, product_loops
+from workbench.mlir.linalg_loops import (
+    axis_loops,
+    axis_terms,
+    indexing_maps,
+    is_opened,
+    iterators,
+    loop_extents,
+    product_loops,
+)
+from workbench.mlir.memrefs import recast
 
 FEW: Final = 4096
 """Multiplications below which a call takes longer than loops do."""
+
+SHORT: Final = 32
+"""Rows or columns with which a call gains little over its reading of the other factor."""
+
+WORTH: Final = 16
+"""Multiplications for each element of an operand from which a copy of it is worth making."""
 
 _ROW_MAJOR, _AS_IS, _TRANSPOSED = 101, 111, 112
 _LARGEST: Final = 2**31 - 1
@@ -80,22 +95,74 @@ class _Call:
 def call_blas(module: ir.Module) -> None:
     """Puts calls in the place of every product of tiles that a BLAS can take; in place."""
     linalg = [op for op in operations(module.operation) if op.name.startswith("linalg.")]
-    calls = [(op, call) for op in linalg if (call := _call_for(op)) is not None]
-    if calls:
-        _declare(module)
-    for op, call in calls:
+    declared = False
+    for op in linalg:
+        if not _is_plain_product(op) or not (groups := product_loops(op)):
+            continue
+        dims = _dims(op)
+        if dims is None or math.prod(map(_least, dims)) < FEW:
+            continue
+        call = _call_for(dims, groups)
+        if call is None or min(_least(call.m), _least(call.n)) < SHORT:
+            call = _packed(op, dims, groups, call) or call
+        if call is None:
+            continue
+        if not declared:
+            _declare(module)
+            declared = True
         with op.context, op.location:
             _write(call, list(op.operands), ir.InsertionPoint(op))
         op.erase()
 
 
-def _call_for(op: ir.Operation) -> _Call | None:
-    """How an op is called; None for one that stays loops."""
-    if not _is_plain_product(op) or not (groups := product_loops(op)):
+def _packed(
+    op: ir.Operation, dims: Sequence[_Dim], groups: Mapping[str, Sequence[int]], now: _Call | None
+) -> _Call | None:
+    """A better call with one operand copied in front of the op, so that its rows follow one another; None for none.
+
+    Rows of a padded image do not, so that each would be a call of its own, which reads all weights for it.
+    """
+    best, chosen = None, None
+    if not is_opened(op) or any(not isinstance(dim.extent, int) for dim in dims):
         return None
-    dims = _dims(op)
-    if dims is None or math.prod(map(_least, dims)) < FEW:
+    terms = math.prod(map(_least, dims))
+    for place in range(2):
+        loops = [loop for letter in ("bmk", "bnk")[place] for loop in groups[letter]]
+        size = math.prod(_least(dims[loop]) for loop in loops)
+        if terms < WORTH * size:
+            continue
+        laid, step = list(dims), size
+        for loop in loops:
+            step //= _least(dims[loop])
+            steps = list(dims[loop].steps)
+            steps[place] = step
+            laid[loop] = _Dim(dims[loop].extent, (steps[0], steps[1], steps[2]))
+        call = _call_for(laid, groups)
+        if call is not None and (best is None or call.terms > best.terms):
+            best, chosen = call, (place, loops)
+    if best is None or chosen is None or best.terms < 4 * (now.terms if now else 0):
         return None
+    _pack(op, chosen[0], [_least(dims[loop]) for loop in chosen[1]], chosen[1])
+    return best
+
+
+def _pack(op: ir.Operation, place: int, extents: list[int], loops: list[int]) -> None:
+    """Copies an operand into a buffer in which these loops walk it in order, the last of them element by element."""
+    given = op.operands[place]
+    kind = ir.MemRefType(given.type)
+    strides = [math.prod(extents[position + 1 :]) for position in range(len(extents))]
+    axes = axis_loops(indexing_maps(op)[place])
+    with op.context, op.location, ir.InsertionPoint(op):
+        buffer = memref.AllocOp(ir.MemRefType.get([math.prod(extents)], kind.element_type), [], []).result
+        laid = recast(buffer, shape_of(given), [0 if loop is None else strides[loops.index(loop)] for loop in axes], 0)
+        copy(given, laid)
+    with op.context, op.location, ir.InsertionPoint.after(op):
+        memref.DeallocOp(buffer)
+    op.operands[place] = laid
+
+
+def _call_for(dims: Sequence[_Dim], groups: Mapping[str, Sequence[int]]) -> _Call | None:
+    """The largest call that a product is loops of; None where its operands lie otherwise."""
     bundles = {letter: _merged([dims[loop] for loop in loops]) for letter, loops in groups.items()}
     named = {loop for loops in groups.values() for loop in loops}
     rest = [*bundles["b"], *(dims[loop] for loop in range(len(dims)) if loop not in named)]
