@@ -54,6 +54,11 @@ class Processor:
         """Whether it has instructions between f16 and f32."""
         return "f16c" in self.features or self.level in ("aarch64", "arm64")
 
+    @property
+    def fuses_multiplications(self) -> bool:
+        """Whether it multiplies and adds in one instruction, rounding once."""
+        return "fma" in self.features or self.level in ("aarch64", "arm64")
+
     def __str__(self) -> str:
         return self.name if self.restricted else f"this processor ({llvm.get_host_cpu_name()})"
 

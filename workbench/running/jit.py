@@ -36,7 +36,9 @@ from workbench.running.buffer_order import order_buffers
 from workbench.running.contraction_loops import speed_up_reductions
 from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict
 from workbench.running.narrow_floats import legalise
+from workbench.running.row_strips import cut_into_strips
 from workbench.running.tile_products import call_blas
+from workbench.running.written_math import write_math
 
 _SYMBOL: Final = "workbench_kernel"
 """Every kernel gets this name in its own engine, so that none can shadow a C library function it calls."""
@@ -199,8 +201,10 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     if library:
         call_blas(module)
     run_passes(module, "func.func(linalg-generalize-named-ops)")
+    cut_into_strips(module)
     reduces = speed_up_reductions(module)
     call_library(module)
+    write_math(module, target)
     run_passes(module, _LOWER)
     legalise(module, name, target)
     restrict(module, target)
