@@ -65,7 +65,8 @@ def _asked_by_copies(copies: Sequence[ir.Operation], buffers: Sequence[Value]) -
             strides, _ = ir.MemRefType(other.type).get_strides_and_offset()
             if buffer not in buffers or maker(_buffer_of(other)[0]) is not None or DYNAMIC_STRIDE in strides:
                 continue
-            by_step = sorted(range(len(axes)), key=lambda axis: (-strides[axis] if shape_of(mine)[axis] != 1 else 0))
+            # What is never stepped along may be what chooses a slot: it comes first.
+            by_step = sorted(range(len(axes)), key=lambda axis: (shape_of(mine)[axis] != 1, -strides[axis]))
             size = math.prod(max(extent, 1) for extent in shape_of(mine))
             asked.setdefault(buffer, Counter())[_completed(buffer, [axes[axis] for axis in by_step])] += size
     return {buffer: counts.most_common(1)[0][0] for buffer, counts in asked.items()}

@@ -40,6 +40,9 @@ FEW: Final = 4096
 SHORT: Final = 32
 """Rows or columns with which a call gains little over its reading of the other factor."""
 
+UNKNOWN: Final = 64
+"""The extent that a dim is taken to have where only the run tells."""
+
 WORTH: Final = 16
 """Multiplications for each element of an operand from which a copy of it is worth making."""
 
@@ -89,7 +92,7 @@ class _Call:
 
     @property
     def terms(self) -> int:
-        return math.prod(_least(each) for each in (self.m, self.n, self.k))
+        return _terms((self.m, self.n, self.k))
 
 
 def call_blas(module: ir.Module) -> None:
@@ -100,10 +103,10 @@ def call_blas(module: ir.Module) -> None:
         if not _is_plain_product(op) or not (groups := product_loops(op)):
             continue
         dims = _dims(op)
-        if dims is None or math.prod(map(_least, dims)) < FEW:
+        if dims is None or _terms(dims) < FEW:
             continue
         call = _call_for(dims, groups)
-        if call is None or min(_least(call.m), _least(call.n)) < SHORT:
+        if call is None or min(_likely(call.m), _likely(call.n)) < SHORT:
             call = _packed(op, dims, groups, call) or call
         if call is None:
             continue
@@ -125,15 +128,15 @@ def _packed(
     best, chosen = None, None
     if not is_opened(op) or any(not isinstance(dim.extent, int) for dim in dims):
         return None
-    terms = math.prod(map(_least, dims))
+    terms = _terms(dims)
     for place in range(2):
         loops = [loop for letter in ("bmk", "bnk")[place] for loop in groups[letter]]
-        size = math.prod(_least(dims[loop]) for loop in loops)
+        size = math.prod(_likely(dims[loop]) for loop in loops)
         if terms < WORTH * size:
             continue
         laid, step = list(dims), size
         for loop in loops:
-            step //= _least(dims[loop])
+            step //= _likely(dims[loop])
             steps = list(dims[loop].steps)
             steps[place] = step
             laid[loop] = _Dim(dims[loop].extent, (steps[0], steps[1], steps[2]))
@@ -142,7 +145,7 @@ def _packed(
             best, chosen = call, (place, loops)
     if best is None or chosen is None or best.terms < 4 * (now.terms if now else 0):
         return None
-    _pack(op, chosen[0], [_least(dims[loop]) for loop in chosen[1]], chosen[1])
+    _pack(op, chosen[0], [_likely(dims[loop]) for loop in chosen[1]], chosen[1])
     return best
 
 
@@ -234,17 +237,31 @@ def _merged(dims: list[_Dim]) -> list[_Dim]:
     return dims
 
 
-def _least(dim: _Dim) -> int:
-    """A dim's extent, or one where it is not known."""
-    return dim.extent if isinstance(dim.extent, int) else 1
+def _terms(dims: Sequence[_Dim]) -> int:
+    """About how many multiplications there are."""
+    return math.prod(map(_likely, dims))
+
+
+def _likely(dim: _Dim) -> int:
+    return dim.extent if isinstance(dim.extent, int) else UNKNOWN
 
 
 def _matrix(rows: _Dim, columns: _Dim, operand: int) -> tuple[int, int] | None:
+    """A matrix as it is or transposed, and the elements from one of its rows to the next; None where neither fits.
+
+    The library refuses rows that are longer than that. Where the length is not known, rows are those of a buffer, so
+    that they do not overlap, unless one element follows the other both ways.
+    """
     for form, far, near in ((_AS_IS, rows, columns), (_TRANSPOSED, columns, rows)):
         if near.extent != 1 and near.steps[operand] != 1:
             continue
-        lead = max(_least(near), 1) if far.extent == 1 else far.steps[operand]
-        if max(_least(near), 1) <= lead <= _LARGEST:
+        lead = far.steps[operand]
+        if isinstance(near.extent, int):
+            least = max(near.extent, 1)
+            lead = least if far.extent == 1 else lead
+        else:
+            least = 2
+        if least <= lead <= _LARGEST:
             return form, lead
     return None
 
