@@ -131,6 +131,8 @@ def _packed(
     terms = _terms(dims)
     for place in range(2):
         loops = [loop for letter in ("bmk", "bnk")[place] for loop in groups[letter]]
+        # As the result and the other factor walk them, or else they would still not be one dim.
+        loops.sort(key=lambda loop: (loop in groups["k"], -dims[loop].steps[2], -dims[loop].steps[1 - place]))
         size = math.prod(_likely(dims[loop]) for loop in loops)
         if terms < WORTH * size:
             continue
