@@ -24,7 +24,9 @@ def orders(module_and_input: tuple[nn.Module, torch.Tensor]) -> list[list[list[i
         order_buffers(parsed)
         assert parsed.operation.verify()
         copies = named(parsed, "linalg.copy")
-        found += [[order(each.type.get_strides_and_offset()[0], each.type.shape) for each in op.operands] for op in copies]
+        found += [
+            [order(each.type.get_strides_and_offset()[0], each.type.shape) for each in op.operands] for op in copies
+        ]
     return [each for each in found if len(each[0]) > 1]
 
 

@@ -73,7 +73,9 @@ WINDOWS: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]]
     "window": (functional.conv2d, (random(2, 8, 14, 14), random(16, 8, 3, 3))),
     "channels last": (
         functional.conv2d,
-        tuple(each.contiguous(memory_format=torch.channels_last) for each in (random(1, 16, 9, 9), random(24, 16, 3, 3))),
+        tuple(
+            each.contiguous(memory_format=torch.channels_last) for each in (random(1, 16, 9, 9), random(24, 16, 3, 3))
+        ),
     ),
     "stride": (lambda x, w: functional.conv2d(x, w, stride=2), (random(1, 32, 15, 15), random(32, 32, 3, 3))),
     "dilation": (lambda x, w: functional.conv2d(x, w, dilation=2), (random(1, 32, 15, 15), random(32, 32, 3, 3))),

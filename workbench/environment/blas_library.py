@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -85,7 +85,7 @@ def library_path() -> Path | None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _one_thread() -> Generator[None]:
     """Tells OpenBLAS, which reads the environment while it is loaded, to start no threads."""
     name = "OPENBLAS_NUM_THREADS"
     before = os.environ.get(name)

@@ -119,7 +119,10 @@ def _completed(buffer: Value, order: list[int]) -> Order:
 def _lay_out(buffer: Value, order: Order) -> None:
     """Has all but the op that frees a buffer see it with its axes in this order."""
     shape = shape_of(buffer)
-    strides = [math.prod(shape[axis] for axis in order[place + 1 :]) for place in (order.index(axis) for axis in range(len(shape)))]
+    strides = [
+        math.prod(shape[axis] for axis in order[place + 1 :])
+        for place in (order.index(axis) for axis in range(len(shape)))
+    ]
     made = maker(buffer)
     assert made is not None
     uses = list(buffer.uses)

@@ -18,7 +18,16 @@ from typing import Final
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
-from workbench.mlir.bindings import DYNAMIC_EXTENT, DYNAMIC_STRIDE, Value, element_bytes, maker, segments, shape_of
+from workbench.mlir.bindings import (
+    DYNAMIC_EXTENT,
+    DYNAMIC_STRIDE,
+    Value,
+    element_bytes,
+    maker,
+    owner_of,
+    segments,
+    shape_of,
+)
 from workbench.mlir.context import operations
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import recast, subview
@@ -27,7 +36,8 @@ STRIP_BYTES: Final = 32_768
 """Of all that the ops of a strip read and write: what a first-level cache holds."""
 
 _ADDRESSES: Final = (
-    "memref.subview", "memref.reinterpret_cast", "memref.dim", "memref.alloc", "affine.apply", "affine.min", "affine.max",
+    "memref.subview", "memref.reinterpret_cast", "memref.dim", "memref.alloc",
+    "affine.apply", "affine.min", "affine.max",
 )  # fmt: skip
 """Ops between others that neither read nor write; so does all of arith."""
 
@@ -52,7 +62,7 @@ def cut_into_strips(module: ir.Module) -> None:
     """Puts loops over strips around runs of generic ops; in place."""
     blocks = [block for op in operations(module.operation) for region in op.regions for block in region.blocks]
     for block in blocks:
-        if not isinstance(block.owner, ir.Operation | ir.OpView) or block.owner.operation.name.startswith("linalg."):
+        if owner_of(block).name.startswith("linalg."):
             continue
         for stretch in _stretches(block):
             while len(stretch) > 1:
@@ -133,9 +143,10 @@ def _kept_apart(run: _Run) -> bool:
         for value, axis in zip(op.operands, axes, strict=True):
             if axis is not None and not _is_outermost(value, axis):
                 return False
-            if _is_memref(value) and _root(value) in written:
-                if axis is None or seen.setdefault(_root(value), (value, axis)) != (value, axis):
-                    return False
+            if not _is_memref(value) or _root(value) not in written:
+                continue
+            if axis is None or seen.setdefault(_root(value), (value, axis)) != (value, axis):
+                return False
     return True
 
 

@@ -288,7 +288,9 @@ def _write(call: _Call, operands: Sequence[Value], point: ir.InsertionPoint) -> 
             with ir.InsertionPoint(loop.body):
                 point = ir.InsertionPoint(scf.YieldOp([]))
         with point:
-            places = [_moved(place, loop.induction_variable, step) for place, step in zip(places, dim.steps, strict=True)]
+            places = [
+                _moved(place, loop.induction_variable, step) for place, step in zip(places, dim.steps, strict=True)
+            ]
     with point:
         pointers = [_pointer(start, place) for start, place in zip(starts, places, strict=True)]
         left, right, out = call.matrices
