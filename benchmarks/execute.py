@@ -1,10 +1,11 @@
 """How long `j.run` takes beside PyTorch's eager execution, on one thread.
 
-    python benchmarks/execute.py [--only gemm_1024 softmax] [--repeats 3] [--seconds 3]
+    python benchmarks/execute.py [--only gemm_1024 softmax] [--repeats 3] [--seconds 3] [--before FOLDER]
 
-Every row is measured in processes of its own, one after the other: eager and `j.run` take turns there, so that both
-see the same machine, and each figure is the fastest of its turns. `loops` is `j.run` without the BLAS library
-(`ATEN_WORKBENCH_BLAS=off`), in a process that is otherwise the same. A cell is the best of the repeats.
+Every cell is measured in processes of its own, one after the other. Such a process calls eager PyTorch for some
+seconds, and then `j.run`; the fastest call of each counts, in seconds of the processor, so that a busy machine shows
+less. `run` is `j.run` as it is, `no BLAS` the same with `ATEN_WORKBENCH_BLAS=off`, and `before` that of another
+checkout, in the same run. A cell is the best of the repeats; a ratio is of two times of one process.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 
 NAMES = ("gemm_1024x1024x1024", "softmax_4096x1024", "bert_layer", "gpt2_12_layers", "resnet18", "resnet18_nchw")
 
-HOWS: Mapping[str, Mapping[str, str]] = {"loops": {"ATEN_WORKBENCH_BLAS": "off"}, "blas": {}}
+HOWS: Mapping[str, Mapping[str, str]] = {"before": {}, "no BLAS": {"ATEN_WORKBENCH_BLAS": "off"}, "run": {}}
 """The ways to run, and what the environment says for each."""
 
 
@@ -70,10 +71,11 @@ def measure(name: str, seconds: float) -> dict[str, float]:
     return best
 
 
-def in_a_process(name: str, how: str, seconds: float) -> dict[str, float]:
-    environment = {**os.environ, **HOWS[how], "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+def in_a_process(name: str, how: str, seconds: float, before: Path | None) -> dict[str, float]:
+    sources = before if how == "before" and before else ROOT
+    environment = {**os.environ, **HOWS[how], "OMP_NUM_THREADS": "1", "PYTHONPATH": str(sources)}
     command = [sys.executable, __file__, "--measure", name, "--seconds", str(seconds)]
-    done = subprocess.run(command, env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, env=environment, cwd=sources, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -84,14 +86,19 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="rows whose names begin with one of these")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each cell")
     parser.add_argument("--seconds", type=float, default=3, help="for each of the two in a process")
+    parser.add_argument("--before", type=Path, help="the folder of another checkout to measure as well")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure(options.measure, options.seconds)))
         return
-    print(f"{'':22}{'eager ms':>10}" + "".join(f"{how + ' ms':>11}{'/ eager':>9}" for how in HOWS), flush=True)
+    hows = [how for how in HOWS if how != "before" or options.before]
+    print(f"{'':22}{'eager ms':>10}" + "".join(f"{how + ' ms':>11}{'/ eager':>9}" for how in hows), flush=True)
     for name in filter(lambda each: each.startswith(tuple(options.only)), NAMES):
-        runs = {how: [in_a_process(name, how, options.seconds) for _ in range(options.repeats)] for how in HOWS}
+        runs = {
+            how: [in_a_process(name, how, options.seconds, options.before) for _ in range(options.repeats)]
+            for how in hows
+        }
         eager = min(each["eager"] for found in runs.values() for each in found)
         row = f"{name:22}{eager:10.2f}"
         for found in runs.values():

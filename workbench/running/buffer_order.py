@@ -19,8 +19,9 @@ from torch_mlir import ir
 
 from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, kept_axes, maker, shape_of, subview_groups
 from workbench.mlir.context import operations
-from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
+from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators, product_loops
 from workbench.mlir.memrefs import recast, subview
+from workbench.running.tile_products import is_plain_product
 
 Order: TypeAlias = "tuple[int, ...]"
 """The axes of a buffer, that with the longest steps first."""
@@ -29,11 +30,18 @@ _READERS: Final = ("memref.load", "memref.store", "memref.dim", "memref.dealloc"
 """What takes a memref of any strides, beside linalg's ops and subviews."""
 
 
-def order_buffers(module: ir.Module) -> None:
-    """Gives the buffers of a module the strides of the tensors that are copied into and out of them; in place."""
+def order_buffers(module: ir.Module, *, calls: bool) -> None:
+    """Gives the buffers of a module the strides of the tensors that are copied into and out of them; in place.
+
+    A product takes them in any order where it `calls` a BLAS. As loops it needs its factors as they are: so that its
+    innermost loop walks a row of the right one.
+    """
     ops = list(operations(module.operation))
-    buffers = {op.results[0]: None for op in ops if op.name == "memref.alloc" and _may_move(op.results[0])}
     linalg = [op for op in ops if op.name.startswith("linalg.") and op.regions and is_opened(op)]
+    loops = [op for op in linalg if not (calls and is_plain_product(op)) and product_loops(op)]
+    factors = {_buffer_of(value)[0] for op in loops for value in op.operands if isinstance(value.type, ir.MemRefType)}
+    allocated = [op.results[0] for op in ops if op.name == "memref.alloc"]
+    buffers = {value: None for value in allocated if value not in factors and _may_move(value)}
     found = _asked_by_copies([op for op in linalg if op.name == "linalg.copy"], list(buffers))
     pointwise = [op for op in linalg if "reduction" not in iterators(op)]
     for group in (pointwise, linalg):

@@ -196,8 +196,8 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     with module.context:
         function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
     run_passes(module, _OWN_BUFFERS)
-    order_buffers(module)
     library = blas(target)
+    order_buffers(module, calls=library is not None)
     if library:
         call_blas(module)
     run_passes(module, "func.func(linalg-generalize-named-ops)")

@@ -100,7 +100,7 @@ def call_blas(module: ir.Module) -> None:
     linalg = [op for op in operations(module.operation) if op.name.startswith("linalg.")]
     declared = False
     for op in linalg:
-        if not _is_plain_product(op) or not (groups := product_loops(op)):
+        if not is_plain_product(op) or not (groups := product_loops(op)):
             continue
         dims = _dims(op)
         if dims is None or _terms(dims) < FEW:
@@ -186,7 +186,7 @@ def _both_ways(m: _Dim, n: _Dim, k: _Dim, every: Sequence[_Dim]) -> Iterator[_Ca
     yield _Call(n, m, k, outer, (1, 0, 2))
 
 
-def _is_plain_product(op: ir.Operation) -> bool:
+def is_plain_product(op: ir.Operation) -> bool:
     """Whether an op adds products of two f32 memrefs to a third, and nothing else."""
     if len(op.operands) != 3 or "operandSegmentSizes" not in op.attributes or segments(op) != [2, 1]:
         return False
