@@ -121,6 +121,30 @@ def test_kernels_that_are_restricted_to_a_level_are_said_with_the_processor(monk
     assert any("restricted to ATEN_WORKBENCH_PROCESSOR=x86-64-v2" in each.what for each in surroundings.processor())
 
 
+def test_whether_products_have_a_blas_is_told(monkeypatch: pytest.MonkeyPatch):
+    found = only(child_processes.products())
+    assert (found.level, found.what.startswith("in f32 are calls of scipy-openblas32 ")) == (Level.OK, True)
+    monkeypatch.setenv("ATEN_WORKBENCH_PROCESSOR", "x86-64")
+    found = only(child_processes.products())
+    assert found.level is Level.OK and "restricted by ATEN_WORKBENCH_PROCESSOR" in found.what
+    monkeypatch.setenv("ATEN_WORKBENCH_BLAS", "off")
+    found = only(child_processes.products())
+    assert (found.level, found.todo) == (Level.WARNING, "unset ATEN_WORKBENCH_BLAS")
+    monkeypatch.setenv("ATEN_WORKBENCH_BLAS", "mkl")
+    monkeypatch.delenv("ATEN_WORKBENCH_PROCESSOR")
+    found = only(child_processes.products())
+    assert found.level is Level.PROBLEM and "ATEN_WORKBENCH_BLAS='mkl'; expected on or off" in found.what
+
+
+def test_a_missing_or_crashing_blas_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(child_processes, "_PRODUCTS", "print()")
+    found = only(child_processes.products())
+    assert found.level is Level.WARNING and found.todo == "pip install --force-reinstall --no-deps scipy-openblas32"
+    monkeypatch.setattr(child_processes, "_PRODUCTS", CRASH)
+    found = only(child_processes.products())
+    assert found.level is Level.PROBLEM and "SIGSEGV" in found.what and "ATEN_WORKBENCH_BLAS=off" in found.todo
+
+
 def test_a_type_that_ends_the_trial_run_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         child_processes, "_TRIAL", f"import sys; print('trying bf16', file=sys.stderr, flush=True); {CRASH}"

@@ -24,6 +24,7 @@ EXAMINATIONS: Final[tuple[Callable[[], Iterable[Finding]], ...]] = (
     surroundings.switches,
     surroundings.cache,
     child_processes.imports,
+    child_processes.products,
     child_processes.notebook_kernel,
 )
 

@@ -14,6 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from workbench.doctor.diagnosis import Finding, ok, problem, warning
+from workbench.environment.blas_library import PACKAGE as BLAS_PACKAGE
+from workbench.environment.blas_library import SWITCH as BLAS_SWITCH
+from workbench.environment.processor import NATIVE
+from workbench.environment.processor import SWITCH as PROCESSOR_SWITCH
 
 CORE: Mapping[str, str] = {
     "numpy": "numpy",
@@ -65,6 +69,18 @@ error."""
 _KERNEL = """
 from jupyter_client.kernelspec import KernelSpecManager
 print(KernelSpecManager().get_kernel_spec("python3").argv[0])
+"""
+
+
+_PRODUCTS = """
+from workbench.environment.blas_library import blas
+from workbench.environment.processor import processor
+from workbench.errors import BadOption
+try:
+    found = blas(processor())
+except BadOption as error:
+    raise SystemExit(str(error))
+print(f"calls of {found}, its routines for {found.routines}" if found else "")
 """
 
 
@@ -125,6 +141,31 @@ def imports(
             yield problem(name, what, f"reinstall it: pip install --force-reinstall --no-deps {name.replace('_', '-')}")
         else:
             yield warning(name, f"{what}. Notebooks and pictures need it", "pip install 'aten-workbench[lab]'")
+
+
+def products() -> Iterable[Finding]:
+    """Whether native kernels have a BLAS for their products of f32."""
+    tried = attempt(_PRODUCTS)
+    said = tried.out.strip()
+    if tried.code == 0 and said:
+        yield ok("products", f"in f32 are {said}")
+    elif tried.code == 0 and os.environ.get(BLAS_SWITCH) == "off":
+        yield warning("products", f"are loops, since {BLAS_SWITCH}=off", f"unset {BLAS_SWITCH}")
+    elif tried.code == 0 and os.environ.get(PROCESSOR_SWITCH, NATIVE) != NATIVE:
+        yield ok("products", f"are loops, since kernels are restricted by {PROCESSOR_SWITCH}")
+    elif tried.code == 0:
+        yield warning(
+            "products",
+            f"are loops, which take two to four times as long: {BLAS_PACKAGE} is missing, or has no library that this "
+            "system can load",
+            f"pip install --force-reinstall --no-deps {BLAS_PACKAGE}",
+        )
+    else:
+        yield problem(
+            "products",
+            f"looking for a BLAS fails: {tried.said()}",
+            f"pip install --force-reinstall --no-deps {BLAS_PACKAGE}, or set {BLAS_SWITCH}=off",
+        )
 
 
 def notebook_kernel() -> Iterable[Finding]:

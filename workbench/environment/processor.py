@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Final
 
@@ -54,10 +54,15 @@ class Processor:
         """Whether it has instructions between f16 and f32."""
         return "f16c" in self.features or self.level in ("aarch64", "arm64")
 
+    @property
+    def fuses_multiplications(self) -> bool:
+        """Whether it multiplies and adds in one instruction, rounding once."""
+        return "fma" in self.features or self.level in ("aarch64", "arm64")
+
     def __str__(self) -> str:
         return self.name if self.restricted else f"this processor ({llvm.get_host_cpu_name()})"
 
-    @property
+    @cached_property
     def target(self) -> str:
         """A text that differs for processors that need other machine code."""
         about = self.name if self.restricted else f"{llvm.get_host_cpu_name()} {' '.join(sorted(self.features))}"

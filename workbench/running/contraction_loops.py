@@ -26,15 +26,22 @@ def speed_up_reductions(module: ir.Module) -> bool:
 
     Whether there is any.
     """
-    reductions = [
-        op for op in operations(module.operation) if op.name == "linalg.generic" and "reduction" in iterators(op)
-    ]
+    generic = [op for op in operations(module.operation) if op.name == "linalg.generic"]
+    reductions = [op for op in generic if "reduction" in iterators(op)]
     for operation in reductions:
         _let_sums_regroup(operation)
-        if not any(item.operation.name == "linalg.index" for item in operation.regions[0].blocks[0].operations):
+    for operation in generic:
+        if len(iterators(operation)) > 1 and not _knows_its_place(operation):
             _interchange(operation, loop_order(operation))
+    for operation in reductions:
         cut_into_blocks(operation)
     return bool(reductions)
+
+
+def _knows_its_place(operation: ir.Operation) -> bool:
+    """Whether the body asks where it is, or reads or writes elsewhere: then the order of the loops may matter."""
+    names = [item.operation.name for item in operation.regions[0].blocks[0].operations]
+    return any(name == "linalg.index" or name.startswith("memref.") for name in names)
 
 
 def loop_order(operation: ir.Operation) -> list[int]:
@@ -47,6 +54,9 @@ def loop_order(operation: ir.Operation) -> list[int]:
     # Of equally good dims a parallel one, and of those the last.
     innermost = min(reversed(range(len(kinds))), key=lambda dim: (jumps[dim], kinds[dim] == "reduction"))
     rest = [dim for dim in range(len(kinds)) if dim != innermost]
+    if "reduction" not in kinds:
+        *_, (result, indexing) = operands
+        return [*sorted(rest, key=lambda dim: -(_step(result.type, indexing, dim) or 0)), innermost]
     return [*sorted(rest, key=lambda dim: kinds[dim] == "reduction"), innermost]
 
 

@@ -24,6 +24,7 @@ import torch
 from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
+from workbench.environment.blas_library import SGEMM, Blas, blas
 from workbench.environment.processor import Processor, processor
 from workbench.errors import MissingFunctions, NativeArgumentError, PassError, Problem
 from workbench.ir.graph import span
@@ -31,9 +32,13 @@ from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.scheduled_form import memory_space, verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
+from workbench.running.buffer_order import order_buffers
 from workbench.running.contraction_loops import speed_up_reductions
 from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict
 from workbench.running.narrow_floats import legalise
+from workbench.running.row_strips import cut_into_strips
+from workbench.running.tile_products import call_blas
+from workbench.running.written_math import write_math
 
 _SYMBOL: Final = "workbench_kernel"
 """Every kernel gets this name in its own engine, so that none can shadow a C library function it calls."""
@@ -190,13 +195,20 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     layouts = _layouts(function)
     with module.context:
         function.attributes["sym_name"] = ir.StringAttr.get(_SYMBOL)
-    run_passes(module, _OWN_BUFFERS + ",func.func(linalg-generalize-named-ops)")
+    run_passes(module, _OWN_BUFFERS)
+    library = blas(target)
+    order_buffers(module, calls=library is not None)
+    if library:
+        call_blas(module)
+    run_passes(module, "func.func(linalg-generalize-named-ops)")
+    cut_into_strips(module)
     reduces = speed_up_reductions(module)
     call_library(module)
+    write_math(module, target)
     run_passes(module, _LOWER)
     legalise(module, name, target)
     restrict(module, target)
-    return NativeKernel(name, _linked(module, name, target, _effort(layouts, reduces)), layouts)
+    return NativeKernel(name, _linked(module, name, target, library, _effort(layouts, reduces)), layouts)
 
 
 def _effort(layouts: Sequence[Layout], reduces: bool) -> int:
@@ -209,12 +221,14 @@ def _effort(layouts: Sequence[Layout], reduces: bool) -> int:
     return 2 if reduces or elements > _FEW_ELEMENTS else 0
 
 
-def _linked(module: ir.Module, name: str, target: Processor, effort: int) -> Linked:
+def _linked(module: ir.Module, name: str, target: Processor, library: Blas | None, effort: int) -> Linked:
     """Machine code of a module in the LLVM dialect; an error where this process lacks a function that it calls."""
     try:
         engine = ExecutionEngine(module, opt_level=effort, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
     except RuntimeError as error:
         raise PassError(f"machine code of {name}", (Problem(str(error)),)) from None
+    if library:
+        engine.raw_register_runtime(SGEMM, ctypes.c_void_p(library.sgemm))
     address = engine.raw_lookup(_SYMBOL)
     if not address:  # the engine tells a failed look-up on stderr, and raises nothing
         raise MissingFunctions(name, missing_symbols(object_of(engine)), str(target))

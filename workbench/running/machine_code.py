@@ -22,6 +22,7 @@ import llvmlite.binding as llvm
 from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
+from workbench.environment.blas_library import SGEMM, blas
 from workbench.environment.processor import Processor, processor
 from workbench.mlir.context import operations
 
@@ -39,8 +40,12 @@ class Linked:
 
 
 def target() -> str:
-    """The current target of machine code: an object of another target must not be run."""
-    return processor().target
+    """The current target of machine code: an object of another target must not be run.
+
+    It names the BLAS that the code calls, if any: with another one the same kernel may be other code.
+    """
+    library = blas(processor())
+    return f"{processor().target}, {library or 'no BLAS'}"
 
 
 def restrict(module: ir.Module, allowed: Processor) -> None:
@@ -91,6 +96,8 @@ def missing_symbols(code: bytes) -> list[str]:
     if not code.startswith(_ELF_64):
         return []
     _know_this_process()
+    if library := blas(processor()):
+        llvm.add_symbol(SGEMM, library.sgemm)
     return [name for name in needed_symbols(code) if llvm.address_of_symbol(name) is None]
 
 

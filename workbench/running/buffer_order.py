@@ -1,0 +1,157 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""The order of a buffer's axes in the host's memory: that of the tensor which is copied into it or out of it.
+
+A scratchpad's tile has the axes of its op, whatever order the tensor in DRAM has them in. For the simulated machine
+that is a matter of its DMA; on the host each number would be fetched from another cache line: weights that lie
+transposed, images whose channels come last. So here a buffer keeps its shape and its bytes, and gets the strides of
+what it is copied from. Buffers that are only computed with take the order of what they are computed with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+from torch_mlir import ir
+
+from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, kept_axes, maker, shape_of, subview_groups
+from workbench.mlir.context import operations
+from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators, product_loops
+from workbench.mlir.memrefs import recast, subview
+from workbench.running.tile_products import is_plain_product
+
+Order: TypeAlias = "tuple[int, ...]"
+"""The axes of a buffer, that with the longest steps first."""
+
+_READERS: Final = ("memref.load", "memref.store", "memref.dim", "memref.dealloc")
+"""What takes a memref of any strides, beside linalg's ops and subviews."""
+
+
+def order_buffers(module: ir.Module, *, calls: bool) -> None:
+    """Gives the buffers of a module the strides of the tensors that are copied into and out of them; in place.
+
+    A product takes them in any order where it `calls` a BLAS. As loops it needs its factors as they are: so that its
+    innermost loop walks a row of the right one.
+    """
+    ops = list(operations(module.operation))
+    linalg = [op for op in ops if op.name.startswith("linalg.") and op.regions and is_opened(op)]
+    loops = [op for op in linalg if not (calls and is_plain_product(op)) and product_loops(op)]
+    factors = {_buffer_of(value)[0] for op in loops for value in op.operands if isinstance(value.type, ir.MemRefType)}
+    allocated = [op.results[0] for op in ops if op.name == "memref.alloc"]
+    buffers = {value: None for value in allocated if value not in factors and _may_move(value)}
+    found = _asked_by_copies([op for op in linalg if op.name == "linalg.copy"], list(buffers))
+    pointwise = [op for op in linalg if "reduction" not in iterators(op)]
+    for group in (pointwise, linalg):
+        while new := _asked_by_neighbours(group, [each for each in buffers if each not in found], found):
+            found |= new
+    for buffer, order in found.items():
+        if list(order) != sorted(order):
+            _lay_out(buffer, order)
+
+
+def _may_move(value: Value) -> bool:
+    """Whether all that uses a buffer takes it with other strides."""
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name == "memref.subview":
+            if not _may_move(op.results[0]):
+                return False
+        elif not (op.name in _READERS or op.name.startswith("linalg.")):
+            return False
+    return True
+
+
+def _asked_by_copies(copies: Sequence[ir.Operation], buffers: Sequence[Value]) -> dict[Value, Order]:
+    """For each buffer that is copied from or to a tensor that is none of them: the order for which most is asked."""
+    asked: dict[Value, Counter[Order]] = {}
+    for op in copies:
+        for mine, other in (list(op.operands), list(op.operands)[::-1]):
+            buffer, axes = _buffer_of(mine)
+            strides, _ = ir.MemRefType(other.type).get_strides_and_offset()
+            if buffer not in buffers or maker(_buffer_of(other)[0]) is not None or DYNAMIC_STRIDE in strides:
+                continue
+            # What is never stepped along may be what chooses a slot: it comes first.
+            by_step = sorted(range(len(axes)), key=lambda axis: (shape_of(mine)[axis] != 1, -strides[axis]))
+            size = math.prod(max(extent, 1) for extent in shape_of(mine))
+            asked.setdefault(buffer, Counter())[_completed(buffer, [axes[axis] for axis in by_step])] += size
+    return {buffer: counts.most_common(1)[0][0] for buffer, counts in asked.items()}
+
+
+def _asked_by_neighbours(
+    ops: Sequence[ir.Operation], buffers: Sequence[Value], known: dict[Value, Order]
+) -> dict[Value, Order]:
+    """For buffers without an order that of another operand of an op, as far as the op's loops walk both."""
+    found: dict[Value, Order] = {}
+    for op in ops:
+        walks = [(*_buffer_of(value), axis_loops(each)) for value, each in _shaped(op)]
+        for buffer, axes, loops in walks:
+            if buffer not in buffers or buffer in found:
+                continue
+            for other, their_axes, their_loops in walks:
+                if other not in known or not {*loops} <= {*their_loops}:
+                    continue
+                place = [known[other].index(axis) for axis in their_axes]
+                by_step = sorted(range(len(axes)), key=lambda axis: place[their_loops.index(loops[axis])])
+                found[buffer] = _completed(buffer, [axes[axis] for axis in by_step])
+                break
+    return found
+
+
+def _shaped(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
+    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
+        if isinstance(value.type, ir.MemRefType):
+            yield value, indexing
+
+
+def _buffer_of(value: Value) -> tuple[Value, list[int]]:
+    """What a view is of, and which of its axes each axis of the view is."""
+    axes = list(range(len(shape_of(value))))
+    while (op := maker(value)) is not None and op.name == "memref.subview":
+        kept = kept_axes(op)
+        axes = [kept[axis] for axis in axes]
+        value = op.operands[0]
+    if op is not None and op.name != "memref.alloc":  # another view: of a tensor, of whose strides the type tells
+        while (op := maker(value)) is not None and op.name != "memref.alloc":
+            value = op.operands[0]
+    return value, axes
+
+
+def _completed(buffer: Value, order: list[int]) -> Order:
+    """The axes that no view has, such as that of its slots, come first."""
+    return (*(axis for axis in range(len(shape_of(buffer))) if axis not in order), *order)
+
+
+def _lay_out(buffer: Value, order: Order) -> None:
+    """Has all but the op that frees a buffer see it with its axes in this order."""
+    shape = shape_of(buffer)
+    strides = [
+        math.prod(shape[axis] for axis in order[place + 1 :])
+        for place in (order.index(axis) for axis in range(len(shape)))
+    ]
+    made = maker(buffer)
+    assert made is not None
+    uses = list(buffer.uses)
+    with made.context, made.location, ir.InsertionPoint.after(made):
+        laid = recast(buffer, shape, strides, 0)
+    for use in uses:
+        if use.owner.operation.name != "memref.dealloc":
+            use.owner.operation.operands[use.operand_number] = laid
+    _retype(laid)
+
+
+def _retype(value: Value) -> None:
+    """Makes the subviews of a memref anew, whose types follow from its type."""
+    for use in list(value.uses):
+        op = use.owner.operation
+        if op.name != "memref.subview":
+            continue
+        offsets, sizes, steps = subview_groups(op)
+        dropped = [axis for axis in range(len(sizes)) if axis not in kept_axes(op)]
+        with op.context, op.location, ir.InsertionPoint(op):
+            made = subview(value, offsets, sizes, dropped, [step for step in steps if isinstance(step, int)])
+        op.results[0].replace_all_uses_with(made)
+        op.erase()
+        _retype(made)

@@ -1,0 +1,245 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Ops that follow one another on a tile, done strip by strip: a few rows go through all of them before the next ones.
+
+A tile is as large as a scratchpad, and each op passes over all of it: on the host each pass reads from a far cache
+what the last one wrote there. Where each row is made of the same row of what was made before, as in a softmax, a norm
+or a chain of arithmetic with its loads and stores, the order of rows and ops may be swapped. Every number is computed
+as before. A buffer that only these ops use needs no more room than a strip.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, memref, scf
+
+from workbench.mlir.bindings import (
+    DYNAMIC_EXTENT,
+    DYNAMIC_STRIDE,
+    Value,
+    element_bytes,
+    maker,
+    owner_of,
+    segments,
+    shape_of,
+)
+from workbench.mlir.context import operations
+from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
+from workbench.mlir.memrefs import recast, subview
+
+STRIP_BYTES: Final = 32_768
+"""Of all that the ops of a strip read and write: what a first-level cache holds."""
+
+_ADDRESSES: Final = (
+    "memref.subview", "memref.reinterpret_cast", "memref.dim", "memref.alloc",
+    "affine.apply", "affine.min", "affine.max",
+)  # fmt: skip
+"""Ops between others that neither read nor write; so does all of arith."""
+
+
+@dataclass
+class _Run:
+    """Ops one after the other, with what walks the rows of each operand."""
+
+    rows: int
+    ops: list[ir.Operation] = field(default_factory=list[ir.Operation])
+    axes: list[list[int | None]] = field(default_factory=list[list[int | None]])
+    """For each op and operand the axis of rows; None for one that is the same for all rows."""
+
+    def with_op(self, op: ir.Operation, loop: int) -> _Run | None:
+        """The run and this op, whose rows a loop walks; None if a row of it needs more than that row."""
+        axes = [_axis_of(value, each, loop) for value, each in zip(op.operands, indexing_maps(op), strict=True)]
+        longer = _Run(self.rows, [*self.ops, op], [*self.axes, axes])
+        return longer if _kept_apart(longer) else None
+
+
+def cut_into_strips(module: ir.Module) -> None:
+    """Puts loops over strips around runs of generic ops; in place."""
+    blocks = [block for op in operations(module.operation) for region in op.regions for block in region.blocks]
+    for block in blocks:
+        if owner_of(block).name.startswith("linalg."):
+            continue
+        for stretch in _stretches(block):
+            while len(stretch) > 1:
+                run = _longest(stretch)
+                if run is not None and len(run.ops) > 1:
+                    _write(run)
+                stretch = stretch[len(run.ops) if run else 1 :]
+
+
+def _stretches(block: ir.Block) -> list[list[ir.Operation]]:
+    """Generic ops between which nothing else reads or writes."""
+    found: list[list[ir.Operation]] = [[]]
+    for each in list(block.operations):
+        op = each.operation
+        if op.name == "linalg.generic" and _is_simple(op):
+            found[-1].append(op)
+        elif op.name not in _ADDRESSES and not op.name.startswith("arith."):
+            found.append([])
+    return found
+
+
+def _is_simple(op: ir.Operation) -> bool:
+    """Whether an op computes its one result from operands of known sizes, wherever it stands in them."""
+    names = [each.operation.name for each in op.regions[0].blocks[0].operations]
+    return (
+        segments(op)[1] == 1
+        and is_opened(op)
+        and not any(name == "linalg.index" or name.startswith("memref.") for name in names)
+        and all(DYNAMIC_EXTENT not in shape_of(value) for value in op.operands if _is_memref(value))
+    )
+
+
+def _longest(ops: Sequence[ir.Operation]) -> _Run | None:
+    """The longest run that begins with the first op."""
+    runs = [_grown(ops, loop) for loop in _row_loops(ops[0])]
+    return max((run for run in runs if run), key=lambda run: len(run.ops), default=None)
+
+
+def _grown(ops: Sequence[ir.Operation], loop: int) -> _Run | None:
+    first = axis_loops(indexing_maps(ops[0])[-1]).index(loop)
+    run = _Run(shape_of(ops[0].operands[-1])[first]).with_op(ops[0], loop)
+    for op in ops[1:]:
+        if run is None:
+            return None
+        loops = [each for each in _row_loops(op) if _extent(op, each) == run.rows]
+        longer = next((made for each in loops if (made := run.with_op(op, each))), None)
+        if longer is None:
+            break
+        run = longer
+    return run
+
+
+def _row_loops(op: ir.Operation) -> list[int]:
+    """The loops that walk the result, that with the longest steps first."""
+    result = op.operands[-1]
+    strides, _ = ir.MemRefType(result.type).get_strides_and_offset()
+    kinds = iterators(op)
+    walked = [(loop, axis) for axis, loop in enumerate(axis_loops(indexing_maps(op)[-1])) if loop is not None]
+    by_step = sorted(walked, key=lambda each: -strides[each[1]])
+    return [loop for loop, axis in by_step if kinds[loop] == "parallel" and shape_of(result)[axis] > 1]
+
+
+def _extent(op: ir.Operation, loop: int) -> int:
+    return shape_of(op.operands[-1])[axis_loops(indexing_maps(op)[-1]).index(loop)]
+
+
+def _axis_of(value: Value, indexing: ir.AffineMap, loop: int) -> int | None:
+    loops = axis_loops(indexing)
+    return loops.index(loop) if _is_memref(value) and loop in loops else None
+
+
+def _kept_apart(run: _Run) -> bool:
+    """Whether rows follow one another in memory, and what an op writes is read and written by the others as one view,
+    row by row."""
+    written = {_root(op.operands[-1]) for op in run.ops}
+    seen: dict[Value, tuple[Value, int | None]] = {}
+    for op, axes in zip(run.ops, run.axes, strict=True):
+        for value, axis in zip(op.operands, axes, strict=True):
+            if axis is not None and not _is_outermost(value, axis):
+                return False
+            if not _is_memref(value) or _root(value) not in written:
+                continue
+            if axis is None or seen.setdefault(_root(value), (value, axis)) != (value, axis):
+                return False
+    return True
+
+
+def _is_outermost(value: Value, axis: int) -> bool:
+    strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
+    return all(strides[axis] >= each for each, extent in zip(strides, shape_of(value), strict=True) if extent > 1)
+
+
+def _root(value: Value) -> Value:
+    """The buffer or argument that a view is of."""
+    while (op := maker(value)) is not None and op.name != "memref.alloc":
+        value = op.operands[0]
+    return value
+
+
+def _is_memref(value: Value) -> bool:
+    return isinstance(value.type, ir.MemRefType)
+
+
+def _write(run: _Run) -> None:
+    walked = {value: axis for value, axis in _operands(run) if axis is not None}
+    row_bytes = sum(_bytes(value) for value in walked) // run.rows
+    most = max(STRIP_BYTES // max(row_bytes, 1), 1)
+    if most >= run.rows:
+        return
+    strip = max(each for each in range(1, most + 1) if run.rows % each == 0)
+    last = run.ops[-1]
+    with last.context, last.location:
+        with ir.InsertionPoint(last):
+            loop = scf.ForOp(_number(0), _number(run.rows), _number(strip))
+        with ir.InsertionPoint(loop.body):
+            end = scf.YieldOp([])
+        place = loop.induction_variable
+        small = {value: made for value, axis in walked.items() if (made := _smaller(value, axis, strip, run))}
+        with ir.InsertionPoint(end):
+            views = {value: _part(value, axis, place, strip) for value, axis in walked.items() if value not in small}
+        for op in run.ops:
+            for position, value in enumerate(list(op.operands)):
+                if value in walked:
+                    op.operands[position] = small.get(value) or views[value]
+            op.move_before(end.operation)
+
+
+def _operands(run: _Run) -> list[tuple[Value, int | None]]:
+    return [
+        pair
+        for op, axes in zip(run.ops, run.axes, strict=True)
+        for pair in zip(op.operands, axes, strict=True)
+        if _is_memref(pair[0])
+    ]
+
+
+def _bytes(value: Value) -> int:
+    return math.prod(shape_of(value)) * element_bytes(ir.MemRefType(value.type))
+
+
+def _part(value: Value, axis: int, place: Value, strip: int) -> Value:
+    shape = shape_of(value)
+    offsets = [place if each == axis else 0 for each in range(len(shape))]
+    return subview(value, offsets, [strip if each == axis else extent for each, extent in enumerate(shape)])
+
+
+def _smaller(value: Value, axis: int, strip: int, run: _Run) -> Value | None:
+    """A buffer of a strip in place of one that only the ops of a run use; None if others do."""
+    root, ops = _root(value), set(run.ops)
+    made = maker(root)
+    strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
+    if made is None or DYNAMIC_STRIDE in strides or not _used_by(root, ops):
+        return None
+    shape = [strip if each == axis else extent for each, extent in enumerate(shape_of(value))]
+    order = sorted(range(len(shape)), key=lambda each: -strides[each])
+    laid = [math.prod(shape[each] for each in order[order.index(position) + 1 :]) for position in range(len(shape))]
+    kind = ir.MemRefType.get([math.prod(shape)], ir.MemRefType(value.type).element_type)
+    with ir.InsertionPoint(made):
+        buffer = memref.AllocOp(kind, [], [], alignment=64).result
+        for use in root.uses:
+            if use.owner.operation.name == "memref.dealloc":
+                with ir.InsertionPoint(use.owner.operation):
+                    memref.DeallocOp(buffer)
+        return recast(buffer, shape, laid, 0)
+
+
+def _used_by(value: Value, ops: set[ir.Operation]) -> bool:
+    """Whether these ops alone read and write a buffer."""
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name in ("memref.subview", "memref.reinterpret_cast"):
+            if not _used_by(op.results[0], ops):
+                return False
+        elif op.name != "memref.dealloc" and op not in ops:
+            return False
+    return True
+
+
+def _number(value: int) -> Value:
+    return arith.ConstantOp(ir.IndexType.get(), value).result
