@@ -240,6 +240,8 @@ class Journey(Shown):
         stale = changed - {"layout"}
         if request.layout_here != asked.layout_here:  # another machine may have other blocks
             stale.add("layout")
+        if request.rewrites_off != asked.rewrites_off:
+            stale.add("rewrites")
         if "fusion" not in changed and self._stages.lowered.made:
             check_kernels_named(self.lowered.record, request)
         if not changed.isdisjoint(("resident", "machine")):

@@ -7,6 +7,7 @@ after a decomposition), and else the host, where PyTorch computes it from the re
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -69,11 +70,13 @@ def lower(
     fusion: object = None,
     prefer: str | None = None,
     registrations: Registrations | None = None,
+    rewrites: Collection[str] = (),
 ) -> KernelGraph:
     """Routes every node, decomposes composite ones, and groups the result into kernels in launch order.
 
     `prefer` names the dialect whose builder is taken where an overload has builders in several. `fusion` turns fusion
-    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`.
+    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`; it may also name `rewrites`, patterns and
+    graph passes, of which nothing is left to do here.
     """
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -90,7 +93,7 @@ def lower(
     work.drop_dead()
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
-    choice = choice_of(fusion, work.named())
+    choice = choice_of(fusion, work.named(), rewrites)
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
     kernels = _kernels(grouping, work)
     check_traced(graph, kernels, tuple(work.views), work.types)
