@@ -325,6 +325,13 @@ def test_a_file_that_an_earlier_version_wrote_opens_and_goes_on(version: int):
     assert old.with_(machine="edge-8x8").simulated.cycles == now.with_(machine="edge-8x8").simulated.cycles
 
 
+def test_a_file_of_version_3_opens_and_goes_on():
+    """The softmax of the notebooks, as it was recorded before graphs could be rewritten."""
+    old = wb.load(Path(__file__).with_name("version_3.journey"))
+    assert old.lowered.record.rewrites == () and old.lowered.record.merged == {}
+    assert old.with_(machine="edge-8x8").simulated.cycles > 0 and old.with_(fusion="none").lowered.kernels
+
+
 def test_a_journey_of_a_slice_to_the_end_opens(tmp_path: Path) -> None:
     made = wb.trace(lambda x: x[1:] + 1, torch.randn(40, 7), machine="edge-8x8")
     made.save(tmp_path / "slice.journey")

@@ -29,9 +29,9 @@ class GraphPassResult(WorkbenchError, TypeError):
     """A graph pass returned something else than a captured graph."""
 
     def __init__(self, name: str, place: str, found: object) -> None:
-        hint = ": did you forget to return the graph?" if found is None else ""
+        hint = "; did you forget to return the graph? Expected" if found is None else "; expected"
         super().__init__(
-            f"graph pass {name!r} at {place} returned {type(found).__name__}{hint} Expected a captured graph, such as "
+            f"graph pass {name!r} at {place} returned {type(found).__name__}{hint} a captured graph, such as "
             "dataclasses.replace(graph, nodes=...), or the given graph where there is nothing to change"
         )
         self.name, self.place = name, place

@@ -212,9 +212,8 @@ def _same(part: Literal, arg: Literal) -> bool:
     return part == arg
 
 
-def nearest(search: Search) -> Nearest | None:
-    """How near the search came; None where the graph has not even one of the pattern's ops."""
-    missing = search.missing
+def nearest(missing: Missing | None, search: Search) -> Nearest | None:
+    """How near a search came; None where the graph has not even one of the pattern's ops."""
     if missing is None:
         return None
     instead = missing.found

@@ -92,10 +92,11 @@ Behind: TypeAlias = Mapping[str, tuple[str, ...]]
 
 def taken_over(before: AtenGraph, after: AtenGraph, behind: Behind) -> dict[str, tuple[str, ...]]:
     """The captured nodes behind the nodes of `after`. A node that is gone is one with the gone and changed nodes that
-    it is connected with, and those that are new in their place stand for it as well."""
+    it is connected with, and those that are new in their place stand for it as well. A node that only reads other
+    values than before does no one else's work."""
     old, new = {node.name: node for node in before.nodes}, {node.name: node for node in after.nodes}
     of = {name: name if name in old else node.origin.node for name, node in new.items()}
-    heads = [name for name, node in new.items() if old.get(name) != node]
+    heads = [name for name, node in new.items() if name not in old or not _same_but_for_values(old[name], node)]
     gone = [name for name in old if name not in new]
     parts = _parts(before.nodes, {*gone, *(of[name] for name in heads)})
     found = {name: behind.get(of[name], (of[name],)) for name in new if name in behind or of[name] != name}
@@ -104,6 +105,12 @@ def taken_over(before: AtenGraph, after: AtenGraph, behind: Behind) -> dict[str,
         together = sorted({of[name], *(each for each in gone if parts[each] == parts[of[name]])}, key=order.__getitem__)
         found[name] = tuple(captured for each in together for captured in behind.get(each, (each,)))
     return found
+
+
+def _same_but_for_values(old: Node, new: Node) -> bool:
+    if (old.op, old.literals, old.results) != (new.op, new.literals, new.results):
+        return False
+    return (len(old.args), old.kwargs.keys()) == (len(new.args), new.kwargs.keys())
 
 
 def _parts(nodes: tuple[Node, ...], among: set[str]) -> dict[str, str]:

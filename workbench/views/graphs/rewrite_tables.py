@@ -93,6 +93,8 @@ def near_text(each: Rewrite) -> str:
         return "no match: no node calls any of its ops"
     told = f"no match: {near.matched} of its {near.of} nodes have a partner"
     where = f", {near.found_at}" if near.found_at else ""
+    if near.matched == near.of:
+        return f"{told}, but {near.reason} (for {near.wanted}, {near.wanted_at}, there is {near.found}{where})"
     return f"{told}; for {near.wanted} ({near.wanted_at}) there is {near.found}{where}: {near.reason}"
 
 
