@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch_mlir.dialects import arith, math
 
 import workbench as wb
 from tests.rewriting import own_ops
@@ -151,6 +152,24 @@ def test_numbers_that_follow_from_extents_are_those_of_the_tensors_that_are_foun
     k = traced(lambda x, y: torch.maximum(torch.exp(x).reshape(12), y) + y, (3, 4), (12,))
     assert ops(k) == ["exp", "folded", "add"] and k.check().ok
     assert "folded" not in ops(traced(lambda x, y: torch.maximum(y, x.reshape(3, 5)), (15,), (3, 5)))
+
+
+def test_a_number_may_be_a_dim():
+    @torch.library.custom_op("rewriting_tests::below_largest_of", mutates_args=())
+    def op(x: torch.Tensor, dim: int) -> torch.Tensor:
+        return torch.exp(x - x.amax(dim, keepdim=True))
+
+    def below_largest_of(x: torch.Tensor, dim: int) -> torch.Tensor:
+        return torch.exp(x - x.amax(dim, keepdim=True))
+
+    with pytest.raises(errors.BadPattern, match="An op of one's own needs register_fake"):
+        wb.pattern("it", op=op, example=(own_ops.SQUARE, -1))(below_largest_of)
+    op.register_fake(below_largest_of)
+    wb.pattern("it", op=op, example=(own_ops.SQUARE, -1))(below_largest_of)
+    for dim in (0, 1, -2):
+        j = traced(lambda x, dim=dim: below_largest_of(x, dim) + 1, (6, 8))
+        assert ops(j) == ["below_largest_of", "add"] and j.check().ok
+    assert "is 0 and not" not in reason(traced(lambda x: torch.exp(x - x.amin(0, keepdim=True)), (6, 8)))
 
 
 def test_takes_narrows_a_pattern():
@@ -319,3 +338,36 @@ def test_a_mistake_in_a_pattern_is_one_error(mistake: str):
     with pytest.raises(errors.WorkbenchError, match=told):
         make()
     assert traced(lambda x: torch.relu(x * 2), (3, 4)).lowered.record.rewrites == ()
+
+
+def test_the_op_may_have_a_builder_and_share_a_kernel_with_its_neighbours():
+    @wb.ops.builder(own_ops.scaled_relu_op, dialect="arith", kind="elementwise")
+    def build(op: Any) -> Any:
+        def one(x: Any) -> Any:
+            return arith.maximumf(arith.mulf(x, op.number(op["scale"])), op.number(0.0))
+
+        return op.elementwise(one, op["x"])
+
+    register()
+    j = traced(lambda x, w: torch.relu((x @ w) * 0.5) + 1, (16, 32), (32, 24))
+    assert j.lowered.table.route.tolist() == ["automatic", "builder", "automatic"]
+    assert len(j.lowered.kernels) == 1 and j.check().ok and build
+    assert j.select("mul").nodes == ("mul", "relu") and len(j.select("mul").spans) > 0
+
+
+def test_a_builder_of_several_results_makes_a_kernel_for_each():
+    @wb.ops.builder(own_ops.both_op, dialect="math", kind="elementwise")
+    def build(op: Any) -> Any:
+        total = op.elementwise(arith.addf, op["x"], op["y"])
+        return total, op.elementwise(lambda a, z: math.tanh(arith.mulf(a, z)), total, op["z"])
+
+    register(own_ops.both_op)
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        total = x + y
+        return total, torch.tanh(total * y)
+
+    j = traced(program, (16, 32), (16, 32))
+    assert ops(j) == ["both", "both"] and j.check().ok and build
+    assert {each.rule for each in j.lowered.table.itertuples()} == {"it"}
+    assert j.select("add").nodes == ("add", "mul", "tanh") and len(j.select("add").kernels) == 2

@@ -32,6 +32,8 @@ class Items:
 
 
 Part: TypeAlias = "Ref | Literal | Free | Items"
+Arguments: TypeAlias = Mapping[str, Mapping[str, Part]]
+"""Node -> its arguments by the schema's names."""
 Function: TypeAlias = Callable[..., object]
 Refused: TypeAlias = Callable[[str], BadPattern]
 """The error about a pattern, with its name and place, from a reason."""
@@ -45,7 +47,7 @@ class PatternGraph:
 
     graph: AtenGraph
     """Its inputs are the tensors among the parameters, by their names."""
-    arguments: Mapping[str, Mapping[str, Part]]
+    arguments: Arguments
     """Node -> its arguments by the schema's names, defaults filled in."""
     parameter_of: Mapping[str, str]
     """Input value -> the parameter."""
@@ -92,7 +94,7 @@ def captured_pattern(function: Function, given: Given, refused: Refused) -> Patt
     graph, tensors = source.captured(given), [name for name in given if isinstance(given[name], TensorType)]
     _refuse(refused, graph, tensors)
     parameter_of = dict(zip((slot.value for slot in graph.inputs), tensors, strict=True))
-    plain = {node.name: {name: _part(arg) for name, arg in arguments(node).items()} for node in graph.nodes}
+    plain: Arguments = {node.name: {name: _part(arg) for name, arg in arguments(node).items()} for node in graph.nodes}
     for name, value in given.items():
         if not isinstance(value, TensorType):
             plain = _with_free(source, plain, name)
@@ -139,35 +141,27 @@ def _part(arg: Arg) -> Part:
     return arg
 
 
-def _with_free(source: _Source, plain: Mapping[str, Mapping[str, Part]], name: str) -> dict[str, dict[str, Part]]:
+def _with_free(source: _Source, plain: Arguments, name: str) -> Arguments:
     """The arguments with a parameter's number as free: the literals that follow it when it is another one."""
     value, refused = source.given[name], source.refused
     assert not isinstance(value, TensorType)
     reason = ""
     for other in _others(value):
         try:
-            graph = source.captured({**source.given, name: other})
-            pairs = zip(plain.items(), graph.nodes, strict=True)
-            found: dict[str, dict[str, Part]] = {}
-            freed = 0
-            for (node, args), twin in pairs:
-                theirs = {key: _part(arg) for key, arg in arguments(twin).items()}
-                found[node] = {}
-                for key, part in args.items():
-                    found[node][key], count = _freed(part, theirs[key], name, (value, other))
-                    freed += count
-            if not freed:
-                raise refused(f"no op has its parameter {name!r} among its arguments: leave it out")
-            return found
+            found, freed = _compared(plain, source.captured({**source.given, name: other}), name, (value, other))
+        except _OtherGraph:
+            reason = reason or f"where it is {other} there are other ops"
         except _Differs as differs:
             raise refused(
                 f"it computes with its parameter {name!r}: an argument is {differs} where {name} is {value} and "
                 f"{other}. A pattern's number must stand in an op's arguments as it is"
             ) from None
-        except (WorkbenchError, ValueError, KeyError) as error:
-            if isinstance(error, WorkbenchError) and "leave it out" in str(error):
-                raise
+        except BadPattern as error:  # the function refuses this number; the next one may do
             reason = reason or str(error)
+        else:
+            if not freed:
+                raise refused(f"no op has its parameter {name!r} among its arguments: leave it out")
+            return found
     raise refused(
         f"its nodes change with its parameter {name!r} ({reason}); write the number into the function instead"
     )
@@ -175,6 +169,29 @@ def _with_free(source: _Source, plain: Mapping[str, Mapping[str, Part]], name: s
 
 class _Differs(Exception):
     """Two literals, neither of which is the parameter's number."""
+
+
+class _OtherGraph(Exception):
+    """Two graphs that differ in more than numbers."""
+
+
+Numbers: TypeAlias = tuple[bool | int | float, bool | int | float]
+
+
+def _compared(plain: Arguments, graph: AtenGraph, name: str, numbers: Numbers) -> tuple[Arguments, int]:
+    """The arguments with the parameter where both graphs have its number, and how often that is."""
+    found: dict[str, dict[str, Part]] = {}
+    freed = 0
+    if len(plain) != len(graph.nodes):
+        raise _OtherGraph
+    for (node, args), twin in zip(plain.items(), graph.nodes, strict=True):
+        theirs = {key: _part(arg) for key, arg in arguments(twin).items()}
+        if node != twin.name or args.keys() != theirs.keys():  # nodes are named after their ops
+            raise _OtherGraph
+        made = {key: _freed(part, theirs[key], name, numbers) for key, part in args.items()}
+        found[node] = {key: part for key, (part, _) in made.items()}
+        freed += sum(count for _, count in made.values())
+    return found, freed
 
 
 def _others(value: bool | int | float) -> Iterator[bool | int | float]:
@@ -187,19 +204,15 @@ def _others(value: bool | int | float) -> Iterator[bool | int | float]:
         yield from (value * 1.5 + 0.25, value / 2)
 
 
-def _freed(
-    part: Part, twin: Part, name: str, numbers: tuple[bool | int | float, bool | int | float]
-) -> tuple[Part, int]:
-    """A part with the parameter where both graphs have its number, and how often."""
+def _freed(part: Part, twin: Part, name: str, numbers: Numbers) -> tuple[Part, int]:
+    """The same of one argument."""
     if isinstance(part, Items) and isinstance(twin, Items) and len(part.items) == len(twin.items):
         made = [_freed(*pair, name, numbers) for pair in zip(part.items, twin.items, strict=True)]
         return replace(part, items=tuple(item for item, _ in made)), sum(count for _, count in made)
-    if isinstance(part, Free):
+    if isinstance(part, Free) or part == twin:
         return part, 0
-    if not isinstance(part, Literal) or not isinstance(twin, Literal) or part == twin:
-        if type(part) is not type(twin):
-            raise ValueError("another graph")
-        return part, 0
+    if not isinstance(part, Literal) or not isinstance(twin, Literal):
+        raise _OtherGraph
     if _is(part, numbers[0]) and _is(twin, numbers[1]):
         return Free(name), 1
     raise _Differs(f"{part.value} and {twin.value}")
