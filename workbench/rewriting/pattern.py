@@ -19,7 +19,7 @@ from simulator.argument_types import checks_what_it_is_given
 from workbench.aten.overload_names import overloads
 from workbench.environment.owners import Owner
 from workbench.environment.registered import REWRITES
-from workbench.environment.turns import turn
+from workbench.environment.turns import compiling
 from workbench.errors import BadPattern, BadRegistration, PatternFailed, WorkbenchError
 from workbench.ir import TensorType
 from workbench.rewriting.pattern_graph import PatternGraph, captured_pattern
@@ -60,7 +60,7 @@ class Pattern:
         self._takes = cast("Callable[[Bound], object] | None", takes)
         self.parameters = self._parameters(example)
         self._made: dict[tuple[object, ...], PatternGraph | str] = {}
-        with turn():
+        with compiling():
             self.graph = captured_pattern(function, self.parameters.example, self.refused)
             check_replacement(self.op, self.parameters.example, self.graph, self.refused)
 
