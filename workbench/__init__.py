@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from workbench.findings import finding as finding
     from workbench.findings.folded_windows import folded_window as folded_window
     from workbench.journey import Journey as Journey
+    from workbench.rewriting.graph_pass import graph_pass as graph_pass
+    from workbench.rewriting.pattern import pattern as pattern
     from workbench.scheduling.passes.kernel_pass import KernelPass as KernelPass
     from workbench.scheduling.passes.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
@@ -82,6 +84,8 @@ _HOMES = {
     "workbench.errors": ("WorkbenchError",),
     "workbench.findings.folded_windows": ("folded_window",),
     "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
+    "workbench.rewriting.graph_pass": ("graph_pass",),
+    "workbench.rewriting.pattern": ("pattern",),
     "workbench.scheduling.passes.kernel_pass": ("KernelPass",),
     "workbench.scheduling.passes.user_passes": ("mlir_pass",),
     "workbench.views.basics.user_views": ("view",),
@@ -127,6 +131,7 @@ __all__ = [
     "machines",
     "mlir_pass",
     "ops",
+    "pattern",
     "render",
     "schedule",
     "simulate",

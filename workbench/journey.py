@@ -207,9 +207,10 @@ class Journey(Shown):
 
         `mapping` replaces the whole mapping before: a kernel's own name comes first, then the first pattern that
         matches, then `"*"`; a key that applies to no kernel is an error. `mapping=None` goes back to the heuristic's
-        choice. `fusion` turns fusion rules off by name (`{"off": ["product epilogue"]}`, or all of them: `"none"`) or
-        keeps nodes in different kernels (`[("linear", "gelu")]`). `schedule` has transform scripts by kernel, each an
-        edited `j.scheduled.kernels[i].schedule`; it replaces the mapping's own script, whose number of buffers stays.
+        choice. `fusion` turns fusion rules, patterns and graph passes off by name (`{"off": ["product epilogue"]}`, or
+        all rules and patterns: `"none"`) or keeps nodes in different kernels (`[("linear", "gelu")]`). `schedule` has
+        transform scripts by kernel, each an edited `j.scheduled.kernels[i].schedule`; it replaces the mapping's own
+        script, whose number of buffers stays.
         `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
         `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions. `simulate_seconds` is
         the longest time of the simulation. `resident` are the tensors in the machine's common memory: names, `"auto"`,
@@ -240,6 +241,8 @@ class Journey(Shown):
         stale = changed - {"layout"}
         if request.layout_here != asked.layout_here:  # another machine may have other blocks
             stale.add("layout")
+        if request.rewrites_off != asked.rewrites_off:
+            stale.add("rewrites")
         if "fusion" not in changed and self._stages.lowered.made:
             check_kernels_named(self.lowered.record, request)
         if not changed.isdisjoint(("resident", "machine")):

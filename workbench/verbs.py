@@ -31,6 +31,7 @@ from workbench.stages.stage_functions import (
     lowered_of,
     planned_of,
     rendered_of,
+    rewritten_of,
     simulated_from,
     tiled_of,
 )
@@ -118,8 +119,9 @@ def load(path: str | os.PathLike[str]) -> Journey:
     found = ir.archive.load(path)
     asked, none = found.asked, MappingProxyType(dict[str, object]())
     request = Request(None, (), none, found.machine, registrations=None, path=str(path))
+    kept = {each.name: each for each in found.lowered.rewrites}
     try:
-        request = replace(request, **_options(asked))
+        request = replace(request, rewrites=kept, **_options(asked))
     except (BadOption, MappingError, ir.RecordFormatError) as error:
         raise JourneyFileEdited(str(path), f"its options make no sense: {error}") from None
     return Journey(request, Stages.loaded(request, found))
@@ -173,7 +175,7 @@ def lower(
     options = checked_options(machine=machine, on_missing=on_missing, fusion=fusion, prefer=prefer, layout=layout)
     request = Request(None, (), none, **options).given(**options)
     with compiling(), waiting("lower"):
-        return lowered_of(request, grouped_of(request, given))
+        return lowered_of(request, grouped_of(request, rewritten_of(request, given)))
 
 
 @knows_its_options

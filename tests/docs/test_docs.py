@@ -16,7 +16,9 @@ from tests.breadth.odd_programs import PROGRAMS as ODD_PROGRAMS
 from tests.sessions import own_session
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-view", "a-finding")]
+PAGES = [
+    ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-pattern", "a-view", "a-finding")
+]
 PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab")]
 PAGES += [ROOT / "docs" / f"{page}.md" for page in ("timeline", "knobs", "magics", "looking-closer", "sharing")]
 FAILURES = ROOT / "docs" / "failures.md"
@@ -46,6 +48,7 @@ def test_every_example_is_found():
         "adding-an-op": 5,
         "adding-a-machine": 10,
         "adding-a-pass": 3,
+        "adding-a-pattern": 3,
         "adding-a-view": 2,
         "adding-a-finding": 3,
         "differences": 1,

@@ -16,6 +16,7 @@ import workbench as wb
 from benchmarks.monotonic import journey
 from simulator.machine.machine_file import machine_names
 from tests.programs import PROGRAMS
+from tests.rewriting import own_ops
 from workbench.findings.rule_search import rules
 from workbench.kernels.template import Template
 
@@ -60,6 +61,13 @@ def _one_by_one() -> wb.Journey:
         made = _traced(torch.tanh, (20, 30), machine="edge-8x8")
         _ = made.simulated
         return made
+
+
+def _with_pattern(function: Callable[..., object]) -> wb.Journey:
+    with wb.ops.scope():
+        pattern, example = own_ops.EXAMPLES[own_ops.both_op]
+        wb.pattern("both", op=own_ops.both_op, example=example)(pattern)
+        return _traced(function, (20, 30), (20, 30))
 
 
 def _twice(x: torch.Tensor) -> torch.Tensor:
@@ -194,6 +202,10 @@ RULES: dict[str, tuple[Program, Program]] = {
     "scalar accesses": (
         _one_by_one,
         lambda: _traced(torch.relu, (64, 64)),
+    ),
+    "pattern without a match": (
+        lambda: _with_pattern(lambda x, y: torch.sin((x + y) * x)),
+        lambda: _with_pattern(lambda x, y: torch.tanh((x + y) * x)),
     ),
     "missed fusions": (lambda: _traced(_many, (32, 32)), lambda: _traced(torch.relu, (64, 64))),
 }

@@ -99,6 +99,23 @@ class Lowered(Handle[KernelGraph]):
         return views.data_frames.frame(views.graph_tables.fusions_table(self.record))
 
     @property
+    def rewrites(self) -> pd.DataFrame:
+        """One row a graph pass or pattern, in the order in which they ran: whether it was on, and how many nodes it
+        changed. `.changes` has the nodes."""
+        return views.data_frames.frame(views.rewrite_tables.rewrites_table(self.record))
+
+    @property
+    def changes(self) -> pd.DataFrame:
+        """One row a node that a graph pass or pattern removed, added or changed, with the captured nodes behind it."""
+        return views.data_frames.frame(views.rewrite_tables.changes_table(self.record))
+
+    @property
+    def patterns(self) -> pd.DataFrame:
+        """One row a match of a pattern. A pattern without a match says how near it came: how many of its nodes have
+        `partners`, the op that it `wanted` next, and what was `found` there."""
+        return views.data_frames.frame(views.rewrite_tables.patterns_table(self.record))
+
+    @property
     def layouts(self) -> pd.DataFrame:
         """One row a tensor in DRAM: the order of its axes, outermost first, PyTorch's own order, and the reason."""
         return views.data_frames.frame(views.storage_tables.layouts_table(self.record))

@@ -1,4 +1,4 @@
-"""Registrations by name: passes, views, and rules of findings.
+"""Registrations by name: passes, patterns, views, and rules of findings.
 
 The same rules hold for all of them, and for operators (`aten/registry.py`): a registration has an owner; defining the
 same object again replaces its last version; another owner's is refused, with both places; `with wb.ops.scope():` undoes
@@ -101,3 +101,6 @@ def put_back(before: list[tuple[Named[Any], dict[str, Any]]]) -> None:
 
 PASSES: Final = Named[Any]("pass")
 """It is in this module, since a journey copies it when its `passes=` are given, and MLIR need not be loaded then."""
+
+REWRITES: Final = Named[Any]("graph pass or pattern")
+"""Graph passes and patterns, in the order of registration, which is the one in which they run. A journey copies it."""

@@ -56,6 +56,11 @@ from workbench.errors.option_errors import NotYet as NotYet
 from workbench.errors.option_errors import ProgramFileError as ProgramFileError
 from workbench.errors.option_errors import UnknownOption as UnknownOption
 from workbench.errors.option_errors import not_yet as not_yet
+from workbench.errors.rewrite_errors import BadPattern as BadPattern
+from workbench.errors.rewrite_errors import GraphPassFailed as GraphPassFailed
+from workbench.errors.rewrite_errors import GraphPassResult as GraphPassResult
+from workbench.errors.rewrite_errors import InvalidRewrite as InvalidRewrite
+from workbench.errors.rewrite_errors import PatternFailed as PatternFailed
 from workbench.errors.run_errors import EmptyTable as EmptyTable
 from workbench.errors.run_errors import IndexOutOfRange as IndexOutOfRange
 from workbench.errors.run_errors import KernelCrashed as KernelCrashed

@@ -46,6 +46,7 @@ from workbench.ir.kernels import (
     View,
     Written,
 )
+from workbench.ir.rewrites import Match, Nearest, Rewrite, Rewritten, StandsFor
 from workbench.lazy import submodules
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ __all__ = [
     "Literal",
     "LoweredNode",
     "Mapping",
+    "Match",
     "Mutation",
+    "Nearest",
     "Node",
     "Numbers",
     "Origin",
@@ -82,10 +85,13 @@ __all__ = [
     "RecordFormatError",
     "Ref",
     "Residence",
+    "Rewrite",
+    "Rewritten",
     "ScheduledKernel",
     "ScheduledProgram",
     "Sequence",
     "Snapshot",
+    "StandsFor",
     "Storage",
     "TensorType",
     "Tree",

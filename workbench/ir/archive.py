@@ -36,9 +36,10 @@ from workbench.errors import (
 )
 from workbench.ir import codec, graph_checks, journey_versions, scheduled_checks
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram, without_layouts
+from workbench.ir.kernel_graph_versions import without_layouts, without_rewrites
+from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 
-FORMAT, VERSION = "aten-workbench/journey", 3
+FORMAT, VERSION = "aten-workbench/journey", 4
 _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "journey.json",
     "lowered.json",
@@ -172,8 +173,10 @@ def unpack(data: bytes, path: str) -> Archive:
         asked, lowered = manifest["asked"], codec.parsed(members[_LOWERED])
         if first := manifest["version"] == 1:
             rendered = journey_versions.rows_of_version_1(rendered)
-        if manifest["version"] < VERSION:
+        if manifest["version"] < 3:
             asked, lowered = journey_versions.asked_of_version_2(asked), without_layouts(lowered)
+        elif manifest["version"] == 3:
+            lowered = without_rewrites(lowered)
         found = Archive(
             asked=codec.decode(Asked, asked, "asked"),
             lowered=codec.decode(KernelGraph, lowered, "lowered"),
@@ -256,7 +259,7 @@ def _manifest(data: bytes, path: str) -> dict[str, Any]:
     manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if manifest.get("format") != FORMAT:
         raise JourneyFileForeign(path, f"its {_MANIFEST} is of format {manifest.get('format')!r}")
-    readable = ((VERSION, _schema()), journey_versions.VERSION_2, journey_versions.VERSION_1)
+    readable = ((VERSION, _schema()), *journey_versions.EARLIER)
     if (manifest.get("version"), manifest.get("schema")) not in readable:
         told = f"version {manifest.get('version')!r} with records {manifest.get('schema')!r}"
         raise JourneyFileVersion(path, told, f"version {VERSION} with records {_schema()!r}", manifest.get("made_by"))

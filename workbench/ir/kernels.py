@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, cast
+from dataclasses import dataclass, field
+from typing import Final
 
 from simulator.tileprogram.program import TileProgram
 from workbench.ir import codec
 from workbench.ir.dram_blocks import AxisOrder
 from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
+from workbench.ir.kernel_graph_versions import EARLIER
+from workbench.ir.rewrites import Rewrite
 
-FORMAT, VERSION = "aten-workbench/kernel-graph", 4
+FORMAT, VERSION = "aten-workbench/kernel-graph", 5
 
 HOST = "host"
 """The kind of a kernel that PyTorch computes on the host."""
@@ -98,6 +100,14 @@ class KernelGraph:
     fusions: tuple[Fusion, ...]
     layouts: tuple[AxisOrder, ...] = ()
     """An order for each storage that kernels use; empty if all tensors lie as PyTorch has them."""
+    rewrites: tuple[Rewrite, ...] = ()
+    """What graph passes and patterns made of the captured graph before it was lowered."""
+    merged: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """A captured node -> the others that a pass or a pattern made one with it: its lowered nodes are made of all."""
+
+    def together(self, captured: str) -> tuple[str, ...]:
+        """A captured node, and the others that are made with it as one."""
+        return (captured, *self.merged.get(captured, ()))
 
     def node(self, name: str) -> LoweredNode:
         for lowered in self.nodes:
@@ -131,12 +141,7 @@ class KernelGraph:
     @staticmethod
     def from_json(text: str) -> KernelGraph:
         """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
-        return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION, earlier={3: without_layouts})
-
-
-def without_layouts(graph: object) -> object:
-    """The data of a lowered graph of version 3, in which all tensors lay as PyTorch has them."""
-    return {**cast("dict[str, object]", graph), "layouts": []} if isinstance(graph, dict) else graph
+        return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION, earlier=EARLIER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Names of values: new ones that no other value has, and arguments under other names."""
+"""Names of values: new ones that no other value has, arguments under other names, and arguments as text."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from workbench.ir.graph import Arg, Ref, Sequence
+from workbench.ir.graph import Arg, AtenGraph, Ref, Sequence
 
 
 def counted_name(wish: str, taken: Container[str]) -> str:
@@ -30,3 +30,14 @@ def with_names(arg: Arg, names: Mapping[str, str]) -> Arg:
     if isinstance(arg, Sequence):
         return Sequence(tuple(with_names(item, names) for item in arg.items))
     return arg
+
+
+def written(arg: Arg) -> str:
+    """An argument as it would be written in a call."""
+    if isinstance(arg, Ref):
+        return arg.value
+    if isinstance(arg, Sequence):
+        return f"[{', '.join(written(item) for item in arg.items)}]"
+    if isinstance(arg, AtenGraph):
+        return f"{arg.name}({', '.join(given.value for given in arg.inputs)})"
+    return repr(arg.value) if arg.kind == "str" else str(arg.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypedDict, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
@@ -12,7 +12,8 @@ from workbench.lowering.grouping import Choice
 
 
 class FusionOptions(TypedDict, total=False):
-    """Rules that are turned off, by name or by a part of it, and pairs of nodes that shall not share a kernel."""
+    """Rules, patterns and graph passes that are turned off, by name or by a part of it, and pairs of nodes that shall
+    not share a kernel."""
 
     off: Sequence[str]
     apart: Sequence[tuple[str, str]]
@@ -23,14 +24,14 @@ UserFusion: TypeAlias = str | FusionOptions | Sequence[tuple[str, str]] | None
 _FORMS = "expected 'none', {'off': [rules], 'apart': [(node, node)]}, or a list of pairs of nodes to keep apart"
 
 
-def rules_off(fusion: object) -> frozenset[str]:
+def rules_off(fusion: object, rewrites: Collection[str] = ()) -> frozenset[str]:
     """The rules that a user turns off. Which nodes there are depends on some of them."""
-    return choice_of(fusion, None).off
+    return choice_of(fusion, None, rewrites).off
 
 
-def choice_of(fusion: object, children: Mapping[str, Sequence[str]] | None) -> Choice:
+def choice_of(fusion: object, children: Mapping[str, Sequence[str]] | None, rewrites: Collection[str] = ()) -> Choice:
     """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for; None
-    leaves out the pairs."""
+    leaves out the pairs. `rewrites` are patterns and graph passes, which ran before, or did not."""
     if fusion is None:
         return Choice()
     if fusion == "none":
@@ -51,14 +52,32 @@ def choice_of(fusion: object, children: Mapping[str, Sequence[str]] | None) -> C
     off = options.get("off", ())
     rules = [off] if isinstance(off, str) else list(off)
     return Choice(
-        frozenset(name for rule in rules for name in _rules(rule)), _pairs(options.get("apart", ()), children)
+        frozenset(name for rule in rules for name in _rules(rule, rewrites)), _pairs(options.get("apart", ()), children)
     )
 
 
-def _rules(given: object) -> list[str]:
-    """The rules of this name, or all that have it among their words."""
-    names = [rule.name for rule in RULES]
-    found = [name for name in names if name == given] or [name for name in names if f" {given} " in f" {name} "]
+def rewrites_off(fusion: object, patterns: Collection[str], passes: Collection[str]) -> frozenset[str]:
+    """The patterns and graph passes that a user turned off; `"none"` turns off all patterns. What is no fusion option
+    at all is left to `choice_of`."""
+    known = [*patterns, *passes]
+    if fusion == "none":
+        return frozenset(patterns)
+    off = cast("Mapping[str, object]", fusion).get("off", ()) if isinstance(fusion, Mapping) else ()
+    given = [off] if isinstance(off, str) else [*cast("Iterable[object]", off)] if isinstance(off, Iterable) else []
+    named = [_named(each, known) for each in given]
+    return frozenset(name for names in named for name in names).intersection(known)
+
+
+def _named(given: object, rewrites: Collection[str]) -> list[str]:
+    """The rules, patterns and passes of this name, or all that have it among their words."""
+    names = [*(rule.name for rule in RULES), *rewrites]
+    return [name for name in names if name == given] or [name for name in names if f" {given} " in f" {name} "]
+
+
+def _rules(given: object, rewrites: Collection[str]) -> list[str]:
+    """The same; at least one."""
+    names = [*(rule.name for rule in RULES), *rewrites]
+    found = _named(given, rewrites)
     if not found:
         told = f"there is no fusion rule {given!r}{did_you_mean(str(given), names)}"
         raise FusionError(sentences(told, f"The rules are {', '.join(map(repr, names))}"))

@@ -7,6 +7,7 @@ after a decomposition), and else the host, where PyTorch computes it from the re
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -67,11 +68,13 @@ def lower(
     fusion: object = None,
     prefer: str | None = None,
     registrations: Registrations | None = None,
+    rewrites: Collection[str] = (),
 ) -> KernelGraph:
     """Routes every node, decomposes composite ones, and groups the result into kernels in launch order.
 
     `prefer` names the dialect whose builder is taken where an overload has builders in several. `fusion` turns fusion
-    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`.
+    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`; it may also name `rewrites`, patterns and
+    graph passes, of which nothing is left to do here.
     """
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -80,15 +83,16 @@ def lower(
     if prefer is not None and prefer not in known.dialects:
         listed = ", ".join(map(repr, known.dialects)) or "none"
         raise errors.BadOption(f"prefer={prefer!r}: no builder is registered in that dialect; there are {listed}")
-    work = _Work(graph, dict(graph.types), known, prefer, OneKernels(rules_off(fusion)))
+    off = rules_off(fusion, rewrites)
+    work = _Work(graph, dict(graph.types), known, prefer, OneKernels(off))
     work.route(on_missing)
     work.items = above_reshapes(work.items, work.types)
     classes = work.classes()
     work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
-    work.place_views(copies=COPY_AT_ITS_MAKER in rules_off(fusion))
+    work.place_views(copies=COPY_AT_ITS_MAKER in off)
     compute = tuple(item.node for item in work.items if item.route != "view")
-    choice = choice_of(fusion, work.named())
+    choice = choice_of(fusion, work.named(), rewrites)
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
     kernels = _kernels(grouping, work)
     check_traced(graph, kernels, tuple(work.views), work.types)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from workbench.ir import Absorbed, Kernel, KernelGraph, KernelModule, LoweredNode, codec
 from workbench.ir.kernel_identity import renamed
+from workbench.ir.rewrites import last_graph
 from workbench.ir.value_names import with_names
 
 
@@ -41,7 +42,9 @@ def lent(made: KernelModule, kernel: Kernel) -> KernelModule:
 
 
 def whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
-    """All results of the captured node of which a lowered node makes one; its own if it makes all."""
-    captured = next((node for node in lowered.captured.nodes if node.name == item.parent), item.node)
-    one_of_several = captured.op == item.node.op and set(item.node.results) < set(captured.results)
-    return captured.results if one_of_several else item.node.results
+    """All results of the node of which a lowered node makes one; its own if it makes all."""
+    own = set(item.node.results)
+    for node in last_graph(lowered.rewrites, lowered.captured).nodes:
+        if node.op == item.node.op and len(node.results) > len(own) and own < set(node.results):
+            return node.results
+    return item.node.results

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from simulator import Machine
-from workbench import aten, environment
+from workbench import aten, environment, rewriting
 from workbench.errors import WorkbenchError
+from workbench.lowering.fusion_options import rewrites_off
 from workbench.lowering.layout_options import Layout, layout_on
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.aten.registry import Registrations
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
+    from workbench.rewriting.rewrite import Step
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
 
@@ -68,6 +70,8 @@ class Request:
     registrations: Registrations | None = field(default_factory=lambda: aten.registry.DEFAULT.now())
     """The registrations when the journey was requested; later changes do not affect it. None, in a loaded journey,
     means those registered when a stage runs: registrations are code, which a file does not hold."""
+    rewrites: Mapping[str, Step] = field(default_factory=environment.registered.REWRITES.now)
+    """Graph passes and patterns, as they were registered then; in a loaded journey what those of the file made."""
     path: str = ""
     given_at: Mapping[str, str] = field(default_factory=dict[str, str])
     """The user's line that gave an option, for errors that only a later stage can find."""
@@ -76,6 +80,12 @@ class Request:
     def layout_here(self) -> Layout:
         """What the layout means on the machine."""
         return layout_on(self.machine, self.layout)
+
+    @property
+    def rewrites_off(self) -> frozenset[str]:
+        """The graph passes and patterns that are turned off."""
+        patterns = [name for name, step in self.rewrites.items() if rewriting.rewrite.is_pattern(step)]
+        return rewrites_off(self.fusion, patterns, self.rewrites.keys() - {*patterns}) if self.rewrites else frozenset()
 
     @property
     def options(self) -> dict[str, object]:

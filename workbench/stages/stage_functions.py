@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING
 
 from simulator import Machine
 from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
-from workbench import capturing, environment, lowering, planning, rendering, running, scheduling, simulating, views
+from workbench import (
+    capturing,
+    environment,
+    lowering,
+    planning,
+    rendering,
+    rewriting,
+    running,
+    scheduling,
+    simulating,
+    views,
+)
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
 from workbench.errors import BadOption, MappingError, MappingOrder, MissingExtra, TooManyInstructions
-from workbench.ir import HOST, KernelGraph, KernelModule, ScheduledProgram
+from workbench.ir import HOST, KernelGraph, KernelModule, Rewritten, ScheduledProgram
 from workbench.ir.kernel_names import by_full_names
 from workbench.stages.journey_request import GraphCall, Request
 
@@ -67,17 +78,27 @@ class Grouped:
     the templates and builders that made them may not be here."""
 
 
-def grouped_of(request: Request, captured: Captured) -> Grouped:
+def rewritten_of(request: Request, captured: Captured) -> Rewritten:
+    """The captured graph as passes and patterns have it."""
+    if not request.rewrites:
+        return Rewritten(captured.record, ())
+    with _compiler("a graph pass or a pattern"):
+        verb = rewriting.rewrite.rewritten
+    return verb(captured.record, request.rewrites, request.rewrites_off)
+
+
+def grouped_of(request: Request, rewritten: Rewritten) -> Grouped:
     with _compiler("lowering"):
         verb = lowering.lower.lower
     made = verb(
-        captured.record,
+        rewritten.graph,
         on_missing=request.on_missing,
         fusion=request.fusion,
         prefer=request.prefer,
         registrations=request.registrations,
+        rewrites=[each.name for each in rewritten.rewrites],
     )
-    return Grouped(made)
+    return Grouped(rewriting.lowered_origins.with_origins(made, rewritten))
 
 
 def lowered_of(request: Request, grouped: Grouped) -> Lowered:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench import planning, simulating, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.ir import Rewritten
 from workbench.stages import stage_functions as functions
 from workbench.stages.journey_request import Request
 from workbench.stages.once import Once
@@ -51,7 +52,8 @@ class Stage:
 
 STAGES: Final[tuple[Stage, ...]] = (
     Stage("captured", "capture", (), functions.captured_of, ("capture",)),
-    Stage("grouped", "lower", ("captured",), functions.grouped_of, ("on_missing", "prefer", "fusion")),
+    Stage("rewritten", "lower", ("captured",), functions.rewritten_of, ("rewrites",)),
+    Stage("grouped", "lower", ("rewritten",), functions.grouped_of, ("on_missing", "prefer", "fusion")),
     Stage("lowered", "lower", ("grouped",), functions.lowered_of, ("layout",)),
     Stage("imported", "render", ("grouped", "lowered"), functions.imported_of),
     Stage(
@@ -94,6 +96,8 @@ class Stages:
     """The artefacts of a journey; each is made once, from earlier ones."""
 
     captured: Once[Captured]
+    rewritten: Once[Rewritten]
+    """The captured graph after graph passes and patterns."""
     grouped: Once[functions.Grouped]
     lowered: Once[Lowered]
     imported: Once[Rendered]
@@ -143,6 +147,7 @@ class Stages:
         tiled = dict[str, object]() if serves else dict[str, object](tiled=planned)
         made: dict[str, object] = {
             "captured": Captured(found.lowered.captured),
+            "rewritten": Rewritten(found.lowered.captured, found.lowered.rewrites),
             "grouped": functions.Grouped(found.lowered, found.rendered),
             "lowered": Lowered(found.lowered),
             "imported": rendered,

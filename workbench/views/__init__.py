@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from workbench.views.graphs import graph_tables as graph_tables
     from workbench.views.graphs import module_html as module_html
     from workbench.views.graphs import module_tree as module_tree
+    from workbench.views.graphs import rewrite_tables as rewrite_tables
     from workbench.views.graphs import source_lines as source_lines
     from workbench.views.graphs import spent as spent
     from workbench.views.graphs import titles as titles
@@ -66,7 +67,7 @@ __getattr__ = modules_of(
     {
         "basics": ("cards", "colours", "data_frames", "markup", "table", "user_views"),
         "comparisons": ("compare", "compare_html", "heat_map", "svg_heat_map"),
-        "graphs": ("graph_tables", "module_html", "module_tree", "source_lines", "spent", "titles"),
+        "graphs": ("graph_tables", "module_html", "module_tree", "rewrite_tables", "source_lines", "spent", "titles"),
         "kernel_lists": (
             "chiplet_table",
             "common_memory_table",

@@ -47,6 +47,9 @@ from workbench.findings.rules import (
 from workbench.findings.rules import padded_tensors as padded_tensors
 from workbench.findings.rules import padded_work as padded_work
 from workbench.findings.rules import (
+    patterns_without_a_match as patterns_without_a_match,
+)
+from workbench.findings.rules import (
     rows_opened as rows_opened,
 )
 from workbench.findings.rules import (

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
-from workbench.ir import Arg, AtenGraph, KernelGraph, Node, Ref, Sequence, TensorType
+from workbench.ir import AtenGraph, KernelGraph, Node, TensorType
+from workbench.ir.value_names import written
 from workbench.views.basics.table import Cell, Table
+from workbench.views.graphs.rewrite_tables import rewrites_text
 from workbench.views.graphs.titles import kernel_titles
 from workbench.views.kernel_lists.storage_tables import layouts_text
 
@@ -105,6 +107,8 @@ def lowered_text(lowered: KernelGraph) -> str:
         lines.append("views (no kernel, no bytes): " + ", ".join(f"{v.value} of {v.base}" for v in lowered.views))
     if lowered.layouts:
         lines.append(layouts_text(lowered))
+    if lowered.rewrites:
+        lines += ["graph passes and patterns:", *(f"  {line}" for line in rewrites_text(lowered))]
     refused = [edge for edge in lowered.fusions if not edge.fused]
     if refused:
         lines.append("not fused:")
@@ -122,17 +126,6 @@ def _call(node: Node) -> str:
     given = [written(arg) for arg in node.args]
     given += [f"{name}={written(arg)}" for name, arg in node.kwargs.items()]
     return f"{', '.join(node.results)} = {node.op}({', '.join(given)})"
-
-
-def written(arg: Arg) -> str:
-    """An argument as it would be written in a call."""
-    if isinstance(arg, Ref):
-        return arg.value
-    if isinstance(arg, Sequence):
-        return f"[{', '.join(written(item) for item in arg.items)}]"
-    if isinstance(arg, AtenGraph):
-        return f"{arg.name}({', '.join(given.value for given in arg.inputs)})"
-    return repr(arg.value) if arg.kind == "str" else str(arg.value)
 
 
 def _types(node: Node, types: dict[str, TensorType]) -> str:

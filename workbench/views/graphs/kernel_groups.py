@@ -38,6 +38,10 @@ class Run:
     def by_name(self) -> dict[str, Node]:
         return {node.name: node for node in self.nodes}
 
+    def computed_by(self, launch: Launch) -> tuple[str, ...]:
+        """The captured nodes that a launch computes, those that became one with others included."""
+        return tuple(dict.fromkeys(name for origin in launch.origins for name in self.lowered.together(origin)))
+
     def microseconds(self, cycles: int) -> float:
         return self.trace.machine.microseconds(cycles)
 
@@ -140,7 +144,9 @@ class Matching:
     def groups(self) -> tuple[Group, ...]:
         """Every launch is in one, in the order of the nodes."""
         union = Union(len(self.rows) + 1)
-        linked = [[self.linking(at, launch.origins) for launch in run.launches] for at, run in enumerate(self.runs)]
+        linked = [
+            [self.linking(at, run.computed_by(each)) for each in run.launches] for at, run in enumerate(self.runs)
+        ]
         for numbers in itertools.chain.from_iterable(linked):
             union.join(numbers)
         members: dict[int, list[list[int]]] = {}
@@ -163,7 +169,7 @@ class Matching:
     def _group(self, launches: Sequence[Sequence[int]]) -> Group:
         parts = tuple(_part(run, mine) for run, mine in zip(self.runs, launches, strict=True))
         of_run = [
-            {name for launch in part.launches for name in run.launches[launch].origins}
+            {name for launch in part.launches for name in run.computed_by(run.launches[launch])}
             for run, part in zip(self.runs, parts, strict=True)
         ]
         numbers = frozenset(self.numbers[at][name] for at, names in enumerate(of_run) for name in names)

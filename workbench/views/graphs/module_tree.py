@@ -65,7 +65,8 @@ def captured_tree(graph: AtenGraph, lowered: KernelGraph | None = None, spent: S
     titles, kernels_of = Titles(graph), dict[str, dict[str, None]]()
     for item in lowered.nodes if lowered else ():
         if item.kernel:
-            kernels_of.setdefault(item.parent, {})[item.kernel] = None
+            for name in lowered.together(item.parent) if lowered else ():
+                kernels_of.setdefault(name, {})[item.kernel] = None
     leaves = (
         Leaf(
             node.origin.module,
@@ -85,11 +86,12 @@ def captured_tree(graph: AtenGraph, lowered: KernelGraph | None = None, spent: S
 def lowered_tree(lowered: KernelGraph, spent: Spent | None = None) -> Module:
     """The kernels by module: one that works for several stands at the module that holds them all."""
     captured = {node.name: node for node in lowered.captured.nodes}
-    parents = {item.node.name: item.parent for item in lowered.nodes}
+    behind = {item.node.name: lowered.together(item.parent) for item in lowered.nodes}
     titles = kernel_titles(lowered)
 
     def leaf(name: str, nodes: tuple[str, ...]) -> Leaf:
-        mine = [captured[node] for node in dict.fromkeys(parents[node] for node in nodes) if node in captured]
+        names = dict.fromkeys(name for node in nodes for name in behind[node])
+        mine = [captured[name] for name in names if name in captured]
         return Leaf(
             _holder([node.origin.module for node in mine]),
             name,

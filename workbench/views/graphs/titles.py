@@ -72,7 +72,12 @@ def _joined(parts: list[str]) -> str:
 def kernel_titles(lowered: KernelGraph) -> dict[str, str]:
     """Kernel of the graph -> its title. Where several kernels compute one node, each says which ops of it are its."""
     titles, items = Titles(lowered.captured), {item.node.name: item for item in lowered.nodes}
-    of = {kernel.name: dict.fromkeys(items[name].parent for name in kernel.nodes) for kernel in lowered.kernels}
+    of = {
+        kernel.name: dict.fromkeys(
+            captured for name in kernel.nodes for captured in lowered.together(items[name].parent)
+        )
+        for kernel in lowered.kernels
+    }
     kernels_of = Counter(parent for parents in of.values() for parent in parents)
     named: dict[str, str] = {}
     for kernel in lowered.kernels:

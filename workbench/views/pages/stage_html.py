@@ -13,6 +13,7 @@ from simulator.analysis.stalls import stalls_of
 from simulator.records.spans import Via
 from simulator.tileprogram.program import Access
 from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
+from workbench.ir.rewrites import PATTERN
 from workbench.views.basics import markup
 from workbench.views.basics.colours import HUES, colour_of_step
 from workbench.views.basics.highlight import code
@@ -20,6 +21,7 @@ from workbench.views.basics.table import Table
 from workbench.views.graphs import graph_tables as graphs
 from workbench.views.graphs.module_html import tree_html
 from workbench.views.graphs.module_tree import captured_tree, lowered_tree
+from workbench.views.graphs.rewrite_tables import changes_table, patterns_table, rewrites_table
 from workbench.views.graphs.spent import Spent
 from workbench.views.graphs.svg_graph import MOST, Drawn, captured_svg, lowered_svg, route_colour
 from workbench.views.kernel_lists import kernel_tables as kernels
@@ -94,12 +96,24 @@ def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
     orders = markup.table(layouts_table(graph), wide=("why",)) if graph.layouts else ""
     return (
         shown
+        + _rewrites(graph)
         + (markup.details("layout of tensors in DRAM", orders, note=laid_anew(graph)) if orders else "")
         + markup.details("fusion decisions", fusions, note=note, opened=0 < len(graph.fusions) <= 8)
         + markup.details(
             "nodes after decomposition", markup.table(_short_files(graphs.lowered_table(graph))), note=str(len(routes))
         )
     )
+
+
+def _rewrites(graph: KernelGraph) -> str:
+    """What graph passes and patterns did, if there are any."""
+    if not graph.rewrites:
+        return ""
+    tables = markup.table(rewrites_table(graph), wide=("place",))
+    if any(each.kind == PATTERN for each in graph.rewrites):
+        tables += markup.table(patterns_table(graph), wide=("wanted", "found", "reason"))
+    changes = changes_table(graph)
+    return markup.details("graph passes and patterns", tables + markup.table(changes), note=str(len(graph.rewrites)))
 
 
 def _kernels_shown(graph: KernelGraph, table: str, spent: Spent | None) -> str:

@@ -19,6 +19,7 @@ from simulator import TileProgram, Trace
 from simulator.tileprogram.program import Space
 from simulator.tileprogram.slot_fillings import owners
 from workbench.ir import KernelGraph, KernelModule, Launch, Node, ScheduledKernel, ScheduledProgram
+from workbench.ir.rewrites import taken_out
 from workbench.views.kernel_lists.kernel_tables import line_origins, line_regions, rendered_line_origins
 from workbench.views.scratchpads.tiles import Tiling, tiling
 
@@ -91,13 +92,18 @@ class OriginIndex:
         """Captured node -> the lowered nodes made of it, in order."""
         found: dict[str, list[str]] = {name: [] for name in self.captured}
         for item in self.lowered.nodes:
-            found.setdefault(item.parent, []).append(item.node.name)
+            for name in self.lowered.together(item.parent):
+                found.setdefault(name, []).append(item.node.name)
         return {name: tuple(names) for name, names in found.items()}
 
     @cached_property
     def parent(self) -> dict[str, str]:
         """Lowered node -> the captured node it was made of."""
         return {item.node.name: item.parent for item in self.lowered.nodes}
+
+    def captured_of(self, name: str) -> tuple[str, ...]:
+        """The captured nodes behind a lowered node; a name that is none stands for itself."""
+        return self.lowered.together(self.parent.get(name, name))
 
     @cached_property
     def kernel_nodes(self) -> dict[str, tuple[str, ...]]:
@@ -265,11 +271,14 @@ class OriginIndex:
     @cached_property
     def absorbed(self) -> dict[str, str]:
         """Captured node that no instruction works for -> the reason."""
-        alive = {self.parent[name] for name in self.nodes_of_rows(np.arange(len(self.trace), dtype=np.int64))}
+        working = self.nodes_of_rows(np.arange(len(self.trace), dtype=np.int64))
+        alive = {captured for name in working for captured in self.captured_of(name)}
         return {name: self._fate(name) for name in self.captured if name not in alive}
 
     def _fate(self, node: str) -> str:
         children = self.children[node]
+        if not children and (taken := taken_out(self.lowered.rewrites, self.lowered.captured, node)):
+            return f"the {taken.kind} {taken.name!r} took it out of the graph"
         if not children and node in self._used:
             return "lowering lets its readers work on its operand directly: no work and no bytes"
         if not children:

@@ -365,7 +365,7 @@ def _made(
     also: tuple[MlirLine, ...] = (),
 ) -> Selection:
     """The selection of these spans and nodes. A captured node that was lowered to nothing stands for itself."""
-    wanted = {index.parent.get(name, name) for name in lowered}
+    wanted = {captured for name in lowered for captured in index.captured_of(name)}
     nodes = tuple(name for name in index.captured if name in wanted)
     instructions = index.instructions_of_rows(rows)
     hosts = {index.named(int(launch)) for launch in np.unique(index.trace.launch[rows])} | set(kernels)
