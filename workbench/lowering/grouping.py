@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from workbench.ir import Fusion, Node, TensorType
-from workbench.lowering.fusion_rules import NO_CLASSES, Candidate, Classes, illegal, node_class, rule_for
+from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class
+from workbench.lowering.fusion_rules import illegal, rule_for
+from workbench.lowering.product_room import FULL, ROWS, TPU_V3, Room
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Choice:
         for pair in sorted(self.apart, key=sorted):
             if pair <= names:
                 return f"kept apart on request: {' and '.join(sorted(pair))}"
+        if ROWS in self.off and {"contraction", "reduction"} <= {node_class(node, classes) for node in group}:
+            return f"the rule {ROWS!r} is turned off"
         maker = {value: node for node in group for value in node.results} if self.off else {}
         for consumer in group:
             for producer in (maker[value] for value in consumer.operands if value in maker):
@@ -45,6 +49,7 @@ class Grouping:
     """Values that must exist in memory: results, and whatever a view reads."""
     classes: Classes = field(default_factory=dict[str, str])
     choice: Choice = Choice()
+    room: Room = TPU_V3
     group_of: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
@@ -89,12 +94,18 @@ class Grouping:
     def _grow(self, anchor: Node) -> None:
         """Adds what follows while all users of the group's result lead to one next result and the group is legal."""
         group = self.group_of[anchor.name]
-        last = self.members(group)[-1]
+        last, rows = self.members(group)[-1], list[Node]()
         while (step := self._until_next_single(last)) is not None:
             free = all(self.group_of[node.name] == self._place[node.name] for node in step)
-            if not free or self._illegal(self._sorted((*self.members(group), *step))):
+            refused = self._illegal(self._sorted((*self.members(group), *step)))
+            if refused.startswith(FULL):  # then a part of what follows would only make the product's tiles smaller
+                for node in rows:
+                    self._move((node,), self._place[node.name])
+            if refused or not free:
                 return
             self._move(step, group)
+            if rows or any(node_class(node, self.classes) == "reduction" for node in step):
+                rows += step
             last = step[-1]
 
     def _until_next_single(self, start: Node) -> tuple[Node, ...] | None:
@@ -128,11 +139,14 @@ class Grouping:
 
     def _illegal(self, nodes: tuple[Node, ...]) -> str:
         """Why these nodes cannot, or on request shall not, be one kernel."""
-        return illegal(nodes, self.types, self.classes) or self.choice.refuses(nodes, self.classes)
+        return illegal(self._candidate(nodes)) or self.choice.refuses(nodes, self.classes)
 
     def _refused(self, producer: Node, consumer: Node) -> str:
         rule = rule_for(producer, consumer, self.classes)
-        return rule.condition(Candidate((producer, consumer), self.types, self.classes))
+        return rule.condition(self._candidate((producer, consumer)))
+
+    def _candidate(self, nodes: tuple[Node, ...]) -> Candidate:
+        return Candidate(nodes, self.types, self.classes, self.room)
 
     def _joined(self, first: int, second: int) -> tuple[Node, ...]:
         return self._sorted((*self.members(first), *self.members(second)))

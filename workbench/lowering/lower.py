@@ -40,12 +40,14 @@ from workbench.ir import (
 from workbench.ir.value_names import marked_name
 from workbench.lowering.assembly import assembled
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
+from workbench.lowering.fusion_candidate import node_class
 from workbench.lowering.fusion_options import choice_of
-from workbench.lowering.fusion_rules import kind_of, node_class
+from workbench.lowering.fusion_rules import kind_of
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.missing_routes import missing_routes
 from workbench.lowering.moved_creations import at_their_readers
+from workbench.lowering.product_room import TPU_V3, Room
 from workbench.lowering.reshapes import above_reshapes
 from workbench.lowering.view_edges import across_views
 
@@ -69,11 +71,12 @@ def lower(
     fusion: object = None,
     prefer: str | None = None,
     registrations: Registrations | None = None,
+    room: Room = TPU_V3,
 ) -> KernelGraph:
     """Routes every node, decomposes composite ones, and groups the result into kernels in launch order.
 
     `prefer` names the dialect whose builder is taken where an overload has builders in several. `fusion` turns fusion
-    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`.
+    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`. `room` is what grouping knows of a machine.
     """
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -91,7 +94,7 @@ def lower(
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
     choice = choice_of(fusion, work.named())
-    grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
+    grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice, room)
     kernels = _kernels(grouping, work)
     check_traced(graph, kernels, tuple(work.views), work.types)
     nodes, fusions = _with_kernels(work, kernels, grouping)

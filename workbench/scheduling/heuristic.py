@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.machine.machine import Machine
@@ -149,7 +149,7 @@ def _reduced_last(payload: Payload) -> tuple[str, ...]:
 def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
     """The next smaller tiling, or None when every tile is one: halves the longest tile, parallel dims first."""
     parallel = [dim for dim in payload.parallel if mapping.tile[dim] > 1]
-    candidates = parallel or [dim for dim in payload.dims if mapping.tile[dim] > 1]
+    candidates = parallel or [dim for dim in payload.dims if mapping.tile[dim] > 1 and dim not in payload.rows]
     if not candidates:
         return None
     longest = max(candidates, key=lambda dim: mapping.tile[dim])
@@ -239,11 +239,11 @@ def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Dem
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
     """A core's tiling of a contraction that runs on so many cores, and its bound."""
     slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
-    epilogue = _vector_cycles(payload, machine)
+    passes = _passes(payload, machine)
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
         priced = [
-            (_product_price(demand, tile, order, cores, slowdown, epilogue), tile, order)
+            (_product_price(demand, tile, order, cores, slowdown, passes), tile, order)
             for tile in _candidates(payload, machine, windows, least)
             if demand.fits(tile)
             for order in _orders(payload)
@@ -251,7 +251,7 @@ def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cor
         if priced:
             break
     else:
-        tile = dict.fromkeys(payload.dims, 1)
+        tile = {dim: extent if dim in payload.rows else 1 for dim, extent in payload.dims.items()}
         return NEVER, Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
     fastest = min(cost.cycles() for cost, _, _ in priced)
     bound, tile, order = max(
@@ -291,7 +291,7 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     """Tiles worth a look: multiples of the array's extent, whole windows, few cuts through a row of an image."""
     extent, kind = payload.dims[dim], payload.kinds.get(dim, "")
     rows = [each for each in payload.dims if payload.kinds.get(each) == "m"]
-    if kind in ("w", ""):
+    if kind in ("w", "") or dim in payload.rows:
         return {extent}
     if kind == "b":
         return {1, extent}
@@ -329,28 +329,55 @@ def _product_price(
     order: Sequence[str],
     cores: int,
     slowdown: Slowdown,
-    epilogue: tuple[float, float],
+    passes: _Passes,
 ) -> Price:
-    """The `epilogue` is `_vector_cycles`, the same for all tilings."""
+    """The `passes` are `_vector_cycles`, the same for all tilings."""
     payload, machine, slots = demand.payload, demand.machine, demand.buffers
     steps, every, tiles = _steps(payload, tile)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
-    latency, (vector, first) = float(machine.dram_latency_cycles), epilogue
+    latency = float(machine.dram_latency_cycles)
+    before = sum(
+        cycles * (math.prod(steps[dim] for dim in again) if any(steps[dim] > 1 for dim in loops) else 1)
+        for cycles, loops, again in passes.before
+    )
     arrays, product, fill = array_cycles(payload, machine, tile, steps, slots)
-    work = product + fill + vector / tiles + first
-    chain = work + (every // tiles - 1) * product
-    return Price(moved, arrays, vector, work, chain, product, tiles, every, slots, latency)
+    step = product + before / every + passes.first_before
+    work = step + fill + passes.after / tiles + passes.first_after
+    chain = work + (every // tiles - 1) * step
+    return Price(moved, arrays, before + passes.after, work, chain, step, tiles, every, slots, latency)
 
 
-def _vector_cycles(payload: Payload, machine: Machine) -> tuple[float, float]:
-    """Cycles of all vector passes, a vector after the other; and the extra cycles of each step's first one.
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """Cycles of a product's vector passes, a vector after the other."""
+
+    before: tuple[tuple[float, tuple[str, ...], tuple[str, ...]], ...]
+    """Of those that make an operand: of each, with its dims, and those for each tile of which it is done again unless
+    its operand is one tile."""
+    after: float
+    """Of those on the result."""
+    first_before: float
+    """The extra cycles of each step's first vector."""
+    first_after: float
+
+
+def _passes(payload: Payload, machine: Machine) -> _Passes:
+    assert payload.contraction is not None
+    before = {op.id: _vector_cycles([op], payload, machine) for op in payload.prologue}
+    others = [op for op in payload.ops if op.id not in before and op is not payload.contraction]
+    walked = {*payload.contraction.loops}
+    again = tuple((before[op.id][0], op.loops, tuple(walked - {*op.loops})) for op in payload.prologue)
+    after, first = _vector_cycles(others, payload, machine)
+    return _Passes(again, after, sum(extra for _, extra in before.values()), first)
+
+
+def _vector_cycles(ops: Iterable[PayloadOp], payload: Payload, machine: Machine) -> tuple[float, float]:
+    """Cycles of vector passes, a vector after the other; and the extra cycles of each step's first one.
 
     See `simulator.units.vector`. Reductions across lanes are left out.
     """
     passes, chain = 0.0, 0.0
-    for op in payload.ops:
-        if op.role == "contraction":
-            continue
+    for op in ops:
         widest = max((access.element_bytes for access in op.accesses), default=4)
         vectors = math.prod(payload.dims[dim] for dim in op.loops) / machine.vector_elements(widest)
         special = op.operations[OpClass.SPECIAL]

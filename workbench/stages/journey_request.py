@@ -11,6 +11,7 @@ from simulator import Machine
 from workbench import aten, environment
 from workbench.errors import WorkbenchError
 from workbench.lowering.layout_options import Layout, layout_on
+from workbench.lowering.product_room import Room, room_of
 
 if TYPE_CHECKING:
     import torch
@@ -76,6 +77,11 @@ class Request:
     def layout_here(self) -> Layout:
         """What the layout means on the machine."""
         return layout_on(self.machine, self.layout)
+
+    @property
+    def room_here(self) -> Room:
+        """What grouping knows of the machine."""
+        return room_of(self.machine)
 
     @property
     def options(self) -> dict[str, object]:

@@ -76,6 +76,7 @@ def grouped_of(request: Request, captured: Captured) -> Grouped:
         fusion=request.fusion,
         prefer=request.prefer,
         registrations=request.registrations,
+        room=request.room_here,
     )
     return Grouped(made)
 
