@@ -136,3 +136,41 @@ def test_a_machine_with_less_room_groups_anew_and_another_does_not():
     plain = wb.trace(lambda x, w: torch.relu(x @ w), x, w)
     other = plain.with_(machine=plain.machine.with_(systolic_rows=64))
     assert other.lowered.record is plain.lowered.record
+
+
+W = (24, 32)
+X = (2, 16, 32)
+BEHIND: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], int]] = {
+    "an activation of sequences": (lambda x, w: F.linear(torch.relu(x), w), [X, W], 1),
+    "a converted weight": (lambda x, w: F.linear(x, w.to(torch.float16).float()), [X, W], 1),
+    "both in bf16": (lambda x, w: F.linear(x.bfloat16(), w.bfloat16()), [X, W], 1),
+    "a turned operand": (lambda x, w: x @ torch.relu(w + 1).t(), [X[1:], W], 1),
+    "a turned batch": (lambda x, w: torch.bmm(x, torch.tanh(w).transpose(1, 2)), [X, (2, 24, 32)], 1),
+    "softmax of sequences": (lambda x, w: torch.softmax(F.linear(x, w), -1), [X, W], 1),
+    "norm of a residual": (lambda x, w, r: F.layer_norm(F.linear(x, w) + r, (24,)), [X, W, (2, 16, 24)], 1),
+    "root mean square": (
+        lambda x, w: (y := F.linear(x, w)) * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5), [X, W], 1,
+    ),
+    "sum of sequences": (lambda x, w: F.linear(x, w).sum(-1), [X, W], 1),
+    "scores of heads": (lambda q, k: torch.softmax(q @ k.mT * 0.2, -1), [(2, 3, 8, 16), (2, 3, 9, 16)], 1),
+    "an activation that is returned": (lambda x, w: (y := torch.relu(x), F.linear(y, w)), [X, W], 2),
+    "an activation that another op reads": (lambda x, w: F.linear(y := torch.relu(x), w).sum() + y.sum(), [X, W], 4),
+    "a bias along the rows": (lambda x, w, b: F.linear(x + b, w), [X, W, (32,)], 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_views_are_no_border_for_what_can_be_moved(name: str):
+    function, shapes, count = BEHIND[name]
+    j = wb.trace(function, *(torch.randn(shape) for shape in shapes))
+    assert len(kernels(j)) == count, reasons(j)
+    assert j.check().ok
+    assert j.check(stage="rendered").ok
+
+
+def test_rules_that_are_off_move_nothing():
+    x, w = torch.randn(X), torch.randn(W)
+    j = wb.trace(lambda x, w: torch.softmax(F.linear(torch.relu(x), w), -1), x, w, fusion=APART)
+    assert kernels(j) == ["k0_relu", "k1_linear", "k2_softmax"]
+    shapes = [j.lowered.record.types[kernel.outputs[0]].shape for kernel in j.lowered.record.kernels]
+    assert shapes == [X, (32, 24), (2, 16, 24)]

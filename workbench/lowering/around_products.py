@@ -15,6 +15,9 @@ from workbench.lowering.fusion_candidate import Candidate, reduced_dims, shapes_
 from workbench.lowering.reduction_space import reduction_space
 from workbench.tensors.element_types import to_dtype
 
+PROLOGUE: Final = "product prologue"
+"""The rule that fuses what makes an operand."""
+
 ONE_PRODUCT: Final = (
     "a second product needs whole rows of the first one's result: they would be computed again for every column tile, "
     "or a whole panel of them stay in the scratchpad, which the schedule does not do yet"
@@ -48,7 +51,7 @@ def around_product(group: Candidate) -> str:
     return refused or (_rows(group, product, after) if group.of("reduction") else _epilogue(group, product, after))
 
 
-def _factors(product: Node) -> list[str]:
+def factors(product: Node) -> list[str]:
     """What it multiplies, which may be one value twice."""
     return [given.value for given in product.args if isinstance(given, Ref)]
 
@@ -57,7 +60,7 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
     """The nodes that make the product's operands, each with the place of the operand; -1 for both."""
     maker = {value: node for node in group.nodes for value in node.results}
     found: dict[str, int] = {}
-    for place, operand in enumerate(_factors(product)):
+    for place, operand in enumerate(factors(product)):
         ahead = [operand]
         while ahead:
             node = maker.get(ahead.pop())
@@ -79,7 +82,7 @@ def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tu
             return BOTH_SIDES
         if node.name not in pointwise:
             return "only pointwise ops run on the tiles that a product reads"
-        operand = group.types[_factors(product)[before[node.name]]].shape
+        operand = group.types[factors(product)[before[node.name]]].shape
         if group.shape(node) != operand:
             return f"{shapes_of([group.shape(node)])} is not the operand's shape {shapes_of([operand])}"
     sides = {place: [node for node in nodes if before[node.name] == place] for place in set(before.values())}
@@ -89,12 +92,12 @@ def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tu
 
 def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -> str:
     """Why making an operand again for every tile of the other one costs more than its trip through DRAM."""
-    operand = group.types[_factors(product)[place]]
-    other = group.types[_factors(product)[1 - place]].shape[-1 if place == 0 else -2]
+    operand = group.types[factors(product)[place]]
+    other = group.types[factors(product)[1 - place]].shape[-1 if place == 0 else -2]
     made = {value for node in chain for value in node.results}
     read = {value for node in chain for value in node.operands} - made
-    taken = sum(_element_bytes(group.types[value]) for value in read if group.types[value].shape == operand.shape)
-    return too_often(other, len(chain), taken, _element_bytes(operand))
+    taken = sum(element_bytes(group.types[value]) for value in read if group.types[value].shape == operand.shape)
+    return too_often(other, len(chain), taken, element_bytes(operand))
 
 
 def too_often(other: int, operations: int, taken: int, left: int) -> str:
@@ -118,7 +121,7 @@ def too_often(other: int, operations: int, taken: int, left: int) -> str:
     return ""
 
 
-def _element_bytes(kind: TensorType) -> int:
+def element_bytes(kind: TensorType) -> int:
     return to_dtype(kind.dtype).itemsize
 
 
@@ -144,9 +147,9 @@ def _rows(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
         return refused
     if not _flows(rest, product):
         return "the reduction is of another tensor than the product's result"
-    left = group.types[_factors(product)[0]]
+    left = group.types[factors(product)[0]]
     row = _row_bytes(rest, product, after)
-    return group.room.refuses_rows(shape[-2], shape[-1], left.shape[-1], row, _element_bytes(left))
+    return group.room.refuses_rows(shape[-2], shape[-1], left.shape[-1], row, element_bytes(left))
 
 
 def _flows(group: Candidate, product: Node) -> bool:
@@ -164,4 +167,4 @@ def _row_bytes(group: Candidate, product: Node, after: tuple[Node, ...]) -> int:
     readers = Counter(value for node in after for value in {*node.operands})
     fused = {value for node in after for value in node.results if readers[value] == 1}
     values = {*readers, *product.results, *(value for node in after for value in node.results)} - fused
-    return shape[-1] * sum(_element_bytes(kind) for kind in map(group.types.__getitem__, values) if kind.shape == shape)
+    return shape[-1] * sum(element_bytes(kind) for kind in map(group.types.__getitem__, values) if kind.shape == shape)

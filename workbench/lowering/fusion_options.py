@@ -28,7 +28,7 @@ def choice_of(fusion: object, children: Mapping[str, Sequence[str]]) -> Choice:
     if fusion is None:
         return Choice()
     if fusion == "none":
-        return Choice(off=frozenset(rule.name for rule in RULES))
+        return Choice(off=rules_off(fusion))
     if isinstance(fusion, str) or not isinstance(fusion, Mapping | Iterable):
         raise FusionError(f"fusion={fusion!r}: {_FORMS}")
     if not isinstance(fusion, Mapping):
@@ -42,11 +42,18 @@ def choice_of(fusion: object, children: Mapping[str, Sequence[str]]) -> Choice:
             raise FusionError(f"fusion has {key!r}: {given!r}: {_FORMS}")
     if isinstance(options.get("apart"), str):
         raise FusionError(f"fusion has 'apart': {options['apart']!r}: {_FORMS}")
-    off = options.get("off", ())
-    rules = [off] if isinstance(off, str) else list(off)
-    return Choice(
-        frozenset(name for rule in rules for name in _rules(rule)), _pairs(options.get("apart", ()), children)
-    )
+    return Choice(rules_off(fusion), _pairs(options.get("apart", ()), children))
+
+
+def rules_off(fusion: object) -> frozenset[str]:
+    """The rules that a user turned off, in words that may have a wrong form as well: `choice_of` tells that."""
+    if fusion == "none":
+        return frozenset(rule.name for rule in RULES)
+    off = cast("Mapping[str, object]", fusion).get("off", ()) if isinstance(fusion, Mapping) else ()
+    if not isinstance(off, Iterable):
+        return frozenset()
+    rules = [off] if isinstance(off, str) else list(cast("Iterable[object]", off))
+    return frozenset(name for rule in rules for name in _rules(rule))
 
 
 def _rules(given: object) -> list[str]:

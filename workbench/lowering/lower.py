@@ -38,16 +38,18 @@ from workbench.ir import (
     View,
 )
 from workbench.ir.value_names import marked_name
+from workbench.lowering.around_products import PROLOGUE
 from workbench.lowering.assembly import assembled
+from workbench.lowering.below_views import below_views
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.lowering.fusion_candidate import node_class
-from workbench.lowering.fusion_options import choice_of
+from workbench.lowering.fusion_options import choice_of, rules_off
 from workbench.lowering.fusion_rules import kind_of
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.missing_routes import missing_routes
 from workbench.lowering.moved_creations import at_their_readers
-from workbench.lowering.product_room import TPU_V3, Room
+from workbench.lowering.product_room import ROWS, TPU_V3, Room
 from workbench.lowering.reshapes import above_reshapes
 from workbench.lowering.view_edges import across_views
 
@@ -87,8 +89,12 @@ def lower(
         raise errors.BadOption(f"prefer={prefer!r}: no builder is registered in that dialect; there are {listed}")
     work = _Work(graph, dict(graph.types), known, prefer)
     work.route(on_missing)
-    work.items = above_reshapes(work.items, work.types)
+    off = rules_off(fusion)
+    work.items = above_reshapes(work.items, work.types, rows=ROWS not in off)
     classes = work.classes()
+    if PROLOGUE not in off:
+        products = {item.node.name for item in work.items if node_class(item.node, classes) == "contraction"}
+        work.items = below_views(work.items, work.types, work.results(), products)
     work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
     work.place_views()

@@ -13,16 +13,17 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.machine.machine import Machine
 from simulator.machine.optional.uneven_cores.shares import speeds
-from simulator.tileprogram.program import MAX_RANK, OpClass
+from simulator.tileprogram.program import MAX_RANK
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Access, Payload, PayloadOp
 from workbench.scheduling.array_price import array_cycles
 from workbench.scheduling.core_split import said, share, splits, used
+from workbench.scheduling.product_passes import Passes
 from workbench.scheduling.tiling_price import NEVER, Price, Slowdown, traffic
 from workbench.scheduling.vector_price import tile_cycles
 
@@ -239,7 +240,7 @@ def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Dem
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
     """A core's tiling of a contraction that runs on so many cores, and its bound."""
     slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
-    passes = _passes(payload, machine)
+    passes = Passes(payload, machine)
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
         priced = [
@@ -329,60 +330,16 @@ def _product_price(
     order: Sequence[str],
     cores: int,
     slowdown: Slowdown,
-    passes: _Passes,
+    passes: Passes,
 ) -> Price:
-    """The `passes` are `_vector_cycles`, the same for all tilings."""
+    """The `passes` are the same for all tilings."""
     payload, machine, slots = demand.payload, demand.machine, demand.buffers
     steps, every, tiles = _steps(payload, tile)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
     latency = float(machine.dram_latency_cycles)
-    before = sum(
-        cycles * (math.prod(steps[dim] for dim in again) if any(steps[dim] > 1 for dim in loops) else 1)
-        for cycles, loops, again in passes.before
-    )
+    before, after = passes.before(steps), passes.after(tile)
     arrays, product, fill = array_cycles(payload, machine, tile, steps, slots)
     step = product + before / every + passes.first_before
-    work = step + fill + passes.after / tiles + passes.first_after
+    work = step + fill + after / tiles + passes.first_after
     chain = work + (every // tiles - 1) * step
-    return Price(moved, arrays, before + passes.after, work, chain, step, tiles, every, slots, latency)
-
-
-@dataclass(frozen=True, slots=True)
-class _Passes:
-    """Cycles of a product's vector passes, a vector after the other."""
-
-    before: tuple[tuple[float, tuple[str, ...], tuple[str, ...]], ...]
-    """Of those that make an operand: of each, with its dims, and those for each tile of which it is done again unless
-    its operand is one tile."""
-    after: float
-    """Of those on the result."""
-    first_before: float
-    """The extra cycles of each step's first vector."""
-    first_after: float
-
-
-def _passes(payload: Payload, machine: Machine) -> _Passes:
-    assert payload.contraction is not None
-    before = {op.id: _vector_cycles([op], payload, machine) for op in payload.prologue}
-    others = [op for op in payload.ops if op.id not in before and op is not payload.contraction]
-    walked = {*payload.contraction.loops}
-    again = tuple((before[op.id][0], op.loops, tuple(walked - {*op.loops})) for op in payload.prologue)
-    after, first = _vector_cycles(others, payload, machine)
-    return _Passes(again, after, sum(extra for _, extra in before.values()), first)
-
-
-def _vector_cycles(ops: Iterable[PayloadOp], payload: Payload, machine: Machine) -> tuple[float, float]:
-    """Cycles of vector passes, a vector after the other; and the extra cycles of each step's first one.
-
-    See `simulator.units.vector`. Reductions across lanes are left out.
-    """
-    passes, chain = 0.0, 0.0
-    for op in ops:
-        widest = max((access.element_bytes for access in op.accesses), default=4)
-        vectors = math.prod(payload.dims[dim] for dim in op.loops) / machine.vector_elements(widest)
-        special = op.operations[OpClass.SPECIAL]
-        simple = sum(op.operations) - special
-        slots = max(simple / machine.vector.alus, special * machine.vector.special_interval_cycles, 1.0)
-        passes += vectors * slots
-        chain += simple * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
-    return passes, chain
+    return Price(moved, arrays, before + after, work, chain, step, tiles, every, slots, latency)
