@@ -49,7 +49,8 @@ def rules_off(fusion: object) -> frozenset[str]:
     """The rules that a user turned off, in words that may have a wrong form as well: `choice_of` tells that."""
     if fusion == "none":
         return frozenset(rule.name for rule in RULES)
-    off = cast("Mapping[str, object]", fusion).get("off", ()) if isinstance(fusion, Mapping) else ()
+    options = cast("Mapping[str, object]", fusion) if isinstance(fusion, Mapping) else dict[str, object]()
+    off = options.get("off", ())
     if not isinstance(off, Iterable):
         return frozenset()
     rules = [off] if isinstance(off, str) else list(cast("Iterable[object]", off))

@@ -1,6 +1,7 @@
 """Which nodes may share a kernel: rules as data, and a legality check for whole groups.
 
-A kernel makes exactly one value, unless it is opaque. Six kinds exist, by what anchors them:
+A kernel makes one value, and with it others of its shape that ops read on the way to it. Six kinds exist, by what
+anchors them:
 
 elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
@@ -89,6 +90,9 @@ IN_MEMORY = "a gather reads at places that data decides, so its operand must be 
 
 READ_AGAIN = "windows overlap: an element made inside would be computed again for every window that reads it"
 
+SEVERAL = "several results"
+"""Of whole groups: no edge is decided by it."""
+
 ALONE = "the fusion rules do not know what an opaque op does: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
@@ -176,6 +180,10 @@ RULES: tuple[Rule, ...] = (
         "creation read from memory", CREATION, CONTRACTION | GATHER | TILE,
         _never("a product, a gather and a template read their operands from memory"),
         "an operand of a product, a gather or a template is computed before it",
+    ),
+    Rule(
+        SEVERAL, frozenset(), frozenset(), lambda _: "",
+        "a value that is needed elsewhere as well is stored by the first kernel that uses it",
     ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),

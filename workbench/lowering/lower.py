@@ -100,7 +100,8 @@ def lower(
     work.place_views()
     compute = tuple(item.node for item in work.items if item.route != "view")
     choice = choice_of(fusion, work.named())
-    grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice, room)
+    bases = {view.value: view.base for view in work.views}
+    grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice, room, bases)
     kernels = _kernels(grouping, work)
     check_traced(graph, kernels, tuple(work.views), work.types)
     nodes, fusions = _with_kernels(work, kernels, grouping)
@@ -352,7 +353,7 @@ def _kernels(grouping: Grouping, work: _Work) -> tuple[Kernel, ...]:
         bounds = [bound for node in checked for bound in bounds_of(node, grouping.types)]
         for parent in dict.fromkeys(parents[node.name] for node in checked):
             bounds += bounds_before(captured[parent])
-        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results, tuple(bounds)))
+        kernels.append(Kernel(name, kind, names, tuple(inputs), grouping.results(members), tuple(bounds)))
     _check_order(kernels)
     return tuple(kernels)
 

@@ -104,8 +104,13 @@ class Payload:
 
     @property
     def last(self) -> PayloadOp:
-        """The op that makes the kernel's output."""
+        """The op that makes the kernel's outputs."""
         return self.ops[-1]
+
+    @property
+    def results(self) -> frozenset[str]:
+        """The values that the last op makes: all that are stored."""
+        return frozenset(access.value for access in self.last.accesses if access.is_output)
 
     @property
     def contraction(self) -> PayloadOp | None:

@@ -47,12 +47,12 @@ class Demand:
 
     def bytes(self, tile: dict[str, int]) -> int:
         made = {access.value for op in self.payload.ops for access in op.accesses if access.is_output}
-        final = self.payload.last.accesses[-1].value
+        stored = self.payload.results
         tiled = any(tile[dim] < extent for dim, extent in self.payload.dims.items())
         contraction = self.payload.contraction is not None
         total = 0
         for access in self.touched(tile):
-            moved = access.value not in made or access.value == final or contraction
+            moved = access.value not in made or access.value in stored or contraction
             slots = self.buffers if moved and tiled else 1
             total += slots * self.machine.pad_to_lanes(access.bytes(tile))
         return total

@@ -35,6 +35,7 @@ from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScri
 from workbench.scheduling.passes.borders import SettleBorders, has_borders
 from workbench.scheduling.passes.copy_left_over import CopyLeftOver
 from workbench.scheduling.passes.generalize import Generalize
+from workbench.scheduling.passes.join_results import JoinResults, results_apart
 from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands, makes_operands
 from workbench.scheduling.passes.promote import Promote
 from workbench.scheduling.passes.recompute import Recompute
@@ -195,6 +196,8 @@ def _prepare(
         trace.run("tosa to linalg", TO_LINALG)
     trace.run("open named ops", Generalize())
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
+    if results_apart(trace.module):
+        trace.run("join the results", JoinResults())
     held = makes_operands(trace.module)
     if held:
         trace.run("hold the product's operands", HoldOperands())
