@@ -342,4 +342,6 @@ def _product_price(
     step = product + before / every + passes.first_before
     work = step + fill + after / tiles + passes.first_after
     chain = work + (every // tiles - 1) * step
+    if payload.rows or payload.prologue:  # the passes of a tile are before those of the next in the vector unit's queue
+        arrays = max(arrays, (tiles - 1) * chain)
     return Price(moved, arrays, before + after, work, chain, step, tiles, every, slots, latency)
