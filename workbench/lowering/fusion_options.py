@@ -42,7 +42,7 @@ def choice_of(fusion: object, children: Mapping[str, Sequence[str]]) -> Choice:
             raise FusionError(f"fusion has {key!r}: {given!r}: {_FORMS}")
     if isinstance(options.get("apart"), str):
         raise FusionError(f"fusion has 'apart': {options['apart']!r}: {_FORMS}")
-    return Choice(rules_off(fusion), _pairs(options.get("apart", ()), children))
+    return Choice(rules_off(options), _pairs(options.get("apart", ()), children))
 
 
 def rules_off(fusion: object) -> frozenset[str]:
