@@ -171,6 +171,11 @@ _OF_TPU_V3: dict[str, Form] = {
         "the measured row is three passes over the scores at 80% of the memory's peak",
         rewritten=attention,
     ),
+    "resnet": Form(
+        "ours, with the factor and the summand of each batch norm in kernels of their own",
+        "nothing says that the chip's compiler stores several results from one kernel",
+        options={"fusion": {"off": ["several results", "product prologue"]}},
+    ),
     "bert": Form(
         "its layer norms and its attention as alone, all else ours",
         "that of layer norms and attention",

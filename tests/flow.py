@@ -20,6 +20,7 @@ from workbench.capturing.live_call import CapturedProgram
 from workbench.host.host_steps import functions
 from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
 from workbench.lowering.lower import lower
+from workbench.lowering.product_room import room_of
 from workbench.rendering.render import render
 from workbench.rendering.write_templates import written
 from workbench.running.native_store import default_native_store
@@ -63,8 +64,8 @@ def flow(
     mode: str = "dynamo",
 ) -> Flow:
     captured = capture(function, inputs, kwargs, mode=mode)
-    lowered = lower(captured.graph)
     target = load_machine(machine)
+    lowered = lower(captured.graph, room=room_of(target))
     rendered = written(lowered, render(lowered), target, mapping)
     return Flow(function, captured, lowered, rendered, target, schedule(lowered, rendered, target, mapping))
 

@@ -24,6 +24,7 @@ from workbench.environment.registered import PASSES
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.knobs import Experiment, Knobs, knobs_of
+from workbench.lowering.product_room import counts
 from workbench.options import checked_options, warn_without_common_memory
 from workbench.run_and_check import Computing
 from workbench.stages.journey_request import Request
@@ -243,6 +244,10 @@ class Journey(Shown):
             stale.add("layout")
         if request.rewrites_off != asked.rewrites_off:
             stale.add("rewrites")
+        if request.room_here != asked.room_here and (
+            not self._stages.lowered.made or counts(self.lowered.record)
+        ):  # another machine may hold other rows
+            stale.add("room")
         if "fusion" not in changed and self._stages.lowered.made:
             check_kernels_named(self.lowered.record, request)
         if not changed.isdisjoint(("resident", "machine")):

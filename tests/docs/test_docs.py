@@ -21,6 +21,7 @@ PAGES = [
 ]
 PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab")]
 PAGES += [ROOT / "docs" / f"{page}.md" for page in ("timeline", "knobs", "magics", "looking-closer", "sharing")]
+PAGES += [ROOT / "docs" / "fusion.md"]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 DESIGN = [ROOT / "docs" / "design.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
@@ -60,6 +61,7 @@ def test_every_example_is_found():
         "magics": 2,
         "looking-closer": 3,
         "sharing": 2,
+        "fusion": 1,
     }
 
 

@@ -242,6 +242,24 @@ def product(draw: Draw) -> Drawn:
     return _of(f"{value.name} @ {right.name}", value, right, exact=not value.tensor.is_floating_point())
 
 
+_BEFORE = ("{0}", "torch.relu({0})", "F.gelu({0})", "({0} * 0.5 + 1)", "torch.tanh({0} + 1)")
+_ROWS = (
+    "torch.softmax({0}, -1)", "{0}.amax(-1)", "{0}.mean(-1, keepdim=True)", "{0}.var(-1)", "F.log_softmax({0}, -1)",
+    "F.layer_norm({0}, {0}.shape[-1:])", "F.normalize({0} + 2, dim=-1)", "{0}.sum(-1)", "F.gelu({0} * 0.5)", "{0}.T",
+)  # fmt: skip
+
+
+def around_a_product(draw: Draw) -> Drawn:
+    """Pointwise ops on what a product reads, and reductions of its rows."""
+    value = draw.pick(lambda tensor: tensor.dim() in (2, 3) and tensor.is_floating_point())
+    shape, dtype = value.tensor.shape, str(value.tensor.dtype).removeprefix("torch.")
+    n = draw.random.choice((1, 2, 8, 17, 40))
+    batch = shape[:1] if len(shape) == 3 and draw.random.random() < 0.5 else ()
+    right = draw.input((*batch, shape[-1], n), dtype)
+    one, other = (draw.random.choice(_BEFORE).format(each.name) for each in (value, right))
+    return _of(draw.random.choice(_ROWS).format(f"({one} @ {other})"), value, right)
+
+
 def window(draw: Draw) -> Drawn:
     shape = (
         draw.random.choice((1, 2)),
@@ -331,8 +349,8 @@ def attention(draw: Draw) -> Drawn:
 TABLE: tuple[tuple[Callable[[Draw], Drawn], int], ...] = (
     (rounding, 10), (exact, 6), (jumping, 3), (binary, 12), (choosing, 2), (comparing, 4), (where, 3),
     (whole_numbers, 3), (reduction, 8), (deciding, 2), (ordering, 1), (scan, 1), (normalising, 4), (view, 10),
-    (moving, 4), (joining, 2), (product, 6), (window, 4), (indexing, 3), (writing, 3), (changing, 1), (casting, 3),
-    (attention, 1),
+    (moving, 4), (joining, 2), (product, 5), (around_a_product, 4), (window, 4), (indexing, 3), (writing, 3),
+    (changing, 1), (casting, 3), (attention, 1),
 )  # fmt: skip
 DRAWN = [draw for draw, _ in TABLE]
 WEIGHTS = [weight for _, weight in TABLE]

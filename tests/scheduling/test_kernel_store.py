@@ -78,8 +78,8 @@ def test_kernels_of_another_function_are_found_under_their_own_names(tmp_path: P
     another."""
     store = KernelStore(tmp_path)
     x = torch.randn(24, 32)
-    one = flow(lambda x: torch.softmax(torch.softmax(x.t(), 0).t() @ x.t(), 1) @ x, [x])
-    two = flow(lambda scores, x: torch.softmax(scores, 1) @ x, [torch.randn(24, 24), x])
+    one = flow(lambda x: torch.softmax(torch.softmax(x.t(), 0).t() @ x.t(), 0) @ x, [x])
+    two = flow(lambda scores, x: torch.softmax(scores, 0) @ x, [torch.randn(24, 24), x])
     schedule(one.lowered, one.rendered, one.machine, store=store)
     found = schedule(two.lowered, two.rendered, two.machine, store=store)
     assert store.store.hits == 2

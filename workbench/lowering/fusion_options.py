@@ -24,18 +24,13 @@ UserFusion: TypeAlias = str | FusionOptions | Sequence[tuple[str, str]] | None
 _FORMS = "expected 'none', {'off': [rules], 'apart': [(node, node)]}, or a list of pairs of nodes to keep apart"
 
 
-def rules_off(fusion: object, rewrites: Collection[str] = ()) -> frozenset[str]:
-    """The rules that a user turns off. Which nodes there are depends on some of them."""
-    return choice_of(fusion, None, rewrites).off
-
-
 def choice_of(fusion: object, children: Mapping[str, Sequence[str]] | None, rewrites: Collection[str] = ()) -> Choice:
     """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for; None
     leaves out the pairs. `rewrites` are patterns and graph passes, which ran before, or did not."""
     if fusion is None:
         return Choice()
     if fusion == "none":
-        return Choice(off=frozenset(rule.name for rule in RULES))
+        return Choice(off=rules_off(fusion))
     if isinstance(fusion, str) or not isinstance(fusion, Mapping | Iterable):
         raise FusionError(f"fusion={fusion!r}: {_FORMS}")
     if not isinstance(fusion, Mapping):
@@ -49,11 +44,19 @@ def choice_of(fusion: object, children: Mapping[str, Sequence[str]] | None, rewr
             raise FusionError(f"fusion has {key!r}: {given!r}: {_FORMS}")
     if isinstance(options.get("apart"), str):
         raise FusionError(f"fusion has 'apart': {options['apart']!r}: {_FORMS}")
+    return Choice(rules_off(options, rewrites), _pairs(options.get("apart", ()), children))
+
+
+def rules_off(fusion: object, rewrites: Collection[str] = ()) -> frozenset[str]:
+    """The rules that a user turned off, in words that may have a wrong form as well: `choice_of` tells that."""
+    if fusion == "none":
+        return frozenset(rule.name for rule in RULES)
+    options = cast("Mapping[str, object]", fusion) if isinstance(fusion, Mapping) else dict[str, object]()
     off = options.get("off", ())
-    rules = [off] if isinstance(off, str) else list(off)
-    return Choice(
-        frozenset(name for rule in rules for name in _rules(rule, rewrites)), _pairs(options.get("apart", ()), children)
-    )
+    if not isinstance(off, Iterable):
+        return frozenset()
+    rules = [off] if isinstance(off, str) else list(cast("Iterable[object]", off))
+    return frozenset(name for rule in rules for name in _rules(rule, rewrites))
 
 
 def rewrites_off(fusion: object, patterns: Collection[str], passes: Collection[str]) -> frozenset[str]:
@@ -84,14 +87,12 @@ def _rules(given: object, rewrites: Collection[str]) -> list[str]:
     return found
 
 
-def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]] | None) -> frozenset[frozenset[str]]:
+def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]]) -> frozenset[frozenset[str]]:
     pairs: set[frozenset[str]] = set()
     for item in given:
         pair = tuple(cast("Sequence[object]", item)) if isinstance(item, tuple | list) else ()
         if len(pair) != 2:
             raise FusionError(f"{item!r} is no pair of nodes: {_FORMS}")
-        if children is None:
-            continue
         first, second = (_nodes(name, children) for name in pair)
         if set(first) & set(second):
             raise FusionError(f"{pair[0]!r} and {pair[1]!r} share a node, and a node cannot be kept apart from itself")

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from workbench.aten.automatic_route import class_of
 from workbench.ir import Fusion, Node, TensorType
-from workbench.lowering.fusion_rules import NO_CLASSES, Candidate, Classes, illegal, node_class, rule_for
+from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class
+from workbench.lowering.fusion_rules import SEVERAL, illegal, rule_for
+from workbench.lowering.product_room import FULL, ROWS, TPU_V3, Room
+
+ONE_SHAPE: Final = "a kernel makes several values of one shape only, by pointwise ops, with no other op between them"
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,8 @@ class Choice:
         for pair in sorted(self.apart, key=sorted):
             if pair <= names:
                 return f"kept apart on request: {' and '.join(sorted(pair))}"
+        if ROWS in self.off and {"contraction", "reduction"} <= {node_class(node, classes) for node in group}:
+            return f"the rule {ROWS!r} is turned off"
         maker = {value: node for node in group for value in node.results} if self.off else {}
         for consumer in group:
             for producer in (maker[value] for value in consumer.operands if value in maker):
@@ -45,6 +53,9 @@ class Grouping:
     """Values that must exist in memory: results, and whatever a view reads."""
     classes: Classes = field(default_factory=dict[str, str])
     choice: Choice = Choice()
+    room: Room = TPU_V3
+    bases: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What each view looks into."""
     group_of: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
@@ -64,6 +75,9 @@ class Grouping:
                     self._grow(node)
         for node in reversed(self.nodes):
             self._join_users(node)
+        if SEVERAL not in self.choice.off:
+            for node in reversed(self.nodes):
+                self._join_reader(node)
 
     def members(self, group: int) -> tuple[Node, ...]:
         """In topological order; the last one makes the value that leaves the group."""
@@ -89,12 +103,18 @@ class Grouping:
     def _grow(self, anchor: Node) -> None:
         """Adds what follows while all users of the group's result lead to one next result and the group is legal."""
         group = self.group_of[anchor.name]
-        last = self.members(group)[-1]
+        last, rows = self.members(group)[-1], list[Node]()
         while (step := self._until_next_single(last)) is not None:
             free = all(self.group_of[node.name] == self._place[node.name] for node in step)
-            if not free or self._illegal(self._sorted((*self.members(group), *step))):
+            refused = self._illegal(self._sorted((*self.members(group), *step)))
+            if refused.startswith(FULL):  # then a part of what follows would only make the product's tiles smaller
+                for node in rows:
+                    self._move((node,), self._place[node.name])
+            if refused or not free:
                 return
             self._move(step, group)
+            if rows or any(node_class(node, self.classes) == "reduction" for node in step):
+                rows += step
             last = step[-1]
 
     def _until_next_single(self, start: Node) -> tuple[Node, ...] | None:
@@ -126,13 +146,49 @@ class Grouping:
         if not refused and not self._illegal(self._joined(own, target)):
             self._move(self.members(own), target)
 
+    def _join_reader(self, node: Node) -> None:
+        """Puts a whole group into that of its first reader although others need its result: the kernel makes both."""
+        own = self.group_of[node.name]
+        users = {self.group_of[user.name] for user in self._users[node.name]} - {own}
+        if not users or node is not self.members(own)[-1] or class_of(node.op) == "copy":
+            return
+        target = min(users, key=lambda group: self._place[self.members(group)[-1].name])
+        last = self.members(target)[-1]
+        alike = self.types[node.results[0]].shape == self.types[last.results[0]].shape
+        pointwise = node_class(node, self.classes) == node_class(last, self.classes) == "pointwise"
+        if alike and pointwise and not self._between(own, target) and not self._illegal(self._joined(own, target)):
+            self._move(self.members(own), target)
+
+    def _between(self, first: int, second: int) -> bool:
+        """Whether another group's node lies between, or the second group reads a view of what the first one makes."""
+        begin, end = (self._place[self.members(group)[-1].name] for group in (first, second))
+        made = {value for node in self.members(first) for value in node.results}
+        return any(self.group_of[node.name] not in (first, second) for node in self.nodes[begin:end]) or any(
+            self.bases.get(value) in made for node in self.members(second) for value in node.operands
+        )
+
+    def results(self, members: tuple[Node, ...]) -> tuple[str, ...]:
+        """The values that leave a group: what its last node makes comes last."""
+        *inner, last = members
+        group = self.group_of[last.name]
+        outside = [
+            value
+            for node in inner
+            for value in node.results
+            if value in self.kept or any(self.group_of[user.name] != group for user in self._users[node.name])
+        ]
+        return (*outside, *last.results)
+
     def _illegal(self, nodes: tuple[Node, ...]) -> str:
         """Why these nodes cannot, or on request shall not, be one kernel."""
-        return illegal(nodes, self.types, self.classes) or self.choice.refuses(nodes, self.classes)
+        return illegal(self._candidate(nodes)) or self.choice.refuses(nodes, self.classes)
 
     def _refused(self, producer: Node, consumer: Node) -> str:
         rule = rule_for(producer, consumer, self.classes)
-        return rule.condition(Candidate((producer, consumer), self.types, self.classes))
+        return rule.condition(self._candidate((producer, consumer)))
+
+    def _candidate(self, nodes: tuple[Node, ...]) -> Candidate:
+        return Candidate(nodes, self.types, self.classes, self.room)
 
     def _joined(self, first: int, second: int) -> tuple[Node, ...]:
         return self._sorted((*self.members(first), *self.members(second)))
@@ -157,9 +213,9 @@ class Grouping:
         if reason := self.choice.refuses((producer, consumer), self.classes):
             return reason
         if self._leaves_memory(producer):
-            return "the result is also an output: a kernel makes one value"
+            return f"the result is also an output, and {ONE_SHAPE}"
         if len({self.group_of[user.name] for user in self._users[producer.name]}) > 1:
-            return "the result is read by several kernels, and a kernel makes one value"
+            return f"the result is read by several kernels, and {ONE_SHAPE}"
         if reason := self._illegal(self._joined(own, other)):
             return reason
         return "the kernel that makes it has more than one reader"

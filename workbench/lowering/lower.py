@@ -36,15 +36,19 @@ from workbench.ir import (
     TensorType,
     View,
 )
+from workbench.lowering.around_products import PROLOGUE
+from workbench.lowering.below_views import below_views
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
+from workbench.lowering.fusion_candidate import node_class
 from workbench.lowering.fusion_options import choice_of, rules_off
-from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER, kind_of, node_class
+from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER, kind_of
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.missing_routes import missing_routes
 from workbench.lowering.moved_creations import at_their_readers
 from workbench.lowering.one_kernel import OneKernels
 from workbench.lowering.placed_views import PlacedViews
+from workbench.lowering.product_room import ROWS, TPU_V3, Room
 from workbench.lowering.reshapes import above_reshapes
 from workbench.lowering.view_edges import across_views
 
@@ -69,12 +73,13 @@ def lower(
     prefer: str | None = None,
     registrations: Registrations | None = None,
     rewrites: Collection[str] = (),
+    room: Room = TPU_V3,
 ) -> KernelGraph:
     """Routes every node, decomposes composite ones, and groups the result into kernels in launch order.
 
     `prefer` names the dialect whose builder is taken where an overload has builders in several. `fusion` turns fusion
     rules off or keeps nodes apart: see `workbench.lowering.fusion_options`; it may also name `rewrites`, patterns and
-    graph passes, of which nothing is left to do here.
+    graph passes, of which nothing is left to do here. `room` is what grouping knows of a machine.
     """
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -86,14 +91,18 @@ def lower(
     off = rules_off(fusion, rewrites)
     work = _Work(graph, dict(graph.types), known, prefer, OneKernels(off))
     work.route(on_missing)
-    work.items = above_reshapes(work.items, work.types)
+    work.items = above_reshapes(work.items, work.types, rows=ROWS not in off)
     classes = work.classes()
+    if PROLOGUE not in off:
+        products = {item.node.name for item in work.items if node_class(item.node, classes) == "contraction"}
+        work.items = below_views(work.items, work.types, work.results(), products)
     work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
     work.place_views(copies=COPY_AT_ITS_MAKER in off)
     compute = tuple(item.node for item in work.items if item.route != "view")
     choice = choice_of(fusion, work.named(), rewrites)
-    grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice)
+    bases = {view.value: view.base for view in work.views}
+    grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice, room, bases)
     kernels = _kernels(grouping, work)
     check_traced(graph, kernels, tuple(work.views), work.types)
     nodes, fusions = _with_kernels(work, kernels, grouping)
@@ -315,7 +324,7 @@ def _kernels(grouping: Grouping, work: _Work) -> tuple[Kernel, ...]:
         bounds = [bound for node in checked for bound in bounds_of(node, grouping.types)]
         for parent in dict.fromkeys(parents[node.name] for node in checked):
             bounds += bounds_before(captured[parent])
-        kernels.append(Kernel(name, kind, names, tuple(inputs), members[-1].results, tuple(bounds)))
+        kernels.append(Kernel(name, kind, names, tuple(inputs), grouping.results(members), tuple(bounds)))
     _check_order(kernels)
     return tuple(kernels)
 

@@ -104,12 +104,33 @@ class Payload:
 
     @property
     def last(self) -> PayloadOp:
-        """The op that makes the kernel's output."""
+        """The op that makes the kernel's outputs."""
         return self.ops[-1]
+
+    @property
+    def results(self) -> frozenset[str]:
+        """The values that the last op makes: all that are stored."""
+        return frozenset(access.value for access in self.last.accesses if access.is_output)
 
     @property
     def contraction(self) -> PayloadOp | None:
         return next((op for op in self.ops if op.role == "contraction"), None)
+
+    @property
+    def prologue(self) -> tuple[PayloadOp, ...]:
+        """The ops that make operands of the product, in order."""
+        wanted, found = set[str](), list[PayloadOp]()
+        for op in reversed(self.ops):
+            if op is self.contraction or wanted.intersection(each.value for each in op.accesses if each.is_output):
+                wanted.update(each.value for each in op.accesses if not each.is_output)
+                found.append(op)
+        return tuple(found[:0:-1])
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Dims of a product's result that are reduced after it: a tile holds all of them."""
+        product = self.contraction
+        return () if product is None else tuple(dim for dim in self.reduced if dim not in product.reduced)
 
     @property
     def windows(self) -> tuple[str, ...]:

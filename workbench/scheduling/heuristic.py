@@ -18,11 +18,12 @@ from dataclasses import dataclass, replace
 
 from simulator.machine.machine import Machine
 from simulator.machine.optional.uneven_cores.shares import speeds
-from simulator.tileprogram.program import MAX_RANK, OpClass
+from simulator.tileprogram.program import MAX_RANK
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Access, Payload, PayloadOp
 from workbench.scheduling.array_price import array_cycles
 from workbench.scheduling.core_split import said, share, splits, used
+from workbench.scheduling.product_passes import Passes
 from workbench.scheduling.tiling_price import NEVER, Price, Slowdown, traffic
 from workbench.scheduling.vector_price import tile_cycles
 
@@ -46,12 +47,12 @@ class Demand:
 
     def bytes(self, tile: dict[str, int]) -> int:
         made = {access.value for op in self.payload.ops for access in op.accesses if access.is_output}
-        final = self.payload.last.accesses[-1].value
+        stored = self.payload.results
         tiled = any(tile[dim] < extent for dim, extent in self.payload.dims.items())
         contraction = self.payload.contraction is not None
         total = 0
         for access in self.touched(tile):
-            moved = access.value not in made or access.value == final or contraction
+            moved = access.value not in made or access.value in stored or contraction
             slots = self.buffers if moved and tiled else 1
             total += slots * self.machine.pad_to_lanes(access.bytes(tile))
         return total
@@ -149,7 +150,7 @@ def _reduced_last(payload: Payload) -> tuple[str, ...]:
 def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
     """The next smaller tiling, or None when every tile is one: halves the longest tile, parallel dims first."""
     parallel = [dim for dim in payload.parallel if mapping.tile[dim] > 1]
-    candidates = parallel or [dim for dim in payload.dims if mapping.tile[dim] > 1]
+    candidates = parallel or [dim for dim in payload.dims if mapping.tile[dim] > 1 and dim not in payload.rows]
     if not candidates:
         return None
     longest = max(candidates, key=lambda dim: mapping.tile[dim])
@@ -239,11 +240,11 @@ def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Dem
 def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
     """A core's tiling of a contraction that runs on so many cores, and its bound."""
     slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
-    epilogue = _vector_cycles(payload, machine)
+    passes = Passes(payload, machine)
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
         priced = [
-            (_product_price(demand, tile, order, cores, slowdown, epilogue), tile, order)
+            (_product_price(demand, tile, order, cores, slowdown, passes), tile, order)
             for tile in _candidates(payload, machine, windows, least)
             if demand.fits(tile)
             for order in _orders(payload)
@@ -251,7 +252,7 @@ def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cor
         if priced:
             break
     else:
-        tile = dict.fromkeys(payload.dims, 1)
+        tile = {dim: extent if dim in payload.rows else 1 for dim, extent in payload.dims.items()}
         return NEVER, Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
     fastest = min(cost.cycles() for cost, _, _ in priced)
     bound, tile, order = max(
@@ -291,7 +292,7 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     """Tiles worth a look: multiples of the array's extent, whole windows, few cuts through a row of an image."""
     extent, kind = payload.dims[dim], payload.kinds.get(dim, "")
     rows = [each for each in payload.dims if payload.kinds.get(each) == "m"]
-    if kind in ("w", ""):
+    if kind in ("w", "") or dim in payload.rows:
         return {extent}
     if kind == "b":
         return {1, extent}
@@ -329,33 +330,18 @@ def _product_price(
     order: Sequence[str],
     cores: int,
     slowdown: Slowdown,
-    epilogue: tuple[float, float],
+    passes: Passes,
 ) -> Price:
-    """The `epilogue` is `_vector_cycles`, the same for all tilings."""
+    """The `passes` are the same for all tilings."""
     payload, machine, slots = demand.payload, demand.machine, demand.buffers
     steps, every, tiles = _steps(payload, tile)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
-    latency, (vector, first) = float(machine.dram_latency_cycles), epilogue
+    latency = float(machine.dram_latency_cycles)
+    before, after = passes.before(steps), passes.after(tile)
     arrays, product, fill = array_cycles(payload, machine, tile, steps, slots)
-    work = product + fill + vector / tiles + first
-    chain = work + (every // tiles - 1) * product
-    return Price(moved, arrays, vector, work, chain, product, tiles, every, slots, latency)
-
-
-def _vector_cycles(payload: Payload, machine: Machine) -> tuple[float, float]:
-    """Cycles of all vector passes, a vector after the other; and the extra cycles of each step's first one.
-
-    See `simulator.units.vector`. Reductions across lanes are left out.
-    """
-    passes, chain = 0.0, 0.0
-    for op in payload.ops:
-        if op.role == "contraction":
-            continue
-        widest = max((access.element_bytes for access in op.accesses), default=4)
-        vectors = math.prod(payload.dims[dim] for dim in op.loops) / machine.vector_elements(widest)
-        special = op.operations[OpClass.SPECIAL]
-        simple = sum(op.operations) - special
-        slots = max(simple / machine.vector.alus, special * machine.vector.special_interval_cycles, 1.0)
-        passes += vectors * slots
-        chain += simple * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
-    return passes, chain
+    step = product + before / every + passes.first_before
+    work = step + fill + after / tiles + passes.first_after
+    chain = work + (every // tiles - 1) * step
+    if payload.rows or payload.prologue:  # the passes of a tile are before those of the next in the vector unit's queue
+        arrays = max(arrays, (tiles - 1) * chain)
+    return Price(moved, arrays, before + after, work, chain, step, tiles, every, slots, latency)

@@ -7,7 +7,8 @@ and everything it reads is fused into that. The two levels below are within each
 
 Two levels. The outer loops walk tiles of the parallel dims: the op that makes the output is tiled and everything
 it reads is fused into its loops, so that intermediate tiles never leave the scratchpad. The inner loops walk tiles of
-the reduced dims: a contraction accumulates along k; in a reduction kernel every op over the reduced dim gets its own
+the reduced dims: a contraction accumulates along k, and what makes its operands is fused into that loop; in a
+reduction kernel every op over the reduced dim gets its own
 inner loop (two ops cannot share one, since the second needs the finished result of the first).
 """
 
@@ -35,7 +36,8 @@ def transform_script(payload: Payload, mapping: Mapping) -> str:
     for op in payload.ops:
         sizes = _inner_sizes(op, payload, mapping)
         if any(sizes):
-            lines += _tile(op, sizes, mapping.order, "inner", "tile_using_for")
+            into = payload.prologue if op is payload.contraction else ()
+            lines += _tile(op, sizes, mapping.order, "inner", "tile_using_for", into)
     lines += ["  transform.yield", "}"]
     return "\n".join(lines)
 
@@ -89,12 +91,19 @@ def _outer(payload: Payload, mapping: Mapping) -> list[str]:
 def _inner_sizes(op: PayloadOp, payload: Payload, mapping: Mapping) -> list[int]:
     if payload.contraction is not None and op is not payload.contraction:
         return []
-    return [
-        mapping.tile[dim] if dim in payload.reduced and mapping.tile[dim] < payload.dims[dim] else 0 for dim in op.loops
-    ]
+    reduced = payload.reduced if payload.contraction is None else op.reduced
+    return [mapping.tile[dim] if dim in reduced and mapping.tile[dim] < payload.dims[dim] else 0 for dim in op.loops]
 
 
-def _tile(op: PayloadOp, sizes: list[int], order: tuple[str, ...], level: str, kind: str) -> list[str]:
+def _tile(
+    op: PayloadOp,
+    sizes: list[int],
+    order: tuple[str, ...],
+    level: str,
+    kind: str,
+    into: tuple[PayloadOp, ...] = (),
+) -> list[str]:
+    """Tiles an op, and moves others that it reads `into` its loops."""
     loops = sum(size > 0 for size in sizes)
     permutation = sorted(range(len(sizes)), key=lambda loop: order.index(op.loops[loop]))
     interchange = "" if loops < 2 or permutation == sorted(permutation) else f" interchange = {permutation}"
@@ -109,7 +118,17 @@ def _tile(op: PayloadOp, sizes: list[int], order: tuple[str, ...], level: str, k
         f"  %op{name} = {_match(op)}",
         f"  %tiled{name}, %loops{name}:{loops} = transform.structured.{kind} %op{name} {options}"
         f" : ({_HANDLE}) -> ({results})",
+        *(line for each in reversed(into) for line in _moved(each, f"%loops{name}{'#0' * (loops > 1)}")),
         _CLEAN.format(name),
+    ]
+
+
+def _moved(op: PayloadOp, loop: str) -> list[str]:
+    """The op computed a tile at a time where the loop reads it."""
+    return [
+        f"  %op{op.id}into = {_match(op)}",
+        f"  %tile{op.id}, %around{op.id} = transform.structured.fuse_into_containing_op %op{op.id}into into {loop}"
+        f" : ({_HANDLE}, {_HANDLE}) -> ({_HANDLE}, {_HANDLE})",
     ]
 
 

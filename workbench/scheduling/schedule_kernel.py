@@ -35,6 +35,8 @@ from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScri
 from workbench.scheduling.passes.borders import SettleBorders, has_borders
 from workbench.scheduling.passes.copy_left_over import CopyLeftOver
 from workbench.scheduling.passes.generalize import Generalize
+from workbench.scheduling.passes.join_results import JoinResults, results_apart
+from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands, makes_operands
 from workbench.scheduling.passes.promote import Promote
 from workbench.scheduling.passes.recompute import Recompute
 from workbench.scheduling.passes.split_gathers import SplitGathers, holds_gathers
@@ -153,7 +155,7 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         mine = share(payload, mapping.cores)
         if wanted is not None:
             within = partial(heuristic.within_rank, payload)
-            mapping = with_users(kernel, payload.dims, mapping, wanted, within, mine.dims)
+            mapping = with_users(kernel, payload.dims, mapping, wanted, within, mine.dims, payload.rows)
             check_order(kernel, payload, mapping)
             yield payload, mapping
             return
@@ -194,7 +196,14 @@ def _prepare(
         trace.run("tosa to linalg", TO_LINALG)
     trace.run("open named ops", Generalize())
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
+    if results_apart(trace.module):
+        trace.run("join the results", JoinResults())
+    held = makes_operands(trace.module)
+    if held:
+        trace.run("hold the product's operands", HoldOperands())
     trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+    if held:
+        trace.run("release the product's operands", ReleaseOperands())
     if has_borders(trace.module):
         trace.run("settle borders", SettleBorders())
     gathers = holds_gathers(trace.module)

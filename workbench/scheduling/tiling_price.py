@@ -102,7 +102,7 @@ def traffic(
 ) -> Traffic:
     """The transfers of a core that shares the buses with others that do the same."""
     made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
-    final = payload.last.accesses[-1].value
+    stored = payload.results
     per_cycle, near_per_cycle = (
         float(machine.bus_bytes_per_cycle) / cores,
         float(common_bytes_per_cycle(machine)) / cores,
@@ -119,11 +119,11 @@ def traffic(
 
     loads, stores, near, first, last, store, slower = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for access in accesses:
-        if access.value in made and access.value != final:
+        if access.value in made - stored:
             continue
         cycles, after = moved(access, tile)
         often = _often(access, payload, tile, order)
-        if access.value == final:
+        if access.value in stored:
             stores, store, last = stores + cycles * often, store + cycles + after, last + sum(moved(access, short))
         else:
             loads, first, slower = loads + cycles * often, first + cycles, max(slower, after)

@@ -11,13 +11,16 @@ import math
 from collections.abc import Callable
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.tileprogram.program import MAX_RANK
 from workbench.errors import MappingError
 from workbench.ir import Mapping, ScheduledKernel
 from workbench.ir.kernel_names import EVERY, is_pattern, key_for
+
+ROWS: Final = "it is reduced after the product, so a tile holds whole rows"
+"""Why a dim is never tiled."""
 
 
 class UserMapping(TypedDict, total=False):
@@ -52,6 +55,12 @@ class Asked:
                 raise MappingError(
                     self.key,
                     f"tile of {dim} = {size:,}, but the dim has {made.dims[dim]:,}: {made.dims[dim]} is the whole dim",
+                )
+            if size < made.mapping.tile.get(dim, size):  # a script has no tiles
+                raise MappingError(
+                    self.key,
+                    f"tile of {dim} = {size:,}, but {ROWS}: {made.dims[dim]:,}. To tile it, keep the reduction apart "
+                    "with fusion={'off': ['rows of a product']}",
                 )
         buffers, rounds = self.mapping.get("buffers", 1), rounds_of(made.mapping.tile, made.dims)
         if buffers > most_slots(made.mapping.tile, made.dims):
@@ -131,8 +140,12 @@ def with_users(
     wanted: UserMapping,
     within_rank: Callable[[dict[str, int]], bool] = few_wide,
     share: Dict[str, int] | None = None,
+    rows: tuple[str, ...] = (),
 ) -> Mapping:
-    """The chosen mapping with the user's tile and order in its place, checked; `share` is a core's part of each dim."""
+    """The chosen mapping with the user's tile and order in its place, checked; `share` is a core's part of each dim.
+
+    Dims of `rows` stay whole.
+    """
     most = share or dims
     tile, cut = dict(wanted.get("tile", {})), list[str]()
     for dim, size in tile.items():
@@ -145,7 +158,9 @@ def with_users(
         if size > most[dim]:
             whole = "a core's part of it" if most[dim] < dims[dim] else "the whole dim"
             cut.append(f"the tile of {dim} was cut from {size:,} to {most[dim]:,}, {whole}")
-        tile[dim] = min(size, most[dim])
+        if dim in rows and size < most[dim]:
+            cut.append(f"the tile of {dim} was widened from {size:,} to {most[dim]:,}: {ROWS}")
+        tile[dim] = most[dim] if dim in rows else min(size, most[dim])
     rounds = rounds_of(chosen.tile | tile, most)
     if wanted.get("buffers", 1) > most_slots(chosen.tile | tile, most):
         cut.append(f"its loops have {_rounds(rounds)}, and {wanted.get('buffers'):,} slots were given")

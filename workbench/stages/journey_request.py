@@ -12,6 +12,7 @@ from workbench import aten, environment, rewriting
 from workbench.errors import WorkbenchError
 from workbench.lowering.fusion_options import rewrites_off
 from workbench.lowering.layout_options import Layout, layout_on
+from workbench.lowering.product_room import Room, room_of
 
 if TYPE_CHECKING:
     import torch
@@ -86,6 +87,11 @@ class Request:
         """The graph passes and patterns that are turned off."""
         patterns = [name for name, step in self.rewrites.items() if rewriting.rewrite.is_pattern(step)]
         return rewrites_off(self.fusion, patterns, self.rewrites.keys() - {*patterns}) if self.rewrites else frozenset()
+
+    @property
+    def room_here(self) -> Room:
+        """What grouping knows of the machine."""
+        return room_of(self.machine)
 
     @property
     def options(self) -> dict[str, object]:

@@ -97,6 +97,7 @@ def grouped_of(request: Request, rewritten: Rewritten) -> Grouped:
         prefer=request.prefer,
         registrations=request.registrations,
         rewrites=[each.name for each in rewritten.rewrites],
+        room=request.room_here,
     )
     return Grouped(rewriting.lowered_origins.with_origins(made, rewritten))
 

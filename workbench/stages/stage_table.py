@@ -53,7 +53,7 @@ class Stage:
 STAGES: Final[tuple[Stage, ...]] = (
     Stage("captured", "capture", (), functions.captured_of, ("capture",)),
     Stage("rewritten", "lower", ("captured",), functions.rewritten_of, ("rewrites",)),
-    Stage("grouped", "lower", ("rewritten",), functions.grouped_of, ("on_missing", "prefer", "fusion")),
+    Stage("grouped", "lower", ("rewritten",), functions.grouped_of, ("on_missing", "prefer", "fusion", "room")),
     Stage("lowered", "lower", ("grouped",), functions.lowered_of, ("layout",)),
     Stage("imported", "render", ("grouped", "lowered"), functions.imported_of),
     Stage(

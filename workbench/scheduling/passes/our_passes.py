@@ -8,7 +8,9 @@ from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScri
 from workbench.scheduling.passes.borders import SettleBorders
 from workbench.scheduling.passes.copy_left_over import CopyLeftOver
 from workbench.scheduling.passes.generalize import Generalize
+from workbench.scheduling.passes.join_results import JoinResults
 from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands
 from workbench.scheduling.passes.promote import Promote
 from workbench.scheduling.passes.recompute import Recompute
 from workbench.scheduling.passes.split_gathers import SplitGathers
@@ -18,6 +20,9 @@ from workbench.scheduling.passes.window_points import WalkWindows
 _PASSES: Final[tuple[type[KernelPass], ...]] = (
     CopyLeftOver,
     Generalize,
+    JoinResults,
+    HoldOperands,
+    ReleaseOperands,
     SplitGathers,
     Tag,
     Recompute,

@@ -1,0 +1,97 @@
+"""Kernels that store values on the way to their result: right, faster, and with a reason where they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import workbench as wb
+from tests.flow import moved
+
+APART = {"off": ["several results"]}
+X = (48, 96)
+
+JOINED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "a sum and its norm": (lambda x, r: (h := x + r, F.layer_norm(h, (96,))), [X, X]),
+    "a chain": (lambda x: (h := x * 2, torch.relu(h + 1)), [X]),
+    "three of a chain": (lambda x: (a := x * 2, b := torch.relu(a), b + 1), [X]),
+    "a residual after a product": (
+        lambda x, r, w: (h := F.linear(x, w) + r, F.layer_norm(h, (96,))), [X, X, (96, 96)],
+    ),
+    "of sequences": (lambda x, r, w: (h := F.linear(x, w) + r, F.layer_norm(h, (96,))), [(2, 8, 96)] * 2 + [(96, 96)]),
+    "a batch of one": (lambda x: (h := x * 2, torch.softmax(h, -1)), [(1, 96)]),
+    "exponentials": (lambda x: (e := torch.exp(x), e / e.sum(-1, keepdim=True)), [X]),
+    "two types": (lambda x: (h := x * 2, (h > 0)), [X]),
+    "one number": (lambda x: (h := x.sum() * 2, h + 1), [X]),
+    "read by a later kernel": (lambda x, w: ((h := x + 1).sigmoid(), h @ w), [X, (96, 8)]),
+}  # fmt: skip
+
+
+def kernels(j: Any) -> list[str]:
+    return [kernel.name for kernel in j.lowered.record.kernels]
+
+
+@pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
+@pytest.mark.parametrize("name", JOINED)
+def test_a_kernel_of_several_results_is_right_and_faster(name: str, machine: str):
+    torch.manual_seed(0)
+    function, shapes = JOINED[name]
+    inputs = [torch.randn(shape) for shape in shapes]
+    j = wb.trace(function, *inputs, machine=machine)
+    assert any(len(kernel.outputs) > 1 for kernel in j.lowered.record.kernels)
+    assert j.check().ok
+    assert j.check(stage="rendered").ok
+    apart = j.with_(fusion=APART)
+    assert len(kernels(apart)) > len(kernels(j))
+    assert all(len(kernel.outputs) == 1 for kernel in apart.lowered.record.kernels)
+    most = 1.0 if machine == "tpu-v3" else 1.01  # a launch costs nothing on edge-8x8, where products take the time
+    assert j.simulated.trace.makespan < most * apart.simulated.trace.makespan
+
+
+def test_every_result_is_stored_once_and_none_is_loaded_again():
+    x, r = torch.randn(X), torch.randn(X)
+    j = wb.trace(lambda x, r: (h := x + r, F.layer_norm(h, (96,))), x, r)
+    (kernel,) = j.scheduled.record.kernels
+    assert sorted(moved(kernel.program).values()) == [48 * 96 * 4] * 4
+
+
+@pytest.mark.parametrize("tile", [{"d0": 7}, {"d0": 10, "d1": 20}, {"d1": 1}])
+def test_in_any_tiles(tile: dict[str, int]):
+    x = torch.randn(30, 40)
+    mapping = {"*": {"tile": tile}}
+    assert wb.trace(lambda x: (h := x + 1, torch.softmax(h, -1)), x, mapping=mapping).check().ok
+
+
+APART_ANYWAY: dict[str, tuple[Callable[..., Any], str]] = {
+    "another shape": (lambda x: (h := x + 1, h.sum(-1)), "of one shape only"),
+    "a copy": (lambda x: (h := (x + 1).clone(), h.sum(-1)), "of one shape only"),
+    "a reduction last": (lambda x: (h := x + 1, torch.relu(h) @ x.t() + h.sum()), "kernel"),
+}
+
+
+@pytest.mark.parametrize("name", APART_ANYWAY)
+def test_what_stays_apart_says_why(name: str):
+    function, said = APART_ANYWAY[name]
+    j = wb.trace(function, torch.randn(8, 8))
+    reasons = [fusion.reason for fusion in j.lowered.record.fusions if not fusion.fused]
+    assert any(said in reason for reason in reasons), reasons
+    assert j.check().ok
+
+
+def test_a_value_changed_in_place_and_read_through_a_view_is_right():
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y.add_(x)
+        h = y * 2
+        return h, h.t().contiguous() + 1, torch.relu(h) + y
+
+    x, y = torch.randn(6, 6), torch.randn(6, 6)
+    j = wb.trace(function, x, y)
+    assert j.check().ok
+    mine, theirs = y.clone(), y.clone()
+    got, wanted = j.run(x, mine), function(x, theirs)
+    for each, other in zip([*got, mine], [*wanted, theirs], strict=True):
+        torch.testing.assert_close(each, other)

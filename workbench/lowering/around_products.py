@@ -1,0 +1,170 @@
+"""What may stand in one kernel with a matrix product: pointwise ops on the tiles that it reads and on its result's, and
+reductions of its rows.
+
+A product reads an operand once for every tile of the other one, and what makes the operand is done as often. That costs
+less than the trip through DRAM within bounds, which are rules on shapes: lowering knows no tiles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from workbench.ir import Node, Ref, TensorType
+from workbench.lowering.fusion_candidate import Candidate, reduced_dims, shapes_of
+from workbench.lowering.reduction_space import reduction_space
+from workbench.tensors.element_types import to_dtype
+
+PROLOGUE: Final = "product prologue"
+"""The rule that fuses what makes an operand."""
+
+ONE_PRODUCT: Final = (
+    "a second product needs whole rows of the first one's result: they would be computed again for every column tile, "
+    "or a whole panel of them stay in the scratchpad, which the schedule does not do yet"
+)
+
+OF_WINDOWS: Final = "windows overlap, and their borders are filled as they are loaded: a convolution reads memory"
+
+BOTH_SIDES: Final = "it is read on both sides of a product, or after it as well, in tiles that differ"
+
+ROWS_ONLY: Final = "a product's result tile holds whole rows, and this reduces other dims"
+
+TILE: Final = 256
+"""A usual extent of a tile along the other operand's free dim."""
+
+MOST_OPERATIONS: Final = 16
+"""On an element of an operand: a vector unit does as many in the time that an array takes for a tile so wide."""
+
+LONGEST: Final = 4096
+"""Of the other operand's free dim: beyond, the trip through DRAM is a small part of the product's work."""
+
+
+def around_product(group: Candidate) -> str:
+    """Why a product cannot share a kernel with these nodes, empty when it can."""
+    products = group.of("contraction")
+    if len(products) != 1:
+        return ONE_PRODUCT
+    (product,) = products
+    before = _before(group, product)
+    after = tuple(node for node in group.nodes if node is not product and node.name not in before)
+    refused = _prologue(group, product, before, after) if before else ""
+    return refused or (_rows(group, product, after) if group.of("reduction") else _epilogue(group, product, after))
+
+
+def factors(product: Node) -> list[str]:
+    """What it multiplies, which may be one value twice."""
+    return [given.value for given in product.args if isinstance(given, Ref)]
+
+
+def _before(group: Candidate, product: Node) -> dict[str, int]:
+    """The nodes that make the product's operands, each with the place of the operand; -1 for both."""
+    maker = {value: node for node in group.nodes for value in node.results}
+    found: dict[str, int] = {}
+    for place, operand in enumerate(factors(product)):
+        ahead = [operand]
+        while ahead:
+            node = maker.get(ahead.pop())
+            if node is not None and found.get(node.name) not in (place, -1):
+                found[node.name] = -1 if node.name in found else place
+                ahead += node.operands
+    return found
+
+
+def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...]) -> str:
+    """Pointwise ops over the shape of the operand that they make, and read by nothing else."""
+    if product.op == "aten.convolution.default":
+        return OF_WINDOWS
+    read_after = {value for node in after for value in node.operands}
+    pointwise = {node.name for node in group.of("pointwise")}
+    nodes = [node for node in group.nodes if node.name in before]
+    for node in nodes:
+        if before[node.name] < 0 or read_after.intersection(node.results):
+            return BOTH_SIDES
+        if node.name not in pointwise:
+            return "only pointwise ops run on the tiles that a product reads"
+        operand = group.types[factors(product)[before[node.name]]].shape
+        if group.shape(node) != operand:
+            return f"{shapes_of([group.shape(node)])} is not the operand's shape {shapes_of([operand])}"
+    sides = {place: [node for node in nodes if before[node.name] == place] for place in set(before.values())}
+    found = (_too_often(group, product, place, chain) for place, chain in sides.items())
+    return next(filter(None, found), "")
+
+
+def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -> str:
+    """Why making an operand again for every tile of the other one costs more than its trip through DRAM."""
+    operand = group.types[factors(product)[place]]
+    other = group.types[factors(product)[1 - place]].shape[-1 if place == 0 else -2]
+    made = {value for node in chain for value in node.results}
+    read = {value for node in chain for value in node.operands} - made
+    taken = sum(element_bytes(group.types[value]) for value in read if group.types[value].shape == operand.shape)
+    return too_often(other, len(chain), taken, element_bytes(operand))
+
+
+def too_often(other: int, operations: int, taken: int, left: int) -> str:
+    """The same for an operand of which each element takes so many bytes and operations, and is left with some bytes.
+
+    `other` is the extent along which the other operand's tiles follow each other.
+    """
+    times = -(-other // TILE)
+    if other > LONGEST:
+        return f"it would be computed again for each tile of the other operand's {other:,}, more than {LONGEST:,}"
+    if times * (taken - left) > taken + left:
+        return (
+            f"each element is made of {taken} bytes and has {left}: read anew for each of some {times} tiles of the "
+            "other operand, that is more than is saved by not storing it"
+        )
+    if times > 1 and operations > MOST_OPERATIONS:
+        return (
+            f"{operations} operations on each element, for each of some {times} tiles of the other operand, would take "
+            "longer than the product"
+        )
+    return ""
+
+
+def element_bytes(kind: TensorType) -> int:
+    return to_dtype(kind.dtype).itemsize
+
+
+def _epilogue(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
+    """Pointwise ops over exactly the product's shape."""
+    shapes = {group.shape(node) for node in after} - {group.shape(product)}
+    if shapes:
+        return f"{shapes_of(shapes)} is not the product's shape {shapes_of([group.shape(product)])}"
+    return ""
+
+
+def _rows(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
+    """Reductions of the product's rows, as far as there is room for whole ones."""
+    if product.op == "aten.convolution.default":
+        return "a convolution's result tile holds parts of images"
+    shape = group.shape(product)
+    for node in group.of("reduction"):
+        dims = reduced_dims(node, len(group.operand_shape(node)))
+        if group.operand_shape(node) != shape or dims != (len(shape) - 1,):
+            return ROWS_ONLY
+    rest = Candidate((product, *after), group.types, group.classes, group.room)
+    if refused := reduction_space(rest):
+        return refused
+    if not _flows(rest, product):
+        return "the reduction is of another tensor than the product's result"
+    left = group.types[factors(product)[0]]
+    row = _row_bytes(rest, product, after)
+    return group.room.refuses_rows(shape[-2], shape[-1], left.shape[-1], row, element_bytes(left))
+
+
+def _flows(group: Candidate, product: Node) -> bool:
+    """Whether all reductions depend on the product."""
+    known = {*product.results}
+    for node in group.nodes:
+        if known.intersection(node.operands):
+            known.update(node.results)
+    return all(known.issuperset(node.results) for node in group.of("reduction"))
+
+
+def _row_bytes(group: Candidate, product: Node, after: tuple[Node, ...]) -> int:
+    """The bytes of all rows that are in the scratchpad at once: MLIR fuses what has one reader into that."""
+    shape = group.shape(product)
+    readers = Counter(value for node in after for value in {*node.operands})
+    fused = {value for node in after for value in node.results if readers[value] == 1}
+    values = {*readers, *product.results, *(value for node in after for value in node.results)} - fused
+    return shape[-1] * sum(element_bytes(kind) for kind in map(group.types.__getitem__, values) if kind.shape == shape)

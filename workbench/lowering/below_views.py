@@ -1,0 +1,112 @@
+"""Pointwise ops moved behind a view, to the product that reads it.
+
+A linear layer reads its weight transposed, and a batch of sequences as one matrix: both are views, and no kernel holds
+a view. A conversion of the weight, or an activation before the layer, is the same on the view of what it reads. It is
+moved there if the product's kernel may take it in. Nothing else reads it, and its tensors have the shape of its result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from workbench.aten.automatic_route import class_of
+from workbench.formulas.decompose import reading
+from workbench.ir import LoweredNode, Node, TensorType
+from workbench.ir.value_names import marked_name
+from workbench.lowering.around_products import element_bytes, factors, too_often
+from workbench.lowering.reshapes import contiguous
+
+RULE = "moved before a pointwise op"
+
+_RESHAPES = ("aten.view.default", "aten._unsafe_view.default")
+_TURNS = ("aten.permute.default", "aten.t.default", "aten.transpose.int")
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An operand of a product, and the pointwise ops between it and the product."""
+
+    other: int
+    """The extent along which the other operand's tiles follow each other."""
+    operations: int = 0
+
+
+def below_views(
+    items: list[LoweredNode], types: dict[str, TensorType], kept: Collection[str], products: Collection[str]
+) -> list[LoweredNode]:
+    """The nodes with pointwise ones moved; `types` gains the types of the values this makes.
+
+    `kept` are values that must exist in memory, `products` the names of nodes that are matrix products.
+    """
+    uses = dict(_uses([item.node for item in items if item.node.name in products], types))
+    while (moved := _step(items, types, kept, uses)) is not None:
+        items = moved
+    return items
+
+
+def _uses(products: Iterable[Node], types: dict[str, TensorType]) -> Iterable[tuple[str, _Use]]:
+    """The operands of products, but for a value that is both of one."""
+    for product in products:
+        if product.op == "aten.convolution.default":
+            continue
+        left, right = factors(product)[:2]
+        if left != right:
+            yield left, _Use(types[right].shape[-1])
+            yield right, _Use(types[left].shape[-2])
+
+
+def _step(
+    items: list[LoweredNode], types: dict[str, TensorType], kept: Collection[str], uses: dict[str, _Use]
+) -> list[LoweredNode] | None:
+    """The nodes with one more of them moved, None when none can be."""
+    readers = Counter(value for item in items for value in item.node.operands)
+    makers = {value: place for place, item in enumerate(items) for value in item.node.results}
+    for place in range(len(items) - 1, -1, -1):
+        view = items[place]
+        value = view.node.results[0] if view.node.results else ""
+        if view.route != "view" or value not in uses or readers[value] != 1 or value in kept:
+            continue
+        at = makers.get(view.node.operands[0])
+        if at is None or not _movable(items[at], view, types, uses[value]):
+            continue
+        source = items[at].node.results[0]
+        if readers[source] == 1 and source not in kept:
+            return [*items[:at], *items[at + 1 : place], *_moved(items[at], view, types, uses), *items[place + 1 :]]
+    return None
+
+
+def _movable(item: LoweredNode, view: LoweredNode, types: dict[str, TensorType], use: _Use) -> bool:
+    """Whether a node may follow the view instead, and the product's kernel would take it in."""
+    node = item.node
+    if item.route != "automatic" or class_of(node.op) != "pointwise" or view.node.op not in (*_RESHAPES, *_TURNS):
+        return False
+    result = types[node.results[0]]
+    operands = [types[each] for each in node.operands]
+    whole = [each for each in operands if each.shape == result.shape]
+    if len(whole) + sum(each.shape == () for each in operands) < len(operands):
+        return False
+    if view.node.op in _RESHAPES and not all(map(contiguous, whole)):
+        return False
+    taken = sum(map(element_bytes, whole))
+    return not too_often(use.other, use.operations + 1, taken, element_bytes(result))
+
+
+def _moved(
+    item: LoweredNode, view: LoweredNode, types: dict[str, TensorType], uses: dict[str, _Use]
+) -> list[LoweredNode]:
+    """The node behind views of what it reads."""
+    node, (value,) = item.node, view.node.results
+    shape, names, made = types[node.results[0]].shape, dict[str, str](), list[LoweredNode]()
+    use = uses.pop(value)
+    for operand in dict.fromkeys(node.operands):
+        if types[operand].shape != shape:
+            continue
+        name = names[operand] = marked_name(f"{value}.{operand}", types)
+        types[name] = TensorType.dense(types[value].shape, types[operand].dtype)
+        turned = replace(reading(view.node, {view.node.operands[0]: operand}), name=name, results=(name,))
+        made.append(LoweredNode(turned, "view", "", RULE, view.parent))
+        uses[name] = _Use(use.other, use.operations + 1)
+    types[value] = TensorType.dense(types[value].shape, types[value].dtype)
+    return [*made, replace(item, node=replace(reading(node, names), results=(value,)))]

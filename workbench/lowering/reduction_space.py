@@ -1,0 +1,39 @@
+"""What may stand in one loop nest with a reduction."""
+
+from __future__ import annotations
+
+from workbench.lowering.fusion_candidate import Candidate, Shape, reduced_dims, shapes_of, spaces_of
+
+
+def reduction_space(group: Candidate) -> str:
+    """All reductions reduce the same dims of one space; other ops have its shape, or that of a reduced result."""
+    reductions = group.of("reduction")
+    spaces = {(group.operand_shape(node), reduced_dims(node, len(group.operand_shape(node)))) for node in reductions}
+    if len(spaces) > 1:
+        return f"reductions over {spaces_of(spaces)} do not share one loop nest"
+    space, dims = next(iter(spaces))
+    full = {node.results[0] for node in group.nodes if group.shape(node) == space and node not in reductions}
+    small = {node.results[0]: group.shape(node) for node in reductions}
+    for node in group.nodes:
+        inside = {small[value] for value in node.operands if value in small}
+        shape = group.shape(node)
+        if node in reductions:
+            if inside:
+                return "a reduction of a reduced result needs a loop nest of its own"
+        elif node.results[0] in full:
+            misplaced = {reduced for reduced in inside if not _aligned(reduced, space, dims)}
+            if misplaced:
+                return f"broadcasting {shapes_of(misplaced)} over {shapes_of([space])} does not follow the reduced dims"
+        elif inside == {shape} or (not inside and not full & {*node.operands} and _aligned(shape, space, dims)):
+            small[node.results[0]] = shape
+        else:
+            return f"{shapes_of([shape])} is neither the space {shapes_of([space])} nor a result reduced from it"
+    return ""
+
+
+def _aligned(shape: Shape, space: Shape, dims: tuple[int, ...]) -> bool:
+    """Whether broadcasting a reduced result over the space puts each row's result against that row."""
+    if len(shape) == len(space):
+        return all(n == (1 if dim in dims else space[dim]) for dim, n in enumerate(shape))
+    kept = tuple(dim for dim in range(len(space)) if dim not in dims)
+    return kept == tuple(range(len(space) - len(shape), len(space)))
