@@ -1,0 +1,180 @@
+"""The mappings that a kernel could have: every combination of tiles, order, slots and cores that is legal.
+
+Legal is what fits the scratchpad by `Demand`, has boxes of few enough axes, and walks reduced dims last. Of each dim a
+ladder of sizes is taken, as fine as leaves the space small enough to look through; loops of very many rounds are left
+out, since each round waits for memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from simulator.machine.machine import Machine
+from workbench.ir import Mapping
+from workbench.mlir.named_dims import Payload
+from workbench.scheduling.core_split import share, splits
+from workbench.scheduling.heuristic import Demand, predicted
+from workbench.scheduling.least_cycles import least_cycles
+from workbench.scheduling.user_mapping import UserMapping, rounds_of, useful_slots
+
+MOST_CANDIDATES = 4096
+"""The largest space; a ladder that makes a larger one is replaced by a coarser one."""
+
+MOST_ROUNDS = 1024
+"""Rounds of all loops together, on a core: a program of so many tiles takes seconds to schedule, and is slow."""
+
+MOST_SLOTS = 3
+"""Slots of a buffer: with three, two loads are under way while a tile is worked on."""
+
+_MOST_ORDERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A legal mapping, the heuristic's guess at its cycles, and a bound that they cannot go below."""
+
+    mapping: Mapping
+    predicted: float
+    least: int
+
+    @property
+    def asked(self) -> UserMapping:
+        """The mapping as a user gives it."""
+        made = self.mapping
+        said: UserMapping = {"tile": dict(made.tile), "order": list(made.order), "buffers": made.buffers}
+        return {**said, "cores": dict(made.cores)}
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Candidates, those that are predicted to be fastest first, and in words how finely dims are cut."""
+
+    candidates: tuple[Candidate, ...]
+    ladder: str
+
+
+def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, today: Mapping) -> Space:
+    """The space of a kernel with the payload that a number of slots needs; it has today's mapping in any case."""
+    found, ladder = _found(payload_with, machine)
+    slowdown, steps = functools.cache(machine.dram_slowdown), dict[tuple[int, ...], float]()
+
+    def candidate(mapping: Mapping) -> Candidate:
+        payload = payload_with(mapping.buffers)
+        cycles = predicted(payload, machine, mapping, slowdown, steps)
+        return Candidate(mapping, round(cycles, 1), least_cycles(payload, machine, mapping))
+
+    known = {_key(each): each for each in (today, *found)}
+    return Space(tuple(sorted(map(candidate, known.values()), key=lambda each: each.predicted)), ladder)
+
+
+def _found(payload_with: Callable[[int], Payload], machine: Machine) -> tuple[list[Mapping], str]:
+    """The mappings by the finest ladder that does not make too many, and its name."""
+    found, name = list[Mapping](), ""
+    for name, sizes in _LADDERS.items():
+        found = [*itertools.islice(_legal(payload_with, machine, sizes), MOST_CANDIDATES + 1)]
+        if len(found) <= MOST_CANDIDATES:
+            return found, name
+    return found[:MOST_CANDIDATES], f"{name}, and of these mappings the first {MOST_CANDIDATES:,}"
+
+
+def _key(mapping: Mapping) -> tuple[object, ...]:
+    return tuple(mapping.tile.items()), mapping.order, mapping.buffers, tuple(mapping.cores.items())
+
+
+_Sizes = Callable[[Payload, Machine, str], set[int]]
+
+
+def _legal(payload_with: Callable[[int], Payload], machine: Machine, sizes: _Sizes) -> Iterator[Mapping]:
+    for slots in range(1, MOST_SLOTS + 1):
+        whole = payload_with(slots)
+        for cores in splits(whole, len(machine.shares)):
+            mine = share(whole, cores)
+            demand = Demand(machine, mine, slots)
+            ladders = [sorted(sizes(mine, machine, dim), reverse=True) for dim in mine.dims]
+            for steps in itertools.product(*ladders):
+                tile = dict(zip(mine.dims, steps, strict=True))
+                if rounds_of(tile, mine.dims) > MOST_ROUNDS or useful_slots(slots, tile, mine.dims) < slots:
+                    continue
+                if slots > 1 and rounds_of(tile, mine.dims) == 1:  # one tile, which has one slot
+                    continue
+                if demand.fits(tile):
+                    yield from (Mapping(tile, order, slots, cores, "") for order in _orders(mine, tile))
+
+
+def _orders(payload: Payload, tile: dict[str, int]) -> Iterator[tuple[str, ...]]:
+    """Orders of the dims that have a loop, reduced ones last; where there are many, those that move one dim first."""
+    looped = [dim for dim in payload.dims if tile[dim] < payload.dims[dim]]
+    still = tuple(dim for dim in payload.dims if dim not in looped)
+    parallel = [dim for dim in looped if dim not in payload.reduced]
+    reduced = [dim for dim in looped if dim in payload.reduced]
+    ways = itertools.product(_ways(parallel), _ways(reduced))
+    for outer, inner in itertools.islice(ways, _MOST_ORDERS):
+        yield (*(dim for dim in still if dim not in payload.reduced), *outer, *inner, *(
+            dim for dim in still if dim in payload.reduced
+        ))  # fmt: skip
+
+
+def _ways(dims: Sequence[str]) -> list[tuple[str, ...]]:
+    if math.factorial(len(dims)) <= _MOST_ORDERS:
+        return [*itertools.permutations(dims)]
+    return [tuple(dims), *((dim, *(each for each in dims if each != dim)) for dim in dims[1:])]
+
+
+def _fine(payload: Payload, machine: Machine, dim: str) -> set[int]:
+    """Every multiple of the unit's extent, and the halves of these and of the dim."""
+    extent, step = payload.dims[dim], _step(payload, machine, dim)
+    return _halves(extent, _least(extent, step)) | set(range(step, extent + 1, step)) | {extent}
+
+
+def _even(payload: Payload, machine: Machine, dim: str) -> set[int]:
+    """Sizes that cut the dim into one to eight parts or a power of two, in whole multiples of the unit's extent."""
+    extent, step = payload.dims[dim], _step(payload, machine, dim)
+    counts = {*range(1, 9), *(2**power for power in range(extent.bit_length()))}
+    sizes = {-(-extent // count) for count in counts}
+    return {min(extent, -(-size // step) * step) for size in sizes} | _halves(extent, _least(extent, step))
+
+
+def _halved(payload: Payload, machine: Machine, dim: str) -> set[int]:
+    """The dim's halves, down to half the unit's extent."""
+    return _halves(payload.dims[dim], _least(payload.dims[dim], _step(payload, machine, dim)))
+
+
+def _quartered(payload: Payload, machine: Machine, dim: str) -> set[int]:
+    """Every other of the halves."""
+    extent, least = payload.dims[dim], _step(payload, machine, dim)
+    sizes = {-(-extent // 4**power) for power in range(extent.bit_length())}
+    return {size for size in sizes if size >= least} | {extent}
+
+
+_LADDERS: dict[str, _Sizes] = {
+    "all multiples of the units' extents": _fine,
+    "even parts": _even,
+    "halves": _halved,
+    "quarters": _quartered,
+}
+
+
+def _halves(extent: int, least: int) -> set[int]:
+    return {size for power in range(extent.bit_length()) if (size := -(-extent // 2**power)) >= least} | {extent}
+
+
+def _least(extent: int, step: int) -> int:
+    """The smallest size: half the unit's extent, or less of a dim that is hardly longer than the unit."""
+    return max(step // (2 if extent > 2 * step else 8), 1)
+
+
+def _step(payload: Payload, machine: Machine, dim: str) -> int:
+    """The extent of the unit that works along a dim: the array's rows and columns, the lanes along the innermost."""
+    kind = payload.kinds.get(dim, "")
+    rows = [each for each in payload.dims if payload.kinds.get(each) == "m"]
+    if payload.contraction is None:
+        return machine.vector.lanes if dim == payload.in_memory[-1] else 1
+    if kind == "n":
+        return machine.array.columns
+    if kind == "k" or (kind == "m" and dim == rows[-1]):
+        return machine.array.rows
+    return payload.dims[dim] if kind == "w" else 1
