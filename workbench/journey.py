@@ -30,6 +30,7 @@ from workbench.stages.journey_request import Request
 from workbench.stages.stage_functions import check_kernels_named
 from workbench.stages.stage_table import Stages
 from workbench.summary import MOST_SPANS, name_of, overview
+from workbench.tuning.tuning_budget import BUDGET
 from workbench.version import VERSION
 from workbench.views.basics.shown import Shown
 from workbench.views.pages.overview import Overview
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from workbench.running.run_program import NativeProgram
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
+    from workbench.tuning.map_space import MapSpace
+    from workbench.tuning.measured import Executor
+    from workbench.tuning.tuning_answer import Tuning
     from workbench.views.selections.selection import Selection
     from workbench.views.selections.selection_model import SelectionModel
 
@@ -88,7 +92,16 @@ class Journey(Shown):
     @property
     def scheduled(self) -> Scheduled:
         """Every kernel as loops over scratchpad tiles."""
-        return self._stages.scheduled()
+        return self._scheduled
+
+    @cached_property
+    def _scheduled(self) -> Scheduled:
+        return replace(self._stages.scheduled(), _mapspace=self._mapspace)
+
+    def _mapspace(self, kernel: str, simulate: int, executor: Executor | None) -> MapSpace:
+        from workbench.tuning.tuner import map_space  # only here: it loads MLIR
+
+        return map_space(self, self._request, kernel, simulate, executor)
 
     @property
     def simulated(self) -> Simulated:
@@ -127,6 +140,26 @@ class Journey(Shown):
         the machine's figures. Each has its current value, the values worth trying, the reason where a value is refused,
         and the `with_` call that sets it; `.sweep` maps the cycles over two of them."""
         return knobs_of(self, self._request, kernel)
+
+    @knows_its_options
+    def tuned(
+        self,
+        *,
+        budget: int = BUDGET,
+        kernels: Sequence[str] | None = None,
+        seed: int = 0,
+        executor: Executor | None = None,
+    ) -> Tuning[Journey]:
+        """Looks for faster mappings of the kernels, each distinct one once, with the simulator in the loop.
+
+        `budget` candidates of a kernel's space are scheduled and simulated; those are left out of which a bound proves
+        that they are no faster. The same budget and seed find the same. Interrupting it keeps what was found.
+        `executor` is a `concurrent.futures.Executor`, or what has its `submit`, whose workers measure side by side.
+        `.journey` has the faster mappings, `.table` a row a kernel, `.save(path)` keeps them for `tuned=path`.
+        """
+        from workbench.tuning.tuner import tuned  # only here: it loads MLIR
+
+        return tuned(self, self._request, kernels, budget, seed, executor)
 
     @knows_its_options
     def experiment(self) -> Experiment[Journey]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from simulator.machine.figure_places import figure
 from simulator.machine.machine import Machine
 from simulator.units.systolic import SINGLE_PASS_BYTES
 from workbench.ir import Mapping
@@ -23,7 +24,7 @@ def least_cycles(payload: Payload, machine: Machine, mapping: Mapping) -> int:
 
 def _bus(payload: Payload, machine: Machine, mapping: Mapping) -> int:
     """The bytes that its loops load and store. Several memories of chiplets are no one bus: then there is no bound."""
-    if machine.chiplets > 1:
+    if figure(machine, "chiplets") != 1:
         return 0
     rate = machine.bus_bytes_per_cycle if machine.dram.kind == "simple" else machine.dram_bytes_per_cycle
     final = payload.last.accesses[-1].value

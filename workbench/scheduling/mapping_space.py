@@ -67,7 +67,7 @@ def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, toda
         cycles = predicted(payload, machine, mapping, slowdown, steps)
         return Candidate(mapping, round(cycles, 1), least_cycles(payload, machine, mapping))
 
-    known = {_key(each): each for each in (today, *found)}
+    known = {_key(each): each for each in (*found, today)}
     return Space(tuple(sorted(map(candidate, known.values()), key=lambda each: each.predicted)), ladder)
 
 
@@ -163,8 +163,8 @@ def _halves(extent: int, least: int) -> set[int]:
 
 
 def _least(extent: int, step: int) -> int:
-    """The smallest size: half the unit's extent, or less of a dim that is hardly longer than the unit."""
-    return max(step // (2 if extent > 2 * step else 8), 1)
+    """The smallest size: the unit's extent, half of it or an eighth where the dim is hardly longer than that."""
+    return max(step // (1 if extent > 4 * step else 2 if extent > 2 * step else 8), 1)
 
 
 def _step(payload: Payload, machine: Machine, dim: str) -> int:
