@@ -53,7 +53,9 @@ def exhaustive(write: Path | None) -> bool:
     answer = j.tuned()
     took = time.process_time() - began
     row = answer.table.iloc[0]
-    print(f"tuned: {row.tuned:,} cycles, {row.tried} tried, {row.pruned:,} ruled out, in {took:,.1f} s of the processor")
+    print(
+        f"tuned: {row.tuned:,} cycles, {row.tried} tried, {row.pruned:,} ruled out, in {took:,.1f} s of the processor"
+    )
     print(f"time of tuning / time of the exhaustive search: {took / whole:.1%}")
     if write:
         table.to_csv(write, index=False, lineterminator="\n")

@@ -227,7 +227,8 @@ class Journey(Shown):
         self,
         *,
         machine: str | Machine | _Keep = KEEP,
-        mapping: Mapping[str, UserMapping] | _Keep | None = KEEP,
+        mapping: Mapping[str, UserMapping] | str | os.PathLike[str] | _Keep | None = KEEP,
+        tuned: str | os.PathLike[str] | _Keep | None = KEEP,
         fusion: UserFusion | _Keep = KEEP,
         schedule: Mapping[str, str] | _Keep | None = KEEP,
         passes: UserPasses | _Keep | None = KEEP,
@@ -240,7 +241,8 @@ class Journey(Shown):
 
         `mapping` replaces the whole mapping before: a kernel's own name comes first, then the first pattern that
         matches, then `"*"`; a key that applies to no kernel is an error. `mapping=None` goes back to the heuristic's
-        choice. `fusion` turns fusion rules off by name (`{"off": ["product epilogue"]}`, or all of them: `"none"`) or
+        choice; a path of TOML or JSON has mappings by ops and shapes. `tuned` is a table of `j.tuned().save(path)`.
+        `fusion` turns fusion rules off by name (`{"off": ["product epilogue"]}`, or all of them: `"none"`) or
         keeps nodes in different kernels (`[("linear", "gelu")]`). `schedule` has transform scripts by kernel, each an
         edited `j.scheduled.kernels[i].schedule`; it replaces the mapping's own script, whose number of buffers stays.
         `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
@@ -254,6 +256,7 @@ class Journey(Shown):
             {
                 "machine": machine,
                 "mapping": mapping,
+                "tuned": tuned,
                 "fusion": fusion,
                 "schedule": schedule,
                 "passes": passes,
@@ -321,7 +324,8 @@ class Journey(Shown):
 
         Stages that have not run yet run now. If writing fails, no part of the file is written.
         """
-        asked = ir.archive.Asked.of(self._request)
+        said = self._request.mappings(self.lowered.record).mapping  # by names: files may not be there when it is loaded
+        asked = ir.archive.Asked.of(replace(self._request, mapping=said))
         whole = ir.archive.Archive(
             asked,
             self.lowered.record,

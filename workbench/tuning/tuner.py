@@ -63,7 +63,7 @@ def tuned(
         asked = {scheduled_kernel(scheduled, kernel_of(journey, name)).kernel for name in kernels}
         names = [name for name in names if name in asked]
     left_out = {name: why for name in names if (why := why_not(journey, scheduled.kernel(name)))}
-    answer = Tuning(journey, request.mapping, budget, seed, left_out=left_out)
+    answer = Tuning(journey, request.said(journey.lowered.record), budget, seed, left_out=left_out)
     try:
         with waiting("tune"), PASSES.as_of(request.own_passes):
             for name in (each for each in names if each not in left_out):

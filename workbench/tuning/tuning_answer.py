@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,10 @@ from workbench import views
 from workbench.artefacts.staged import J
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
+from workbench.ir.kernel_identity import machine_key
 from workbench.knobs.knob import kernel_of, scheduled_kernel
+from workbench.mappings.kernel_kind import KernelKind, kernel_kinds
+from workbench.mappings.tuned_table import TunedEntry, TunedTable, write_tuned_table
 from workbench.scheduling.user_mapping import UserMapping, with_named
 from workbench.tuning.explored import Explored
 from workbench.tuning.map_space import MapSpace
@@ -42,7 +46,8 @@ class Tuning(Shown, Generic[J]):
 
     start: J
     """The journey that was tuned."""
-    _mapping: Mapping[str, UserMapping] | None
+    _mapping: Mapping[str, UserMapping]
+    """What the user said of kernels at the start."""
     budget: int
     seed: int
     explored: list[Explored] = field(default_factory=list[Explored])
@@ -62,7 +67,7 @@ class Tuning(Shown, Generic[J]):
         if not self.mappings:
             return self.start
         kernels = [(launch.name, launch.kernel) for launch in self.start.scheduled.record.launches.launches]
-        made = cast("J", self.start.with_(mapping=with_named(self._mapping or {}, self.mappings, kernels)))
+        made = cast("J", self.start.with_(mapping=with_named(self._mapping, self.mappings, kernels)))
         return made if made.simulated.cycles < self.start.simulated.cycles else self.start
 
     @property
@@ -90,6 +95,21 @@ class Tuning(Shown, Generic[J]):
             if each.kernel == name:
                 return MapSpace(each)
         raise BadOption(f"mapspace({kernel!r}): it was not tuned: {self.left_out.get(name, 'it was not asked for')}")
+
+    @knows_its_options
+    def save(self, path: str | os.PathLike[str], *, minimum_gain: float = 0.01) -> None:
+        """Writes the mappings that save at least this part of a kernel's cycles to a file, for `tuned=path`: later
+        compiles on this machine use them for kernels of the same ops, shapes and element types."""
+        if isinstance(minimum_gain, bool) or not 0 <= minimum_gain < 1:
+            raise BadOption(f"minimum_gain={minimum_gain!r}: expected a part of the cycles, from 0 to less than 1")
+        kinds = {kind.name: kind for kind in kernel_kinds(self.start.lowered.record)}
+        entries = tuple(
+            _entry(kinds[each.kernel], each)
+            for each in self.explored
+            if each.best != each.today and gain(each) >= minimum_gain
+        )
+        machine = self.start.machine
+        write_tuned_table(TunedTable(os.fspath(path), machine.label, machine_key(machine), minimum_gain, entries))
 
     def _table(self) -> Table:
         launches = [launch.kernel for launch in self.start.scheduled.record.launches.launches]
@@ -123,6 +143,11 @@ class Tuning(Shown, Generic[J]):
         state = f", stopped: {self.stopped}" if self.stopped else ""
         before, after = self.start.simulated.cycles, self.journey.simulated.cycles
         return f"Tuning({faster} of {count} kernels faster, {before:,} -> {after:,} cycles{state})"
+
+
+def _entry(kind: KernelKind, found: Explored) -> TunedEntry:
+    before, after = int(found.cycles_at(found.today)), int(found.cycles_at(found.best))
+    return TunedEntry(kind.name, kind.ops, kind.arguments, kind.key, before, after, found.mapping(found.best))
 
 
 def gain(found: Explored) -> float:
