@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from simulator.machine.machine import Machine
@@ -29,8 +28,6 @@ MOST_ROUNDS = 1024
 
 MOST_SLOTS = 3
 """Slots of a buffer: with three, two loads are under way while a tile is worked on."""
-
-_MOST_ORDERS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +71,8 @@ def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, toda
 def _found(payload_with: Callable[[int], Payload], machine: Machine) -> tuple[list[Mapping], str]:
     """The mappings by the finest ladder that does not make too many, and its name."""
     found, name = list[Mapping](), ""
-    for name, sizes in _LADDERS.items():
-        found = [*itertools.islice(_legal(payload_with, machine, sizes), MOST_CANDIDATES + 1)]
+    for name, ladder in _LADDERS.items():
+        found = [*itertools.islice(_legal(payload_with, machine, ladder), MOST_CANDIDATES + 1)]
         if len(found) <= MOST_CANDIDATES:
             return found, name
     return found[:MOST_CANDIDATES], f"{name}, and of these mappings the first {MOST_CANDIDATES:,}"
@@ -85,16 +82,21 @@ def _key(mapping: Mapping) -> tuple[object, ...]:
     return tuple(mapping.tile.items()), mapping.order, mapping.buffers, tuple(mapping.cores.items())
 
 
-_Sizes = Callable[[Payload, Machine, str], set[int]]
+@dataclass(frozen=True, slots=True)
+class _Ladder:
+    """The sizes of each dim, and how many orders of the same tile."""
+
+    sizes: Callable[[Payload, Machine, str], set[int]]
+    orders: int = 6
 
 
-def _legal(payload_with: Callable[[int], Payload], machine: Machine, sizes: _Sizes) -> Iterator[Mapping]:
+def _legal(payload_with: Callable[[int], Payload], machine: Machine, ladder: _Ladder) -> Iterator[Mapping]:
     for slots in range(1, MOST_SLOTS + 1):
         whole = payload_with(slots)
         for cores in splits(whole, len(machine.shares)):
             mine = share(whole, cores)
             demand = Demand(machine, mine, slots)
-            ladders = [sorted(sizes(mine, machine, dim), reverse=True) for dim in mine.dims]
+            ladders = [sorted(ladder.sizes(mine, machine, dim), reverse=True) for dim in mine.dims]
             for steps in itertools.product(*ladders):
                 tile = dict(zip(mine.dims, steps, strict=True))
                 if rounds_of(tile, mine.dims) > MOST_ROUNDS or useful_slots(slots, tile, mine.dims) < slots:
@@ -102,26 +104,23 @@ def _legal(payload_with: Callable[[int], Payload], machine: Machine, sizes: _Siz
                 if slots > 1 and rounds_of(tile, mine.dims) == 1:  # one tile, which has one slot
                     continue
                 if demand.fits(tile):
-                    yield from (Mapping(tile, order, slots, cores, "") for order in _orders(mine, tile))
+                    orders = itertools.islice(_orders(mine, tile), ladder.orders)
+                    yield from (Mapping(tile, order, slots, cores, "") for order in orders)
 
 
 def _orders(payload: Payload, tile: dict[str, int]) -> Iterator[tuple[str, ...]]:
-    """Orders of the dims that have a loop, reduced ones last; where there are many, those that move one dim first."""
+    """Orders of the dims that have a loop, reduced ones last: first as they come, then with a product's columns
+    innermost, so that other operands stay while these pass by."""
     looped = [dim for dim in payload.dims if tile[dim] < payload.dims[dim]]
-    still = tuple(dim for dim in payload.dims if dim not in looped)
+    still = [dim for dim in payload.dims if dim not in looped]
     parallel = [dim for dim in looped if dim not in payload.reduced]
-    reduced = [dim for dim in looped if dim in payload.reduced]
-    ways = itertools.product(_ways(parallel), _ways(reduced))
-    for outer, inner in itertools.islice(ways, _MOST_ORDERS):
-        yield (*(dim for dim in still if dim not in payload.reduced), *outer, *inner, *(
-            dim for dim in still if dim in payload.reduced
-        ))  # fmt: skip
-
-
-def _ways(dims: Sequence[str]) -> list[tuple[str, ...]]:
-    if math.factorial(len(dims)) <= _MOST_ORDERS:
-        return [*itertools.permutations(dims)]
-    return [tuple(dims), *((dim, *(each for each in dims if each != dim)) for dim in dims[1:])]
+    columns_last = sorted(parallel, key=lambda dim: payload.kinds.get(dim) == "n")
+    outer = dict.fromkeys([tuple(parallel), tuple(columns_last), *itertools.permutations(parallel)])
+    for inner, before in itertools.product(
+        itertools.permutations(dim for dim in looped if dim in payload.reduced), outer
+    ):
+        whole = (dim for dim in still if dim not in payload.reduced)
+        yield (*whole, *before, *inner, *(dim for dim in still if dim in payload.reduced))
 
 
 def _fine(payload: Payload, machine: Machine, dim: str) -> set[int]:
@@ -150,11 +149,18 @@ def _quartered(payload: Payload, machine: Machine, dim: str) -> set[int]:
     return {size for size in sizes if size >= least} | {extent}
 
 
-_LADDERS: dict[str, _Sizes] = {
-    "all multiples of the units' extents": _fine,
-    "even parts": _even,
-    "halves": _halved,
-    "quarters": _quartered,
+def _in_units(payload: Payload, machine: Machine, dim: str) -> set[int]:
+    """The dim's halves, down to the unit's extent."""
+    return _halves(payload.dims[dim], _step(payload, machine, dim))
+
+
+_LADDERS: dict[str, _Ladder] = {
+    "all multiples of the units' extents": _Ladder(_fine),
+    "even parts": _Ladder(_even),
+    "halves": _Ladder(_halved),
+    "halves, in two orders": _Ladder(_halved, orders=2),
+    "halves down to the units' extents, in two orders": _Ladder(_in_units, orders=2),
+    "quarters, in two orders": _Ladder(_quartered, orders=2),
 }
 
 
