@@ -26,7 +26,7 @@ from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.result_aliases import refuse_unwritable
 from workbench.capturing.specialise import Specialised, floats, specialise
 from workbench.environment.call_sites import is_torchs
-from workbench.environment.turns import turn
+from workbench.environment.turns import compiling
 from workbench.errors import BadOption, HostRoute, InputMismatch, MappingError, SharedElements, WorkbenchError, not_yet
 from workbench.host import host_steps
 from workbench.journey import Journey
@@ -118,7 +118,7 @@ class _Compiled:
         """The graph for this kind of call: made once, by the first caller."""
         key = self._kind(given)
         if (made := self._made.get(key)) is None:
-            with turn():
+            with compiling():
                 made = self._made.get(key)
                 if made is None:
                     made = self._made[key] = self._make(given)

@@ -16,7 +16,7 @@ from workbench import capturing, host, ir, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.comparison import Comparison, compared
 from workbench.environment.progress import waiting
-from workbench.environment.turns import turn
+from workbench.environment.turns import compiling
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, HostRoute, JourneyFileEdited, MappingError, not_yet
 from workbench.ir import AtenGraph, KernelGraph, codec
@@ -198,7 +198,7 @@ def lower(
     none = MappingProxyType(dict[str, object]())
     options = checked_options(machine=machine, on_missing=on_missing, fusion=fusion, prefer=prefer, layout=layout)
     request = Request(None, (), none, **options).given(**options)
-    with turn(), waiting("lower"):
+    with compiling(), waiting("lower"):
         return lowered_of(request, grouped_of(request, given))
 
 
@@ -209,7 +209,7 @@ def render(lowered: Lowered | KernelGraph) -> Rendered:
     none = MappingProxyType(dict[str, object]())
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
     request = Request(None, (), none, machine_of("tpu-v3"))
-    with turn(), waiting("render"):
+    with compiling(), waiting("render"):
         return rendered_of(request, given, imported_of(request, Grouped(given.record), given))
 
 
@@ -232,7 +232,7 @@ def schedule(
     )
     request = Request(None, (), none, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
-    with turn(), waiting("schedule"):
+    with compiling(), waiting("schedule"):
         written = rendered_of(request, lowered, rendered)
         return planned_of(request, lowered, written, tiled_of(request, lowered, written))
 

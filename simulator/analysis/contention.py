@@ -127,12 +127,15 @@ class _Moved:
     def wanted_beside(self, rows: I64) -> F64:
         """The part of others' bytes that was asked for, of those that moved while these transfers were in flight.
 
-        Where none moved, of all bytes before: a banked memory still writes out its queue.
+        Where none moved, of all bytes before: a banked memory still writes out its queue. Where there were none, of
+        its own: some of its data still moves when more of its requests arrive.
         """
         trace = self.trace
         own_moved, own_asked = trace.requested[rows], trace.bytes[rows]
         moved, asked = self.between(trace.start[rows], trace.end[rows])
         all_moved, all_asked = self.between(np.zeros_like(rows), trace.end[rows])
-        known = moved - own_moved >= 1
-        moved, asked = np.where(known, moved, all_moved) - own_moved, np.where(known, asked, all_asked) - own_asked
+        choices = [(moved - own_moved, asked - own_asked), (all_moved - own_moved, all_asked - own_asked)]
+        known = [others >= 1 for others, _ in choices]
+        moved = np.select(known, [others for others, _ in choices], own_moved)
+        asked = np.select(known, [wanted for _, wanted in choices], own_asked)
         return np.where(moved >= 1, np.minimum(asked / np.maximum(moved, 1), 1), 1)

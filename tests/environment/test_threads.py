@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import torch.nn.functional as F
 import workbench as wb
 from tests.faults.pretender import pretender
 from workbench.aten.registry import DEFAULT
-from workbench.environment.turns import turn
+from workbench.environment.turns import compiling, turn
 from workbench.errors import HostRoute
 from workbench.faults.messages import Message
 from workbench.stages.once import Once
@@ -329,3 +330,28 @@ if __name__ == "__main__":
     child.start(); child.join()
     raise SystemExit(child.exitcode)
 """)
+
+
+def test_a_compiler_has_its_garbage_collected_later() -> None:
+    """The collector is off in the block, on again after it, also after an error; and stays as a person set it."""
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), compiling():
+        assert not gc.isenabled()
+        with compiling():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+        _ = 1 // 0
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with compiling():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_stages_that_compile_have_their_garbage_collected_later() -> None:
+    for compiles in (True, False):
+        assert Once("stage", gc.isenabled, compiles=compiles)() is not compiles
+    assert gc.isenabled()

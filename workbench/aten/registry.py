@@ -20,7 +20,7 @@ from simulator.did_you_mean import did_you_mean
 from workbench import errors
 from workbench.environment import registered
 from workbench.environment.owners import Owner
-from workbench.environment.turns import own_lock
+from workbench.environment.turns import collecting_later, own_lock
 from workbench.ir import Node, TensorType
 
 V = TypeVar("V", bound=Callable[..., object])
@@ -142,7 +142,8 @@ class Registry:
         with self._lock:
             if self._fill is not None:
                 shipped = Registry()
-                self._fill(shipped)
+                with collecting_later():  # it imports MLIR
+                    self._fill(shipped)
                 self._by_key = {key: replace(item, shipped=True) for key, item in shipped._by_key.items()}
                 self._fill = None
             return self._by_key

@@ -11,6 +11,7 @@ taken locks. A half-imported module would stay so in the child, and an import of
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -31,6 +32,40 @@ def turn() -> Generator[None]:
     """Waits until no other thread traces or compiles, and makes others wait until the end of the block."""
     with _lock():
         yield
+
+
+@contextmanager
+def free_turn() -> Generator[bool]:
+    """A turn if no other thread has it; whether there is one. Nobody waits."""
+    lock = cast(Any, _lock())
+    free = lock.acquire(blocking=False)
+    try:
+        yield free
+    finally:
+        if free:
+            lock.release()
+
+
+@contextmanager
+def compiling() -> Generator[None]:
+    """A turn in which nothing is collected: a compiler makes much and drops little of it.
+
+    Each collection of the oldest generation looks through all objects of PyTorch, and a first trace has many of them.
+    """
+    with collecting_later(), turn():
+        yield
+
+
+@contextmanager
+def collecting_later() -> Generator[None]:
+    """Nothing is collected in the block."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _lock() -> AbstractContextManager[object]:

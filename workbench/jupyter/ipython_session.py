@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from workbench.jupyter import cell_line, short_tracebacks
+from workbench.jupyter.loading_ahead import LoadingAhead
 
 if TYPE_CHECKING:
     from simulator import Machine
@@ -17,7 +18,8 @@ _OPERATORS = "workbench.ops"
 
 
 def begin() -> None:
-    """Gives machines, tile programs and `wb.ops` their views, slow cells their line, and errors the user's lines."""
+    """Gives machines, tile programs and `wb.ops` their views, slow cells their line, and errors the user's lines; loads
+    what a trace needs ahead of it."""
     shell = cast(Any, sys.modules["IPython"]).get_ipython()
     if shell is None:  # a program that only imported it
         return
@@ -28,6 +30,7 @@ def begin() -> None:
     plain.for_type(ModuleType, _module_text)
     cell_line.watch()
     short_tracebacks.begin(shell)
+    LoadingAhead().begin(shell)
 
 
 def _objects() -> Any:

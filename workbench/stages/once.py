@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from workbench.environment.progress import waiting
-from workbench.environment.turns import own_lock, turn
+from workbench.environment.turns import compiling, own_lock
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Once(Generic[T]):
             if not self._compiles:
                 for each in self._inputs:
                     each()
-            with turn() if self._compiles else self._alone:
+            with compiling() if self._compiles else self._alone:
                 if not self._made:
                     self._make_now()
         return self._made[0]

@@ -14,7 +14,7 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.memory_use import memory_use_of
 from simulator.analysis.stalls import stalls_of
 from simulator.errors import InvariantViolation
-from simulator.records.spans import Wait
+from simulator.records.spans import Grid, Wait
 from simulator.tileprogram.program import Access, Operand, Space, TileProgram
 from tests.simulator.build import Made, at_peak, direct_copy, elementwise
 
@@ -158,3 +158,17 @@ def test_a_loop_of_accesses_asks_for_an_element_a_request() -> None:
     use = memory_use_of(run(direct_copy(1, 32)))
     direct = np.flatnonzero(use.run)
     assert (use.run[direct] == 4).all() and (use.requested[direct] == 16 * use.asked[direct]).all()
+
+
+def test_where_nobody_else_moves_data_a_transfer_waits_for_its_own() -> None:
+    """A square of a sixteenth of a block: its first requests' data still moves when more of them arrive."""
+    machine = load_machine("tpu-v2", memory="banked", interconnect="crossbar", dram_channels=4)
+    made = Made()
+    made.argument("x", (16, 16))
+    made.buffer("x", 64)
+    made.load(Operand(Space.DRAM, 0, 0, 0, (8, 8), (16, 1), 4, Access.READ), made.pad("x", (8, 8)))
+    trace = simulate([Launched("k", made.build(), (160,), grids=(Grid(16, 16),))], machine)
+    trace.invariants()
+    assert (trace.bytes.tolist(), trace.requested.tolist()) == ([256], [4096])
+    found = waited(trace)
+    assert found.within.tolist() == found.wasted_within.tolist() == [1]

@@ -1,0 +1,70 @@
+"""Loads what a first trace needs while a person types: one module at a time, when no cell has run for a moment.
+
+Between cells, in the thread that runs them, and only with the turn: two threads that import PyTorch's modules, which
+import each other in circles, could each see half of one. A cell then waits at most for the module that is being loaded.
+
+Only where PyTorch is loaded: a session that opens journeys needs nothing of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final
+
+from workbench.environment.turns import collecting_later, free_turn
+
+QUIET_SECONDS: Final = 0.3
+"""Cells that a program runs, or a person all at once, follow each other sooner."""
+
+MODULES: Final = (
+    "torch._dynamo.repro.after_dynamo",
+    "torch.export",
+    "workbench.journey",
+    "torch_mlir.dialects.linalg",
+    "workbench.capturing.capture",
+    "workbench.lowering.lower",
+    "workbench.rendering.render",
+    "workbench.scheduling.schedule",
+    "simulator.engine.engine",
+)
+"""In the order in which a trace needs them."""
+
+
+@dataclass
+class LoadingAhead:
+    """What is still to be loaded in a session."""
+
+    left: list[str] = field(default_factory=lambda: list(MODULES))
+    _next: asyncio.TimerHandle | None = None
+
+    def begin(self, shell: Any) -> None:
+        """Loads after the cells of a kernel; other sessions have no loop to do it in."""
+        if getattr(shell, "kernel", None) is not None and not hasattr(shell, "_workbench_loads_ahead"):
+            shell._workbench_loads_ahead = self
+            shell.events.register("pre_run_cell", self.cell_begins)
+            shell.events.register("post_run_cell", self.cell_ends)
+
+    def cell_begins(self, _: object) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def cell_ends(self, _: object) -> None:
+        self.cell_begins(_)
+        if self.left and "torch" in sys.modules and threading.current_thread() is threading.main_thread():
+            with suppress(RuntimeError):  # a cell that no loop runs
+                self._next = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._load_one)
+
+    def _load_one(self) -> None:
+        with suppress(Exception), collecting_later(), free_turn() as free:
+            # what is missing or broken is told where it is needed
+            if not free:
+                self.left.clear()  # another thread compiles, and loads all of it
+                return
+            import_module(self.left.pop(0))
+        self._next = asyncio.get_running_loop().call_later(0, self._load_one) if self.left else None
