@@ -56,10 +56,10 @@ def test_every_example_is_found():
         "the-lab": 2,
         "timeline": 1,
         "knobs": 5,
-        "tuning": 3,
         "magics": 2,
         "looking-closer": 3,
         "sharing": 2,
+        "tuning": 3,
     }
 
 
