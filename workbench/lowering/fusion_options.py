@@ -24,9 +24,9 @@ UserFusion: TypeAlias = str | FusionOptions | Sequence[tuple[str, str]] | None
 _FORMS = "expected 'none', {'off': [rules], 'apart': [(node, node)]}, or a list of pairs of nodes to keep apart"
 
 
-def choice_of(fusion: object, children: Mapping[str, Sequence[str]] | None, rewrites: Collection[str] = ()) -> Choice:
-    """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for; None
-    leaves out the pairs. `rewrites` are patterns and graph passes, which ran before, or did not."""
+def choice_of(fusion: object, children: Mapping[str, Sequence[str]], rewrites: Collection[str] = ()) -> Choice:
+    """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for;
+    `rewrites` are patterns and graph passes, which ran before, or did not."""
     if fusion is None:
         return Choice()
     if fusion == "none":
