@@ -168,6 +168,13 @@ def test_views_are_no_border_for_what_can_be_moved(name: str):
     assert j.check(stage="rendered").ok
 
 
+def test_a_chain_is_weighed_as_a_whole():
+    """Its last op reads two tensors, the chain one."""
+    j = wb.trace(lambda x, w: F.gelu(x) @ w, torch.randn(16, 24), torch.randn(24, 1100))
+    assert kernels(j) == ["k0_gelu_matmul"]
+    assert j.check().ok
+
+
 def test_rules_that_are_off_move_nothing():
     x, w = torch.randn(X), torch.randn(W)
     j = wb.trace(lambda x, w: torch.softmax(F.linear(torch.relu(x), w), -1), x, w, fusion=APART)

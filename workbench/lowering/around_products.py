@@ -39,7 +39,12 @@ LONGEST: Final = 4096
 """Of the other operand's free dim: beyond, the trip through DRAM is a small part of the product's work."""
 
 
-def around_product(group: Candidate) -> str:
+def next_to_product(group: Candidate) -> str:
+    """The same of two nodes, of which one is a product: what others make its operand of decides whether that pays."""
+    return around_product(group, whole=False)
+
+
+def around_product(group: Candidate, *, whole: bool = True) -> str:
     """Why a product cannot share a kernel with these nodes, empty when it can."""
     products = group.of("contraction")
     if len(products) != 1:
@@ -47,7 +52,7 @@ def around_product(group: Candidate) -> str:
     (product,) = products
     before = _before(group, product)
     after = tuple(node for node in group.nodes if node is not product and node.name not in before)
-    refused = _prologue(group, product, before, after) if before else ""
+    refused = _prologue(group, product, before, after, whole) if before else ""
     return refused or (_rows(group, product, after) if group.of("reduction") else _epilogue(group, product, after))
 
 
@@ -70,7 +75,7 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
     return found
 
 
-def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...]) -> str:
+def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...], whole: bool) -> str:
     """Pointwise ops over the shape of the operand that they make, and read by nothing else."""
     if product.op == "aten.convolution.default":
         return OF_WINDOWS
@@ -85,7 +90,8 @@ def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tu
         operand = group.types[factors(product)[before[node.name]]].shape
         if group.shape(node) != operand:
             return f"{shapes_of([group.shape(node)])} is not the operand's shape {shapes_of([operand])}"
-    sides = {place: [node for node in nodes if before[node.name] == place] for place in set(before.values())}
+    places = set(before.values()) if whole else set[int]()
+    sides = {place: [node for node in nodes if before[node.name] == place] for place in places}
     found = (_too_often(group, product, place, chain) for place, chain in sides.items())
     return next(filter(None, found), "")
 

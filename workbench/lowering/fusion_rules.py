@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from workbench.ir import Node
-from workbench.lowering.around_products import ONE_PRODUCT, PROLOGUE, around_product
+from workbench.lowering.around_products import ONE_PRODUCT, PROLOGUE, around_product, next_to_product
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class, shapes_of
 from workbench.lowering.product_room import ROWS
 from workbench.lowering.reduction_space import reduction_space
@@ -132,7 +132,7 @@ RULES: tuple[Rule, ...] = (
         "a reduction of a product's rows runs on the result's tile, which holds whole rows",
     ),
     Rule(
-        PROLOGUE, POINTWISE, CONTRACTION, around_product,
+        PROLOGUE, POINTWISE, CONTRACTION, next_to_product,
         "a pointwise op runs on the operand's tile before the product reads it",
     ),
     Rule(

@@ -75,6 +75,9 @@ class Grouping:
                     self._grow(node)
         for node in reversed(self.nodes):
             self._join_users(node)
+        for node in reversed(self.nodes):  # the end of a chain may read more than the whole chain does
+            if any(node_class(user, self.classes) == "contraction" for user in self._users[node.name]):
+                self._join_users(node)
         if SEVERAL not in self.choice.off:
             for node in reversed(self.nodes):
                 self._join_reader(node)
