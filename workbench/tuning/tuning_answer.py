@@ -13,6 +13,7 @@ from workbench.artefacts.staged import J
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.ir.kernel_identity import machine_key
+from workbench.ir.kernel_names import by_full_names
 from workbench.knobs.knob import kernel_of, scheduled_kernel
 from workbench.mappings.kernel_kind import KernelKind, kernel_kinds
 from workbench.mappings.tuned_table import TunedEntry, TunedTable, write_tuned_table
@@ -67,7 +68,8 @@ class Tuning(Shown, Generic[J]):
         if not self.mappings:
             return self.start
         kernels = [(launch.name, launch.kernel) for launch in self.start.scheduled.record.launches.launches]
-        made = cast("J", self.start.with_(mapping=with_named(self._mapping, self.mappings, kernels)))
+        given = by_full_names(self._mapping, [name for name, _ in kernels])
+        made = cast("J", self.start.with_(mapping=with_named(given, self.mappings, kernels)))
         return made if made.simulated.cycles < self.start.simulated.cycles else self.start
 
     @property
