@@ -19,7 +19,6 @@ from workbench.formulas.scattering import chosen_shape
 from workbench.importing.importer import layout_strides
 from workbench.ir import Literal, Mapping, Node, Ref, Sequence, TensorType
 from workbench.kernels.template import Template, Tensor, Tile
-from workbench.planning.dram_plan import element_bytes
 
 if TYPE_CHECKING:
     from workbench.aten.registry import Registry
@@ -261,7 +260,7 @@ class IndexPut(Scatter):
 
 
 def _bytes(tensor: Tensor) -> int:
-    return element_bytes(tensor.type.dtype)
+    return tensor.type.element_bytes
 
 
 def _filled(dims: dict[str, int], elements: int) -> dict[str, int]:

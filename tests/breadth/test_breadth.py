@@ -19,7 +19,7 @@ from tests.breadth.odd_programs import PROGRAMS, x, z
 from tests.fuzz.__main__ import answers
 from workbench.capturing.functional_graph import substitute
 from workbench.errors import HostResult, HostRoute
-from workbench.planning.dram_plan import element_bytes
+from workbench.ir import TensorType
 from workbench.tensors.element_types import dtype_name
 
 EVERY_DTYPE = sorted({each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str)
@@ -63,7 +63,7 @@ def test_a_result_that_is_not_what_was_captured_is_told():
 
 def test_the_bytes_of_every_element_type():
     assert len(EVERY_DTYPE) > 40
-    sizes = {dtype: element_bytes(dtype_name(dtype)) for dtype in EVERY_DTYPE}
+    sizes = {dtype: TensorType.dense((), dtype_name(dtype)).element_bytes for dtype in EVERY_DTYPE}
     assert sizes == {dtype: dtype.itemsize for dtype in EVERY_DTYPE}
 
 

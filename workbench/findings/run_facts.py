@@ -15,7 +15,6 @@ from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.program import Access, Opcode, Space
 from workbench.ir import HOST, KernelGraph, Literal, Node, ScheduledProgram, Sequence
 from workbench.planning.common_memory_plan import residents
-from workbench.planning.dram_plan import element_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 def bytes_of(kind: TensorType) -> int:
     """Bytes of a tensor's elements."""
-    return kind.numel * element_bytes(kind.dtype)
+    return kind.numel * kind.element_bytes
 
 
 def moved_bytes(program: TileProgram, argument: int) -> int:

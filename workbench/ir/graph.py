@@ -7,6 +7,7 @@ or a (nested) tuple of arguments, in the order of the overload's schema.
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ BREAK = "python.graph_break.default"
 
 ASSERTIONS = ("aten._assert_async.msg", "aten._assert_async.default")
 """Ops that give nothing, and raise where what they are given is false."""
+
+_BITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,12 @@ class TensorType:
     def span(self) -> int:
         """Elements of memory from the first to the last."""
         return span(self.shape, self.strides)
+
+    @property
+    def element_bytes(self) -> int:
+        """By the bits that the type's name has: `f32`, `float8_e5m2`; 4 bits take a whole byte."""
+        bits = _BITS.search(self.dtype)
+        return max(int(bits.group()) // 8, 1) if bits else 1
 
     def __str__(self) -> str:
         return "x".join([*map(str, self.shape), self.dtype])

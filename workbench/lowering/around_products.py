@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from workbench.ir import Node, Ref, TensorType
+from workbench.ir import Node, Ref
 from workbench.lowering.fusion_candidate import Candidate, reduced_dims, shapes_of
 from workbench.lowering.reduction_space import reduction_space
-from workbench.tensors.element_types import to_dtype
 
 PROLOGUE: Final = "product prologue"
 """The rule that fuses what makes an operand."""
@@ -102,8 +101,8 @@ def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -
     other = group.types[factors(product)[1 - place]].shape[-1 if place == 0 else -2]
     made = {value for node in chain for value in node.results}
     read = {value for node in chain for value in node.operands} - made
-    taken = sum(element_bytes(group.types[value]) for value in read if group.types[value].shape == operand.shape)
-    return too_often(other, len(chain), taken, element_bytes(operand))
+    taken = sum(group.types[value].element_bytes for value in read if group.types[value].shape == operand.shape)
+    return too_often(other, len(chain), taken, operand.element_bytes)
 
 
 def too_often(other: int, operations: int, taken: int, left: int) -> str:
@@ -125,10 +124,6 @@ def too_often(other: int, operations: int, taken: int, left: int) -> str:
             "longer than the product"
         )
     return ""
-
-
-def element_bytes(kind: TensorType) -> int:
-    return to_dtype(kind.dtype).itemsize
 
 
 def _epilogue(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
@@ -155,7 +150,7 @@ def _rows(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
         return "the reduction is of another tensor than the product's result"
     left = group.types[factors(product)[0]]
     row = _row_bytes(rest, product, after)
-    return group.room.refuses_rows(shape[-2], shape[-1], left.shape[-1], row, element_bytes(left))
+    return group.room.refuses_rows(shape[-2], shape[-1], left.shape[-1], row, left.element_bytes)
 
 
 def _flows(group: Candidate, product: Node) -> bool:
@@ -173,4 +168,4 @@ def _row_bytes(group: Candidate, product: Node, after: tuple[Node, ...]) -> int:
     readers = Counter(value for node in after for value in {*node.operands})
     fused = {value for node in after for value in node.results if readers[value] == 1}
     values = {*readers, *product.results, *(value for node in after for value in node.results)} - fused
-    return shape[-1] * sum(element_bytes(kind) for kind in map(group.types.__getitem__, values) if kind.shape == shape)
+    return shape[-1] * sum(kind.element_bytes for kind in map(group.types.__getitem__, values) if kind.shape == shape)

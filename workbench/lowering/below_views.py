@@ -15,7 +15,7 @@ from workbench.aten.automatic_route import class_of
 from workbench.formulas.decompose import reading
 from workbench.ir import LoweredNode, Node, TensorType
 from workbench.ir.value_names import marked_name
-from workbench.lowering.around_products import element_bytes, factors, too_often
+from workbench.lowering.around_products import factors, too_often
 from workbench.lowering.reshapes import contiguous
 
 RULE = "moved before a pointwise op"
@@ -89,8 +89,8 @@ def _movable(item: LoweredNode, view: LoweredNode, types: dict[str, TensorType],
         return False
     if view.node.op in _RESHAPES and not all(map(contiguous, whole)):
         return False
-    taken = sum(map(element_bytes, whole))
-    return not too_often(use.other, use.operations + 1, taken, element_bytes(result))
+    taken = sum(kind.element_bytes for kind in whole)
+    return not too_often(use.other, use.operations + 1, taken, result.element_bytes)
 
 
 def _moved(

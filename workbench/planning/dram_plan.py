@@ -9,7 +9,6 @@ into the gaps that larger ones leave.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,8 +20,6 @@ from workbench.ir import KernelGraph, Launch, Launches, Numbers, Storage, Tensor
 ALIGNMENT = 4096
 """Every storage starts at a page of this size: what an operating system maps and pins for a device is whole pages, and
 a page is a multiple of every DRAM request and of every vector, so no tensor's first transfer is a partial one."""
-
-_BITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ def storage_bytes(kind: TensorType, block: Tile | None = None) -> int:
     elements, grid = kind.offset + kind.span, grid_of(kind) if block else None
     if block and grid:
         elements = storage_elements(grid, -(-elements // (grid.rows * grid.columns)), block)
-    return elements * element_bytes(kind.dtype)
+    return elements * kind.element_bytes
 
 
 def grid_of(kind: TensorType) -> Grid | None:
@@ -158,12 +155,6 @@ def grids(lowered: KernelGraph) -> dict[str, Grid | None]:
     """The rows and columns of every value: a view has those of the tensor it is part of."""
     found = {value: grid_of(kind) for value, kind in lowered.types.items()}
     return found | {view.value: found[view.base] for view in lowered.views}
-
-
-def element_bytes(dtype: str) -> int:
-    """Bytes of an element, by the bits that its type's name has: `f32`, `float8_e5m2`; 4 bits take a whole byte."""
-    bits = _BITS.search(dtype)
-    return max(int(bits.group()) // 8, 1) if bits else 1
 
 
 def _bases(lowered: KernelGraph) -> dict[str, str]:
