@@ -124,10 +124,10 @@ machine code for each level of the x86-64 ABI, runs it on one processor that has
 every operator of the tests' table in every type that PyTorch takes, the corners of each type through every pointwise op
 and reduction, and every cast. `ATEN_WORKBENCH_PROCESSOR` names the level (`native` if it is not set).
 
-Two things differ by processor all the same, within the bounds of every check. Only `native` calls a BLAS for products of
-f32 (`scipy-openblas32`), whose routines are chosen by the processor: the last digits of sums depend on it. And a
-processor that does not fuse multiplications and additions calls the C library for exp, erf and tanh, where others compute
-polynomials. bf16 and f16 are the same everywhere.
+Two things differ by processor all the same, within the bounds of every check. Only `native` calls a BLAS for products
+of f32 (`scipy-openblas32`), whose routines are chosen by the processor: the last digits of sums depend on it. And a
+processor that does not fuse multiplications and additions calls the C library for exp, erf and tanh, where others
+compute polynomials. bf16 and f16 are the same everywhere.
 
     {command}
 
