@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from workbench.verbs import schedule as schedule
     from workbench.verbs import simulate as simulate
     from workbench.verbs import trace as trace
+    from workbench.verbs import tune as tune
     from workbench.views.basics.table import Table as Table
     from workbench.views.basics.user_views import view as view
     from workbench.views.selections.origins import BufferAt as BufferAt
@@ -76,6 +77,7 @@ _HOMES = {
         "schedule",
         "simulate",
         "trace",
+        "tune",
     ),
     "workbench.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
     "workbench.backend": ("last_journeys",),
@@ -136,6 +138,7 @@ __all__ = [
     "schedule",
     "simulate",
     "trace",
+    "tune",
     "view",
 ]
 

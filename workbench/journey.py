@@ -30,6 +30,7 @@ from workbench.stages.journey_request import Request
 from workbench.stages.stage_functions import check_kernels_named
 from workbench.stages.stage_table import Stages
 from workbench.summary import MOST_SPANS, name_of, overview
+from workbench.tuning.tuning_budget import BUDGET
 from workbench.version import VERSION
 from workbench.views.basics.shown import Shown
 from workbench.views.pages.overview import Overview
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from workbench.running.run_program import NativeProgram
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
+    from workbench.tuning.map_space import MapSpace
+    from workbench.tuning.measured import Executor
+    from workbench.tuning.tuning_answer import Tuning
     from workbench.views.selections.selection import Selection
     from workbench.views.selections.selection_model import SelectionModel
 
@@ -88,7 +92,16 @@ class Journey(Shown):
     @property
     def scheduled(self) -> Scheduled:
         """Every kernel as loops over scratchpad tiles."""
-        return self._stages.scheduled()
+        return self._scheduled
+
+    @cached_property
+    def _scheduled(self) -> Scheduled:
+        return replace(self._stages.scheduled(), _mapspace=self._mapspace)
+
+    def _mapspace(self, kernel: str, simulate: int, executor: Executor | None) -> MapSpace:
+        from workbench.tuning.tuner import map_space  # only here: it loads MLIR
+
+        return map_space(self, self._request, kernel, simulate, executor)
 
     @property
     def simulated(self) -> Simulated:
@@ -127,6 +140,26 @@ class Journey(Shown):
         the machine's figures. Each has its current value, the values worth trying, the reason where a value is refused,
         and the `with_` call that sets it; `.sweep` maps the cycles over two of them."""
         return knobs_of(self, self._request, kernel)
+
+    @knows_its_options
+    def tuned(
+        self,
+        *,
+        budget: int = BUDGET,
+        kernels: Sequence[str] | None = None,
+        seed: int = 0,
+        executor: Executor | None = None,
+    ) -> Tuning[Journey]:
+        """Looks for faster mappings of the kernels, each distinct one once, with the simulator in the loop.
+
+        `budget` candidates of a kernel's space are scheduled and simulated; those are left out of which a bound proves
+        that they are no faster. The same budget and seed find the same. Interrupting it keeps what was found.
+        `executor` is a `concurrent.futures.Executor`, or what has its `submit`, whose workers measure side by side.
+        `.journey` has the faster mappings, `.table` a row a kernel, `.save(path)` keeps them for `tuned=path`.
+        """
+        from workbench.tuning.tuner import tuned  # only here: it loads MLIR
+
+        return tuned(self, self._request, kernels, budget, seed, executor)
 
     @knows_its_options
     def experiment(self) -> Experiment[Journey]:
@@ -194,7 +227,8 @@ class Journey(Shown):
         self,
         *,
         machine: str | Machine | _Keep = KEEP,
-        mapping: Mapping[str, UserMapping] | _Keep | None = KEEP,
+        mapping: Mapping[str, UserMapping] | str | os.PathLike[str] | _Keep | None = KEEP,
+        tuned: str | os.PathLike[str] | _Keep | None = KEEP,
         fusion: UserFusion | _Keep = KEEP,
         schedule: Mapping[str, str] | _Keep | None = KEEP,
         passes: UserPasses | _Keep | None = KEEP,
@@ -207,7 +241,8 @@ class Journey(Shown):
 
         `mapping` replaces the whole mapping before: a kernel's own name comes first, then the first pattern that
         matches, then `"*"`; a key that applies to no kernel is an error. `mapping=None` goes back to the heuristic's
-        choice. `fusion` turns fusion rules, patterns and graph passes off by name (`{"off": ["product epilogue"]}`, or
+        choice; a path of TOML or JSON has mappings by ops and shapes. `tuned` is a table of `j.tuned().save(path)`.
+        `fusion` turns fusion rules, patterns and graph passes off by name (`{"off": ["product epilogue"]}`, or
         all rules and patterns: `"none"`) or keeps nodes in different kernels (`[("linear", "gelu")]`). `schedule` has
         transform scripts by kernel, each an edited `j.scheduled.kernels[i].schedule`; it replaces the mapping's own
         script, whose number of buffers stays.
@@ -222,6 +257,7 @@ class Journey(Shown):
             {
                 "machine": machine,
                 "mapping": mapping,
+                "tuned": tuned,
                 "fusion": fusion,
                 "schedule": schedule,
                 "passes": passes,
@@ -291,7 +327,8 @@ class Journey(Shown):
 
         Stages that have not run yet run now. If writing fails, no part of the file is written.
         """
-        asked = ir.archive.Asked.of(self._request)
+        said = self._request.mappings(self.lowered.record).mapping  # by names: files may not be there when it is loaded
+        asked = ir.archive.Asked.of(replace(self._request, mapping=said))
         whole = ir.archive.Archive(
             asked,
             self.lowered.record,

@@ -15,6 +15,9 @@ from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.parts import POLICIES
 from workbench.errors import BadOption, MappingError, NoCommonMemory
 from workbench.lowering.layout_options import checked_layout
+from workbench.mappings.mapping_file import MappingFile, read_mapping_file
+from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
+from workbench.mappings.tuned_table import TunedTable, read_tuned_table
 from workbench.scheduling.passes.wanted_passes import as_texts
 
 if TYPE_CHECKING:
@@ -28,7 +31,8 @@ class CompileOptions(TypedDict, total=False):
 
     machine: str | Machine
     on_missing: str
-    mapping: Mapping[str, UserMapping] | None
+    mapping: Mapping[str, UserMapping] | str | os.PathLike[str] | None
+    tuned: str | os.PathLike[str] | None
     fusion: UserFusion
     prefer: str | None
     simulate_seconds: float | None
@@ -58,23 +62,27 @@ def checked_on_missing(given: object) -> str:
 
 
 _FORM: Final = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buffers': slots, 'cores': {dim: count}}}"
-_OF_A_KERNEL: Final = ("tile", "order", "buffers", "cores")
 
 
-def checked_mapping(given: Mapping[str, UserMapping] | None) -> Mapping[str, UserMapping] | None:
+def checked_mapping(
+    given: Mapping[str, UserMapping] | MappingFile | str | os.PathLike[str] | None,
+) -> Mapping[str, UserMapping] | MappingFile | None:
     """The mapping, if it has the form of one; it is compared with the kernels when they are known."""
-    if given is None:
-        return None
+    if given is None or isinstance(given, MappingFile):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return read_mapping_file(given)
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
         raise BadOption(f"mapping={given!r} is no mapping; expected {_FORM}")
     for kernel, wanted in cast("Mapping[object, object]", given).items():
-        if kernel in _OF_A_KERNEL:
+        if kernel in OF_A_KERNEL:
             told = f"mapping={given!r}: {kernel!r} is under no kernel; for all of them write it under '*'"
             raise BadOption(sentences(told, f"Expected {_FORM}"))
         if not isinstance(kernel, str) or not isinstance(wanted, Mapping):
             raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {_FORM}")
         for key, value in cast("Mapping[object, object]", wanted).items():
-            _check_of_a_kernel(kernel, key, value)
+            if mistake := mistake_in(key, value):
+                raise MappingError(kernel, mistake)
     return _plain_copy(given)  # the caller may change the given one later
 
 
@@ -88,34 +96,13 @@ def _plain_copy(given: Any) -> Any:
     return plain_value(given)
 
 
-def _check_of_a_kernel(kernel: str, key: object, value: object) -> None:
-    """Raises for an unknown key of a mapping, and for a value of the wrong kind."""
-    if key not in _OF_A_KERNEL:
-        what = f"unknown key {key!r}{did_you_mean(str(key), _OF_A_KERNEL)}"
-        raise MappingError(kernel, sentences(what, "Expected tile, order, buffers or cores"))
-    if key == "buffers":
-        if not _is_count(value):
-            raise MappingError(kernel, f"buffers = {value!r}: expected a whole number of slots, 1 or more")
-    elif key == "order":
-        dims = (
-            cast("list[object]", value) if isinstance(value, list | tuple) else []
-        )  # a text is also a sequence, but of letters
-        if not dims or not all(isinstance(dim, str) for dim in dims) or len(set(dims)) < len(dims):
-            raise MappingError(
-                kernel, f"order = {value!r}: expected a list of the kernel's dims, outermost first, each of them once"
-            )
-    elif not isinstance(value, Mapping):
-        raise MappingError(kernel, f"{key} = {value!r}: expected {{dim: {'size' if key == 'tile' else 'how many'}}}")
-    else:
-        for dim, size in cast("Mapping[object, object]", value).items():
-            if not isinstance(dim, str):
-                raise MappingError(kernel, f"{key} of {dim!r} = {size!r}: expected the name of a dim")
-            if not _is_count(size):
-                raise MappingError(kernel, f"{key} of {dim} = {size!r}: expected a whole number, 1 or more")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(plain_value(value), int) and not isinstance(value, bool) and cast("int", value) >= 1
+def checked_tuned(given: object) -> TunedTable | None:
+    """The table of tuned mappings of a file."""
+    if given is None or isinstance(given, TunedTable):
+        return given
+    if not isinstance(given, str | os.PathLike):
+        raise BadOption(f"tuned={given!r:.80}: expected the file that j.tuned().save(path) wrote, or None")
+    return read_tuned_table(cast("str | os.PathLike[str]", given))
 
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:
@@ -197,6 +184,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any], object]]] = {
     "machine": machine_of,
     "on_missing": checked_on_missing,
     "mapping": checked_mapping,
+    "tuned": checked_tuned,
     "fusion": deepcopy,
     "schedule": deepcopy,
     "passes": as_texts,

@@ -36,6 +36,7 @@ from workbench.stages.stage_functions import (
     tiled_of,
 )
 from workbench.stages.stage_table import Stages
+from workbench.tuning.tuning_budget import BUDGET
 from workbench.views.graphs.kernel_groups import Run
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
     from workbench.scheduling.user_mapping import UserMapping
+    from workbench.tuning.measured import Executor
+    from workbench.tuning.tuning_answer import Tuning
 
 
 @knows_its_options
@@ -55,7 +58,8 @@ def trace(
     machine: str | Machine = "tpu-v3",
     capture: str = "dynamo",
     on_missing: str = "host",
-    mapping: Mapping[str, UserMapping] | None = None,
+    mapping: Mapping[str, UserMapping] | str | os.PathLike[str] | None = None,
+    tuned: str | os.PathLike[str] | None = None,
     fusion: UserFusion = None,
     prefer: str | None = None,
     simulate_seconds: float | None = None,
@@ -70,7 +74,9 @@ def trace(
     shipped machine's name (`wb.machines()`), a file (`mine.toml`) or a `wb.machine(...)`. `mapping` tiles by hand:
     `{kernel: {"tile": {dim: size}, "order": [dims], "buffers": slots}}`, where a kernel is a name, a pattern such as
     `"k?_linear*"`, or `"*"` for all others. A kernel's own name comes first, then the first pattern that matches, then
-    `"*"`; a key that applies to no kernel is an error. `fusion` turns fusions off, as in `Journey.with_`. `on_missing`
+    `"*"`; a key that applies to no kernel is an error. A path of TOML or JSON has mappings by ops and shapes instead.
+    `tuned` is a table of mappings that `j.tuned().save(path)` wrote, for kernels that `mapping` does not speak of: see
+    docs/tuning.md. `fusion` turns fusions off, as in `Journey.with_`. `on_missing`
     is for ops without a route: with `host` PyTorch computes them, with a warning and at the cost of the host link,
     `error` refuses them. `prefer` names the dialect whose builders are used where an op has several.
     `simulate_seconds` is the longest time of the simulation. `resident` names tensors that stay in the machine's common
@@ -89,6 +95,7 @@ def trace(
         capture=capture,
         on_missing=on_missing,
         mapping=mapping,
+        tuned=tuned,
         fusion=fusion,
         prefer=prefer,
         simulate_seconds=simulate_seconds,
@@ -106,6 +113,25 @@ def trace(
     for told in filter(None, [host.host_steps.warning_text(journey.lowered.record), *breaks]):
         warnings.warn(told, HostRoute, stacklevel=3)
     return journey
+
+
+@knows_its_options
+def tune(
+    fn_or_module: Callable[..., object],
+    /,
+    *inputs: object,
+    kwargs: Mapping[str, object] | None = None,
+    machine: str | Machine = "tpu-v3",
+    budget: int = BUDGET,
+    kernels: Sequence[str] | None = None,
+    seed: int = 0,
+    executor: Executor | None = None,
+    fusion: UserFusion = None,
+    layout: UserLayout = None,
+) -> Tuning[Journey]:
+    """Traces one call and looks for faster mappings of its kernels: `wb.trace(...).tuned(...)`."""
+    journey = trace(fn_or_module, *inputs, kwargs=kwargs, machine=machine, fusion=fusion, layout=layout)
+    return journey.tuned(budget=budget, kernels=kernels, seed=seed, executor=executor)
 
 
 @knows_its_options
@@ -195,15 +221,16 @@ def schedule(
     rendered: Rendered,
     *,
     machine: str | Machine = "tpu-v3",
-    mapping: Mapping[str, UserMapping] | None = None,
+    mapping: Mapping[str, UserMapping] | str | os.PathLike[str] | None = None,
+    tuned: str | os.PathLike[str] | None = None,
     scripts: Mapping[str, str] | None = None,
     resident: str | Sequence[str] | None = None,
     placement: Mapping[str, int | str] | None = None,
 ) -> Scheduled:
-    """The fourth stage alone. `scripts` are transform scripts by kernel; `resident` and `placement` as in `trace`."""
+    """The fourth stage alone. `scripts` are transform scripts by kernel; all other options as in `trace`."""
     none = MappingProxyType(dict[str, object]())
     options = checked_options(
-        machine=machine, mapping=mapping, schedule=scripts, resident=resident, placement=placement
+        machine=machine, mapping=mapping, tuned=tuned, schedule=scripts, resident=resident, placement=placement
     )
     request = Request(None, (), none, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)

@@ -20,7 +20,9 @@ PAGES = [
     ROOT / "docs" / f"adding-{what}.md" for what in ("an-op", "a-machine", "a-pass", "a-pattern", "a-view", "a-finding")
 ]
 PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab")]
-PAGES += [ROOT / "docs" / f"{page}.md" for page in ("timeline", "knobs", "magics", "looking-closer", "sharing")]
+PAGES += [
+    ROOT / "docs" / f"{page}.md" for page in ("timeline", "knobs", "tuning", "magics", "looking-closer", "sharing")
+]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
 DESIGN = [ROOT / "docs" / "design.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
@@ -60,6 +62,7 @@ def test_every_example_is_found():
         "magics": 2,
         "looking-closer": 3,
         "sharing": 2,
+        "tuning": 3,
     }
 
 

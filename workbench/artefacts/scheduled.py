@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from simulator.tileprogram.program import Buffer, TileProgram
 from workbench import views
@@ -13,6 +14,7 @@ from workbench.artefacts.handle import Handle, count_of
 from workbench.artefacts.passes_handle import Passes
 from workbench.artefacts.tiles_handle import Tiles
 from workbench.environment.verb_options import knows_its_options
+from workbench.errors import BadOption
 from workbench.faults.trial import TRIALS
 from workbench.ir import KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
@@ -131,6 +133,8 @@ class Scheduled(Handle[ScheduledProgram]):
     """Its source: the first step of each kernel is compared with it."""
     titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
     """The title of each kernel."""
+    _mapspace: Callable[[str, int, Any], Any] | None = field(default=None, compare=False)
+    """The journey's; None for a schedule without a journey."""
 
     def _table(self) -> Table:
         return views.titles.with_titles(views.kernel_tables.scheduled_table(self.record), self.titles)
@@ -151,6 +155,15 @@ class Scheduled(Handle[ScheduledProgram]):
         """One row a tensor in DRAM: the order of its axes, outermost first, its bytes, its bytes with the machine's
         padding, its address, and its first and last launch."""
         return views.data_frames.frame(views.storage_tables.storages_table(self.lowered, self.record))
+
+    @knows_its_options
+    def mapspace(self, kernel: str, *, simulate: int = 0, executor: object = None) -> Any:
+        """The legal mappings of a kernel, those predicted to be fastest first: tiles, orders, slots and cores, each
+        with its predicted cycles. The first `simulate` of them are scheduled and simulated as well, by `executor`
+        side by side if one is given: `.table` then has their cycles, or why they are refused."""
+        if self._mapspace is None:
+            raise BadOption("mapspace: this schedule was made without a journey, which simulates; use j.scheduled")
+        return self._mapspace(kernel, simulate, executor)
 
     @knows_its_options
     def tiles(self, kernel: str) -> Tiles:

@@ -77,6 +77,7 @@ from workbench.errors.run_errors import Stopped as Stopped
 from workbench.errors.run_errors import WorkerUnavailable as WorkerUnavailable
 from workbench.errors.schedule_errors import DataDecides as DataDecides
 from workbench.errors.schedule_errors import MappingError as MappingError
+from workbench.errors.schedule_errors import MappingFileError as MappingFileError
 from workbench.errors.schedule_errors import MappingOrder as MappingOrder
 from workbench.errors.schedule_errors import MlirSyntaxError as MlirSyntaxError
 from workbench.errors.schedule_errors import NotAffine as NotAffine
@@ -85,6 +86,7 @@ from workbench.errors.schedule_errors import Problem as Problem
 from workbench.errors.schedule_errors import ScheduledFormError as ScheduledFormError
 from workbench.errors.schedule_errors import ScheduleScriptError as ScheduleScriptError
 from workbench.errors.schedule_errors import TooManyInstructions as TooManyInstructions
+from workbench.errors.schedule_errors import TunedTableError as TunedTableError
 from workbench.errors.template_errors import TemplateBoundsError as TemplateBoundsError
 from workbench.errors.template_errors import TemplateHookUnused as TemplateHookUnused
 from workbench.errors.template_errors import TemplateMlirError as TemplateMlirError

@@ -68,6 +68,14 @@ class MappingError(WorkbenchError):
         self.kernel = kernel
 
 
+class MappingFileError(WorkbenchError):
+    """A file of mappings cannot be read, or has an entry that is none."""
+
+
+class TunedTableError(WorkbenchError):
+    """A table of tuned mappings cannot be read, or is of another version."""
+
+
 class MappingOrder(WorkbenchError):
     """A mapping puts the loop over a parallel dim inside that over a reduced one."""
 

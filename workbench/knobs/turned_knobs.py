@@ -91,7 +91,8 @@ class Turned(Generic[J]):
         kernels = dict.fromkeys(knob.kernel for knob in self.values if knob.kernel)
         if kernels:
             said = {name: self._mapping(name) for name in kernels}
-            options["mapping"] = {**by_full_names(self.request.mapping or {}, self._names), **said}
+            given = self.request.said(self.start.lowered.record)
+            options["mapping"] = {**by_full_names(given, self._names), **said}
         rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
         if self._no_switches:
             options["fusion"] = self._no_switches  # refused, and shown in the call as given

@@ -60,7 +60,7 @@ class PlacedViews:
             self.views.append(View(value, base))
         return item
 
-    def _shown(self, item: LoweredNode, before: list[LoweredNode]) -> tuple[LoweredNode, list[TensorType]]:
+    def _shown(self, item: LoweredNode, before: list[LoweredNode]) -> tuple[LoweredNode, tuple[TensorType, ...]]:
         """A view and its types. Where strides cannot express it, `before` gets a copy, which it shows instead."""
         try:
             return item, infer(item.node, self.types)

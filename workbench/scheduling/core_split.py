@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -81,7 +82,7 @@ def _pieces(extent: int, wanted: int) -> int:
     return -(-extent // -(-extent // wanted))
 
 
-def said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) -> str:
+def _said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) -> str:
     """In words, how the machine's cores are used: as a user asked, or as the heuristic chose."""
     if not splittable(payload):
         return f"on one core of {most}, since no dim of it is parallel"
@@ -93,6 +94,23 @@ def said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) 
         return f"{where} of {most}, as given"
     few = all(used(payload, way) <= count for way in splits(payload, most))
     return f"{where} of {most}, since " + ("it has no more parts" if few else "more would not be faster")
+
+
+def dealt_to(payload: Payload, machine: Machine, cores: Mapping[str, int]) -> Counter[int]:
+    """How many shares each core gets."""
+    shares = machine.shares
+    return Counter(shares[number % len(shares)] for number in range(used(payload, cores)))
+
+
+def spread(payload: Payload, machine: Machine, cores: Mapping[str, int], asked: bool) -> str:
+    """In words, what the machine's cores do; empty on a machine of one core."""
+    if machine.core.count == 1:
+        return ""
+    where = _said(payload, cores, len(machine.shares), asked=asked)
+    if machine.core.own_figures:  # words about cores are about shares
+        where = where.replace("cores", "shares").replace("core", "share")
+        where += f"; they go to cores {', '.join(map(str, machine.shares))} in turn"
+    return where
 
 
 def spread_of(program: TileProgram, machine: Machine, author: str) -> str:

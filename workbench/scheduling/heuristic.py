@@ -22,7 +22,7 @@ from simulator.tileprogram.program import MAX_RANK, OpClass
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Access, Payload, PayloadOp
 from workbench.scheduling.array_price import array_cycles
-from workbench.scheduling.core_split import said, share, splits, used
+from workbench.scheduling.core_split import dealt_to, share, splits, spread
 from workbench.scheduling.tiling_price import NEVER, Price, Slowdown, traffic
 from workbench.scheduling.vector_price import tile_cycles
 
@@ -122,24 +122,40 @@ def _on_cores(
     payload: Payload, machine: Machine, buffers: int, cores: dict[str, int], asked: bool
 ) -> tuple[float, Mapping]:
     """The mapping if dims are split over so many cores, and its cycles."""
-    mine = share(payload, cores)
+    mine, dealt = share(payload, cores), dealt_to(payload, machine, cores)
     demand = Demand(machine, mine, buffers)
-    shares = machine.shares
-    dealt = Counter(shares[number % len(shares)] for number in range(used(payload, cores)))
     mapped = _contraction_mapping if payload.contraction is not None else _vector_mapping
     price, mapping = mapped(mine, machine, demand, len(dealt))
+    cycles = _of_all(price, machine, dealt)
+    return cycles, replace(mapping, cores=cores, spread=spread(payload, machine, cores, asked))
+
+
+def predicted(
+    payload: Payload, machine: Machine, mapping: Mapping, slowdown: Slowdown, steps: dict[tuple[int, ...], float]
+) -> float:
+    """The cycles of a mapping by which this heuristic would weigh it against others. `steps` keeps the work on tiles
+    from one mapping to the next."""
+    mine, dealt = share(payload, mapping.cores), dealt_to(payload, machine, mapping.cores)
+    demand, cores = Demand(machine, mine, mapping.buffers), len(dealt)
+    if payload.contraction is None:
+        key = tuple(mapping.tile.values())
+        if key not in steps:
+            steps[key] = tile_cycles(mine, machine, mapping.tile)
+        price = _vector_price(demand, mapping.tile, mapping.order, cores, slowdown, steps[key])
+    else:
+        epilogue = _vector_cycles(mine, machine)
+        price = _product_price(demand, mapping.tile, mapping.order, cores, slowdown, epilogue)
+    return _of_all(price, machine, dealt)
+
+
+def _of_all(price: Price, machine: Machine, dealt: Counter[int]) -> float:
+    """Cycles until the last core has worked through its shares, each at a price."""
     speed = speeds(machine)
     waits = 2 * machine.dram_latency_cycles  # for the first load and the last store, of each share of a core but one
     cycles = max(count * price.cycles(float(speed[core])) + (count - 1) * waits for core, count in dealt.items())
     if len(dealt) > 1:
         cycles += machine.network.latency_cycles + machine.across_cycles  # they meet
-    if machine.core.count == 1:
-        return cycles, mapping
-    where = said(payload, cores, len(shares), asked=asked)
-    if machine.core.own_figures:  # words about cores are about shares
-        where = where.replace("cores", "shares").replace("core", "share")
-        where += f"; they go to cores {', '.join(map(str, machine.shares))} in turn"
-    return cycles, replace(mapping, cores=cores, spread=where)
+    return cycles
 
 
 def _reduced_last(payload: Payload) -> tuple[str, ...]:
@@ -173,7 +189,10 @@ def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: i
     if large:
         counts = [STEPS] if machine.dram_block is None else counts[::-1]
     tiles = [_vector_tile(payload, machine, demand, count) for count in counts]
-    priced = [(_vector_price(demand, tile, order, cores, slowdown), tile) for tile in tiles]
+    priced = [
+        (_vector_price(demand, tile, order, cores, slowdown, tile_cycles(payload, machine, tile)), tile)
+        for tile in tiles
+    ]
     fastest = min(price.cycles() for price, _ in priced)
     price, tile = next(each for each in priced if each[0].cycles() <= fastest * (1 + TOLERANCE))
     whole = rows_fit(payload, machine, demand.buffers)
@@ -314,11 +333,14 @@ def _steps(payload: Payload, tile: dict[str, int]) -> tuple[dict[str, int], int,
     return steps, math.prod(steps.values()), math.prod(steps[dim] for dim in payload.parallel)
 
 
-def _vector_price(demand: Demand, tile: dict[str, int], order: Sequence[str], cores: int, slowdown: Slowdown) -> Price:
+def _vector_price(
+    demand: Demand, tile: dict[str, int], order: Sequence[str], cores: int, slowdown: Slowdown, step: float
+) -> Price:
+    """A `step` is the work on a tile."""
     payload, machine = demand.payload, demand.machine
     _, every, tiles = _steps(payload, tile)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
-    latency, step = float(machine.dram_latency_cycles), tile_cycles(payload, machine, tile)
+    latency = float(machine.dram_latency_cycles)
     busy = step * math.prod(extent / tile[dim] for dim, extent in payload.dims.items())
     return Price(moved, 0.0, busy, step, step * every / tiles, step, tiles, every, demand.buffers, latency)
 

@@ -145,18 +145,9 @@ class _Kernels:
         return made
 
     def _tried(self, key: str, module: KernelModule, wanted: _Wanted, script: str | None) -> None:
-        """A worker schedules it first, only to see whether it survives."""
-        body = {
-            "module": codec.encode(module),
-            "machine": codec.encode(self.machine),
-            "wanted": json.loads(json.dumps(wanted.mapping, default=repr)),
-            "near": sorted(wanted.near),
-            "script": script,
-            "passes": {step: list(passes) for step, passes in self.passes.items()},
-        }
         nodes = described(self.lowered, self.lowered.kernel(module.kernel))
-        asked = json.dumps([key, script, body["passes"]])
-        TRIALS.pass_or_raise(Trial("schedule", asked, lambda: Message(body), module.kernel, nodes))
+        asked = Tried(module, self.machine, wanted.mapping, wanted.near, script, self.passes)
+        asked.first(key, nodes)
 
     @cached_property
     def unproven(self) -> dict[str, tuple[str, ...]]:
@@ -185,6 +176,31 @@ def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ..
     return ScheduledKernel(
         module.kernel, module.mlir, module.located, "", mapping, written.dims, (), program, module.arguments
     )
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Scheduling of one kernel that a worker does first, only to see whether it survives."""
+
+    module: KernelModule
+    machine: Machine
+    mapping: UserMapping | None
+    near: Near
+    script: str | None = None
+    passes: Dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def first(self, key: str, nodes: tuple[str, ...]) -> None:
+        """Raises if the worker does not come back; `nodes` are the kernel's nodes in words."""
+        body = {
+            "module": codec.encode(self.module),
+            "machine": codec.encode(self.machine),
+            "wanted": json.loads(json.dumps(self.mapping, default=repr)),
+            "near": sorted(self.near),
+            "script": self.script,
+            "passes": {step: list(passes) for step, passes in self.passes.items()},
+        }
+        asked = json.dumps([key, self.script, body["passes"]])
+        TRIALS.pass_or_raise(Trial("schedule", asked, lambda: Message(body), self.module.kernel, nodes))
 
 
 def try_schedule(job: Message) -> None:

@@ -7,10 +7,10 @@ program off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from simulator.errors import DoesNotFit
@@ -28,7 +28,7 @@ from workbench.mlir.named_dims import Payload, analyse, linalg_ops
 from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.scheduling import heuristic
-from workbench.scheduling.core_split import checked_cores, share, spread_of
+from workbench.scheduling.core_split import checked_cores, share, spread, spread_of
 from workbench.scheduling.mapping_script import check_order, splits_reduction, transform_script
 from workbench.scheduling.pass_pipeline import PassTrace
 from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
@@ -145,11 +145,13 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
             payload = ready.payload(split=True)
         asked = wanted.get("cores") if wanted else None
         split = None if asked is None else checked_cores(kernel, payload, asked, len(machine.shares))
+        complete = wanted is not None and _leaves_nothing(wanted, payload, machine)
+        choose = partial(_as_said if complete else heuristic.choose, payload, machine)
         if buffers > heuristic.SLOTS:
-            usual = heuristic.choose(payload, machine, heuristic.SLOTS, split)
+            usual = choose(heuristic.SLOTS, split)
             tile = usual.tile | dict((wanted or {}).get("tile", {}))
             buffers = useful_slots(buffers, tile, share(payload, usual.cores).dims)
-        mapping = heuristic.choose(payload, machine, buffers, split)
+        mapping = choose(buffers, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:
             within = partial(heuristic.within_rank, payload)
@@ -163,6 +165,34 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         while mapping is not None:
             yield payload, mapping
             mapping = heuristic.shrink(mapping, payload)
+
+
+def _leaves_nothing(wanted: UserMapping, payload: Payload, machine: Machine) -> bool:
+    """Whether the user says all that the heuristic would choose."""
+    known = "cores" in wanted or len(machine.shares) == 1
+    return known and {"order", "buffers"} <= wanted.keys() and set(wanted.get("tile", {})) == set(payload.dims)
+
+
+def _as_said(payload: Payload, machine: Machine, buffers: int, cores: dict[str, int] | None) -> Mapping:
+    """A mapping whose tile and order the user gives."""
+    return Mapping({}, (), buffers, cores or {}, "", spread(payload, machine, cores or {}, asked=True))
+
+
+def payloads(
+    rendered: KernelModule,
+    machine: Machine,
+    context: ir.Context,
+    passes: Dict[str, tuple[str, ...]],
+    near: Near = frozenset(),
+) -> Callable[[int], Payload]:
+    """The named dims that a mapping with so many slots tiles: with them a long reduction may have to be split."""
+    ready = _Ready(rendered, context, passes, near)
+
+    @cache
+    def payload(split: bool) -> Payload:
+        return ready.payload(split=split)
+
+    return lambda slots: payload(split=not heuristic.rows_fit(payload(split=False), machine, slots))
 
 
 class _Ready:

@@ -119,6 +119,16 @@ def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]
         )
 
 
+def with_named(
+    wanted: Dict[str, UserMapping], named: Dict[str, UserMapping], kernels: list[tuple[str, str]]
+) -> dict[str, UserMapping]:
+    """The mappings with some of kernels' own in their place, and without patterns that are then for no kernel;
+    `kernels` are the names of the graph's kernels, each with that of the scheduled one it runs."""
+    left = [names for names in kernels if names[1] not in named]
+    used = {asked.key for names in left if (asked := asked_of(wanted, names))}
+    return {key: each for key, each in wanted.items() if key in used or key == EVERY} | dict(named)
+
+
 def few_wide(tile: dict[str, int]) -> bool:
     """Whether a box along all dims of a tile has few enough axes."""
     return sum(size > 1 for size in tile.values()) <= MAX_RANK

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from simulator import Machine
-from workbench import aten, environment, rewriting
+from workbench import aten, environment, mappings, rewriting
 from workbench.errors import WorkbenchError
 from workbench.lowering.fusion_options import rewrites_off
 from workbench.lowering.layout_options import Layout, layout_on
@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.aten.registry import Registrations
+    from workbench.ir import KernelGraph
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
+    from workbench.mappings.asked_mappings import AskedMappings
+    from workbench.mappings.mapping_file import MappingFile
+    from workbench.mappings.tuned_table import TunedTable
     from workbench.rewriting.rewrite import Step
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
 
 OPTIONS: Final = (
-    *("capture", "on_missing", "prefer", "mapping", "fusion", "schedule", "passes"),
+    *("capture", "on_missing", "prefer", "mapping", "tuned", "fusion", "schedule", "passes"),
     *("layout", "resident", "placement", "simulate_seconds"),
 )
 """The names of the options, without the machine."""
@@ -51,7 +55,9 @@ class Request:
     machine: Machine
     capture: str = "dynamo"
     on_missing: str = "host"
-    mapping: Mapping[str, UserMapping] | None = None
+    mapping: Mapping[str, UserMapping] | MappingFile | None = None
+    tuned: TunedTable | None = None
+    """Mappings for kernels that `mapping` does not speak of."""
     fusion: UserFusion = None
     schedule: Mapping[str, str] | None = None
     """Transform scripts by kernel."""
@@ -80,6 +86,14 @@ class Request:
     def layout_here(self) -> Layout:
         """What the layout means on the machine."""
         return layout_on(self.machine, self.layout)
+
+    def mappings(self, lowered: KernelGraph) -> AskedMappings:
+        """What is asked of each kernel of the graph."""
+        return mappings.asked_mappings.asked_mappings(lowered, self.machine, self.mapping, self.tuned)
+
+    def said(self, lowered: KernelGraph) -> dict[str, UserMapping]:
+        """The mappings that the user gives kernels, those of a file by the kernels' names."""
+        return dict(replace(self, tuned=None).mappings(lowered).mapping or {})
 
     @property
     def rewrites_off(self) -> frozenset[str]:

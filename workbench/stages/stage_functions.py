@@ -129,8 +129,9 @@ def rendered_of(request: Request, lowered: Lowered, imported: Rendered) -> Rende
         return imported
     with _compiler("rendering"):
         verb = rendering.write_templates.written
-    with request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered.record):
-        made = verb(lowered.record, imported.record, request.machine, request.mapping, request.registrations)
+    asked = request.mappings(lowered.record)
+    with request.blaming("mapping", *_OF_MAPPINGS), asked.blaming(), naming_tensors(lowered.record):
+        made = verb(lowered.record, imported.record, request.machine, asked.mapping, request.registrations)
     return replace(imported, record=made)
 
 
@@ -140,7 +141,7 @@ def hosts_of(lowered: KernelGraph) -> tuple[Kernel, ...]:
 
 def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
     """Raises for a mapping of unknown kernels, as soon as the kernels' names are known."""
-    if request.mapping:
+    if isinstance(request.mapping, dict):
         names = [kernel.name for kernel in lowered.kernels]
         scheduling.user_mapping.check_kernels(by_full_names(request.mapping, names), names)
 
@@ -153,19 +154,20 @@ def tiled_of(
     with _compiler("scheduling"):
         verb, store = scheduling.schedule.schedule, scheduling.kernel_store.default_store()
         code = scheduling.schedule.UserCode(request.schedule, request.passes)
-    registered = environment.registered.PASSES.as_of(request.own_passes)
-    with registered, request.blaming("mapping", *_OF_MAPPINGS), naming_tensors(lowered.record):
+    registered, asked = environment.registered.PASSES.as_of(request.own_passes), request.mappings(lowered.record)
+    told = (request.blaming("mapping", *_OF_MAPPINGS), asked.blaming())
+    with registered, told[0], told[1], naming_tensors(lowered.record):
         made = verb(
             lowered.record,
             rendered.record,
             request.machine,
-            request.mapping,
+            asked.mapping,
             store,
             request.registrations,
             code,
             near,
         )
-    return Scheduled(made, lowered.record, rendered.record)
+    return Scheduled(asked.told(made), lowered.record, rendered.record)
 
 
 def planned_of(request: Request, lowered: Lowered, rendered: Rendered, tiled: Scheduled) -> Scheduled:

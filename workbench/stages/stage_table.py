@@ -61,7 +61,7 @@ STAGES: Final[tuple[Stage, ...]] = (
         "render",
         ("lowered", "imported"),
         functions.rendered_of,
-        ("machine", "mapping"),
+        ("machine", "mapping", "tuned"),
         stays=functions.without_templates,
     ),
     Stage("tiled", "schedule", ("lowered", "rendered"), functions.tiled_of, ("schedule", "passes")),

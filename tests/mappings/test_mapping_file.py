@@ -1,0 +1,142 @@
+"""Mappings from a file: matched by ops and shapes, told in the schedule, each mistake with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import workbench as wb
+from workbench.errors import MappingError, MappingFileError
+
+INPUTS = torch.randn(64, 32), torch.randn(32, 48)
+
+
+def traced(path: Path, machine: str = "edge-8x8") -> wb.Journey:
+    return wb.trace(lambda a, b: torch.relu(a @ b), *INPUTS, machine=machine, mapping=str(path))
+
+
+def written(folder: Path, text: str, name: str = "mine.toml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+GOOD = """version = 1
+
+[[mapping]]
+ops = ["matmul"]
+buffers = 3
+
+[[mapping]]
+ops = ["matmul", "aten.relu.default"]
+machine = "edge-8x8"
+shapes = [[64, 32], ["*", 48]]
+order = ["n", "m", "k"]
+buffers = 1
+
+[mapping.tile]
+m = 16
+n = 24
+"""
+
+
+def test_the_first_entry_that_matches_counts_and_is_told(tmp_path: Path):
+    path = written(tmp_path, GOOD)
+    j = traced(path)
+    (made,) = j.scheduled.record.kernels
+    assert made.mapping.reason == f"{path}, line 7" and j.scheduled.table.reason[0] == f"{path}, line 7"
+    assert (made.mapping.tile["m"], made.mapping.tile["n"], made.mapping.buffers) == (16, 24, 1)
+    assert made.mapping.order == ("n", "m", "k") and j.check().ok
+    by_name = j.with_(mapping={"k0": {"tile": {"m": 16, "n": 24}, "order": ["n", "m", "k"], "buffers": 1}})
+    assert by_name.simulated.cycles == j.simulated.cycles
+
+
+def test_json_says_the_same(tmp_path: Path):
+    text = '{"version": 1, "mapping": [\n{"ops": ["matmul", "relu"],\n "tile": {"m": 16}}]}'
+    path = written(tmp_path, text, "mine.json")
+    assert traced(path).scheduled.record.kernels[0].mapping.reason == f"{path}, line 2"
+
+
+def test_a_kernel_that_no_entry_matches_says_what_it_is(tmp_path: Path):
+    path = written(tmp_path, GOOD)
+    reason = traced(path, "tpu-v3").scheduled.table.reason[0]
+    assert reason.endswith(f"no entry of {path} matches ops matmul, relu of shapes [64, 32], [32, 48] on tpu-v3")
+    assert reason.startswith("best of the tilings")
+
+
+def test_a_saved_journey_keeps_the_mappings_by_name(tmp_path: Path):
+    path = written(tmp_path, GOOD)
+    traced(path).save(tmp_path / "j.npu")
+    path.unlink()
+    loaded = wb.load(tmp_path / "j.npu")
+    assert loaded.options["mapping"] == {
+        "k0_matmul_relu": {"tile": {"m": 16, "n": 24}, "order": ["n", "m", "k"], "buffers": 1}
+    }
+
+
+def test_a_knob_keeps_what_the_file_says(tmp_path: Path):
+    j = traced(written(tmp_path, GOOD))
+    turned = j.knobs("k0").turned("buffers", 2)
+    assert turned.scheduled.record.kernels[0].mapping.tile["m"] == 16
+
+
+def test_the_changed_file_is_read_with_the_next_call(tmp_path: Path):
+    path = written(tmp_path, GOOD)
+    j = traced(path)
+    written(tmp_path, GOOD.replace("m = 16", "m = 32"))
+    assert j.scheduled.record.kernels[0].mapping.tile["m"] == 16
+    assert j.with_(mapping=path).scheduled.record.kernels[0].mapping.tile["m"] == 32
+
+
+BAD = {
+    "version = 2": "version = 2; this version of the workbench reads 1",
+    "[[mapping]]\nops = ['mm']\nbuffers = 1": "version = None",
+    "version = 1\nmappings = 3": "unknown key 'mappings'; did you mean 'mapping'",
+    "version = 1\n[mapping]\nbuffers = 1": r"expected a list of them, in TOML \[\[mapping\]\]",
+    "version = 1\nmapping = [3]": "3 is no entry",
+    "version = \n": "not TOML: .*line 1",
+    "version = 1\n\n[[mapping]]\nops = ['mm']\ntyle = {}": "line 5: unknown key 'tyle'; did you mean 'tile'",
+    "version = 1\n[[mapping]]\nbuffers = 1\n[[mapping]]\nbuffers = 2": "line 2: ops is missing",
+    "version = 1\n[[mapping]]\nops = 'mm'\nbuffers = 1": "line 3: ops = 'mm': expected the ops",
+    "version = 1\n[[mapping]]\nops = ['mm']\n": "line 2: the entry says nothing about the mapping",
+    "version = 1\n[[mapping]]\nops = ['mm']\nbuffers = 0": "line 4: buffers = 0: expected a whole number",
+    "version = 1\n[[mapping]]\nops = ['mm']\n[mapping.tile]\nm = -1": "line 4: tile of m = -1",
+    "version = 1\n[[mapping]]\nops = ['mm']\nmachine = 3\nbuffers = 1": "line 4: machine = 3",
+    "version = 1\n[[mapping]]\nops = ['mm']\nshapes = [3]\nbuffers = 1": "line 4: shapes = .*expected a shape",
+    "version = 1\n[[mapping]]\nops = ['mm']\nshapes = [[-3]]\nbuffers = 1": "line 4: shapes = .*-3 is no extent",
+    "version = 1\n[[mapping]]\nops = ['mm']\n\norder = ['m', 'm']": "line 5: order = .*each of them once",
+}
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_each_mistake_is_one_error_with_file_and_line(text: str, tmp_path: Path):
+    path = written(tmp_path, text)
+    with pytest.raises(MappingFileError, match=f"(?s)^{path}.*{BAD[text]}"):
+        traced(path)
+
+
+def test_json_has_lines_too(tmp_path: Path):
+    text = '{"version": 1,\n "mapping": [\n  {"ops": ["a:b"], "buffers": 1},\n  {"ops": ["mm"],\n   "bufers": 1}]}'
+    with pytest.raises(MappingFileError, match="line 5: unknown key 'bufers'; did you mean 'buffers'"):
+        traced(written(tmp_path, text, "b.json"))
+    with pytest.raises(MappingFileError, match=r"not JSON: .*line 2"):
+        traced(written(tmp_path, '{"version": 1,\n', "b.json"))
+
+
+def test_files_that_are_none_are_told(tmp_path: Path):
+    with pytest.raises(MappingFileError, match=r"there is no file .*; did you mean 'mine.toml'"):
+        written(tmp_path, GOOD)
+        traced(tmp_path / "mime.toml")
+    with pytest.raises(MappingFileError, match=r"ends in \.toml or \.json"):
+        traced(tmp_path / "mine.yaml")
+
+
+def test_a_mapping_that_does_not_fit_says_which_line_it_is_from(tmp_path: Path):
+    path = written(tmp_path, "version = 1\n\n[[mapping]]\nops = ['matmul', 'relu']\ntile = {m = 999}")
+    with pytest.raises(MappingError, match=f"(?s)tile of m = 999.*The mapping is from {path}, line 3"):
+        _ = traced(path).scheduled
+    path = written(tmp_path, "version = 1\n\n[[mapping]]\nops = ['matmul', 'relu']\ntile = {q = 9}")
+    with pytest.raises(MappingError, match=f"(?s)names 'q'.*The mapping is from {path}, line 3"):
+        _ = traced(path).scheduled

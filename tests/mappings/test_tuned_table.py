@@ -1,0 +1,128 @@
+"""A table of tuned mappings: later compiles use it, on this machine and with this version alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import workbench as wb
+from workbench.errors import BadOption, TunedTableError
+
+
+def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(torch.relu(x @ w) @ w, 1)
+
+
+INPUTS = torch.randn(40, 24), torch.randn(24, 24)
+
+
+@pytest.fixture(scope="module")
+def answer() -> Any:
+    return wb.tune(program, *INPUTS, machine="edge-8x8", budget=20)
+
+
+@pytest.fixture
+def table(answer: Any, tmp_path: Path) -> Path:
+    answer.save(tmp_path / "tuned.json")
+    return tmp_path / "tuned.json"
+
+
+def test_later_compiles_use_it_and_say_so(answer: Any, table: Path):
+    j = wb.trace(program, *INPUTS, machine="edge-8x8", tuned=str(table))
+    assert j.simulated.cycles == answer.journey.simulated.cycles and j.check().ok
+    for kernel in j.scheduled.record.kernels:
+        if kernel.kernel in answer.mappings:
+            assert kernel.mapping.reason.startswith(f"{table}: tuned, ") and "% fewer cycles" in kernel.mapping.reason
+        else:
+            assert kernel.mapping.reason.endswith(f"{table} has no entry for it")
+    whole = json.loads(table.read_text())
+    assert whole["machine"] == "edge-8x8" and len(whole["entries"]) == len(answer.mappings) > 0
+
+
+def test_a_kernel_of_another_model_of_the_same_ops_and_shapes_matches(answer: Any, table: Path):
+    other = wb.trace(lambda a, b: (torch.relu(a @ b), a + 1), *INPUTS, machine="edge-8x8", tuned=table)
+    kernels = {each.kernel: each.mapping.reason for each in other.scheduled.record.kernels}
+    entries = {each["kernel"] for each in json.loads(table.read_text())["entries"]}
+    assert "k0_matmul_relu" in entries and "tuned, " in kernels["k0_matmul_relu"]
+    smaller = wb.trace(program, torch.randn(39, 24), INPUTS[1], machine="edge-8x8", tuned=table)
+    assert all(reason.endswith("has no entry for it") for reason in smaller.scheduled.table.reason)
+
+
+def test_what_the_user_says_comes_first(table: Path):
+    j = wb.trace(program, *INPUTS, machine="edge-8x8", tuned=table, mapping={"k0": {"buffers": 1}})
+    assert j.scheduled.record.kernels[0].mapping.reason == "user"
+    every = j.with_(mapping={"*": {"buffers": 1}})
+    assert {each.mapping.reason for each in every.scheduled.record.kernels} == {"user"}
+    assert j.with_(tuned=None, mapping=None).scheduled.table.reason.str.contains("tuned").sum() == 0
+
+
+def test_another_machine_has_no_match_and_says_why(table: Path):
+    j = wb.trace(program, *INPUTS, machine="tpu-v3", tuned=table)
+    assert all(f"{table} is for another machine, edge-8x8" in reason for reason in j.scheduled.table.reason)
+    changed = j.with_(machine=wb.machine("edge-8x8", vector_lanes=16))
+    assert all("another machine" in reason for reason in changed.scheduled.table.reason)
+
+
+def test_torch_compile_takes_it(answer: Any, table: Path):
+    compiled = torch.compile(program, backend="npu", options={"machine": "edge-8x8", "tuned": str(table)})
+    assert torch.allclose(compiled(*INPUTS), program(*INPUTS), atol=1e-5)
+    assert wb.last_journeys()[-1].simulated.cycles == answer.journey.simulated.cycles
+    torch._dynamo.reset()
+
+
+def test_a_small_gain_is_not_kept(answer: Any, tmp_path: Path):
+    answer.save(tmp_path / "none.json", minimum_gain=0.99)
+    assert json.loads((tmp_path / "none.json").read_text())["entries"] == []
+    with pytest.raises(BadOption, match=r"minimum_gain=2\.0"):
+        answer.save(tmp_path / "none.json", minimum_gain=2.0)
+
+
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "made by another version": ({"made_by": "0.0.1"}, "made with aten-workbench 0.0.1, and this is .*Tune again"),
+    "of another format version": ({"version": 2}, "a table of version 2, expected 1. Tune again"),
+    "another file": ({"format": "aten-workbench/journey"}, r"expected what j\.tuned\(\)\.save\(path\) wrote"),
+    "no list": ({"entries": {}}, "damaged or edited: entries is no list"),
+    "an empty entry": ({"entries": [{}]}, "damaged or edited: 'mapping' is missing"),
+    "no gain": ({"minimum_gain": "all"}, "minimum_gain = 'all' is no number"),
+    "no machine": ({"machine": 3}, "machine = 3 is no text"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_files_that_it_does_not_understand_are_refused(change: str, table: Path):
+    edit, told = CHANGES[change]
+    table.write_text(json.dumps({**json.loads(table.read_text()), **edit}))
+    with pytest.raises(TunedTableError, match=told):
+        wb.trace(program, *INPUTS, tuned=table)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("mapping", {"tile": {}}, "expected tile, order, buffers, cores"),
+        ("mapping", {"tile": {"m": 0}, "order": ["m"], "buffers": 1, "cores": {}}, "entry 0: tile of m = 0"),
+        ("after", 0, "entry 0: before and after are no cycles"),
+        ("ops", [3], "ops = 3 is no text"),
+        ("key", None, "key = None is no text"),
+    ],
+)
+def test_damaged_entries_are_refused(key: str, value: Any, told: str, table: Path):
+    whole = json.loads(table.read_text())
+    whole["entries"][0][key] = value
+    table.write_text(json.dumps(whole))
+    with pytest.raises(TunedTableError, match=told):
+        wb.trace(program, *INPUTS, tuned=table)
+
+
+def test_what_is_no_file_is_refused(table: Path):
+    with pytest.raises(TunedTableError, match=r"did you mean 'tuned\.json'"):
+        wb.trace(program, *INPUTS, tuned=table.with_name("tunde.json"))
+    table.write_text("{")
+    with pytest.raises(TunedTableError, match="not JSON"):
+        wb.trace(program, *INPUTS, tuned=table)
+    with pytest.raises(wb.WorkbenchError, match="tuned"):
+        wb.trace(program, *INPUTS, tuned=3)  # type: ignore[arg-type]

@@ -1,0 +1,89 @@
+"""Which mapping each kernel of a graph is asked to have, and where it comes from: the user's call, a mapping file, a
+table of tuned mappings. What the user says comes first; a tuned mapping is for kernels that nobody speaks of."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, replace
+
+from simulator.errors import DoesNotFit
+from simulator.machine.machine import Machine
+from workbench.errors import MappingError, MappingOrder, TooManyInstructions
+from workbench.ir import KernelGraph, ScheduledProgram
+from workbench.ir.kernel_names import by_full_names
+from workbench.mappings.kernel_kind import kernel_kinds
+from workbench.mappings.mapping_file import MappingFile
+from workbench.mappings.tuned_table import TunedTable
+from workbench.scheduling.user_mapping import UserMapping, asked_of
+
+
+@dataclass(frozen=True, slots=True)
+class AskedMappings:
+    """The mappings by the names of kernels, as scheduling takes them."""
+
+    mapping: Mapping[str, UserMapping] | None
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kernel -> the file that its mapping is from."""
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kernel -> why no mapping of a file is for it."""
+
+    @contextlib.contextmanager
+    def blaming(self) -> Generator[None]:
+        """Adds the file and line to errors of a mapping from there."""
+        try:
+            yield
+        except (MappingError, MappingOrder, DoesNotFit, TooManyInstructions) as error:
+            if source := self.sources.get(error.kernel):
+                error.args = (f"{error}\nThe mapping is from {source}",)
+            raise
+
+    def told(self, program: ScheduledProgram) -> ScheduledProgram:
+        """The same program; the reasons of its mappings say which file they are from, or why from none."""
+        if not self.sources and not self.notes:
+            return program
+        kernels = list(program.kernels)
+        for place, kernel in enumerate(kernels):
+            reason = kernel.mapping.reason
+            if source := self.sources.get(kernel.kernel):
+                reason = f"{source}{reason.removeprefix('user')}"
+            elif note := self.notes.get(kernel.kernel):
+                reason += f"; {note}"
+            kernels[place] = replace(kernel, mapping=replace(kernel.mapping, reason=reason))
+        return replace(program, kernels=tuple(kernels))
+
+
+def asked_mappings(
+    lowered: KernelGraph,
+    machine: Machine,
+    mapping: Mapping[str, UserMapping] | MappingFile | None,
+    tuned: TunedTable | None,
+) -> AskedMappings:
+    """The mappings of a graph's kernels on a machine."""
+    if tuned is None and not isinstance(mapping, MappingFile):
+        return AskedMappings(mapping)
+    kinds = [*kernel_kinds(lowered)]
+    found, sources, notes = dict[str, UserMapping](), dict[str, str](), dict[str, str]()
+    if isinstance(mapping, MappingFile):
+        for kind in kinds:
+            if entry := mapping.entry_for(kind, machine):
+                found[kind.name] = entry.mapping
+                sources[kind.name] = f"{mapping.path}, line {entry.line}"
+            else:
+                notes[kind.name] = f"no entry of {mapping.path} matches {kind} on {machine.name}"
+    else:
+        found |= by_full_names(mapping or {}, [kind.name for kind in kinds])
+    if tuned is None:
+        return AskedMappings(found, sources, notes)
+    said, leaders, here = dict(found), dict[str, str](), tuned.is_for(machine)
+    for kind in kinds:
+        if asked_of(said, (kind.name, leaders.setdefault(kind.key, kind.name))) is not None:
+            continue
+        if not here:
+            notes[kind.name] = f"{tuned.path} is for another machine, {tuned.machine}"
+        elif entry := tuned.entry_for(kind):
+            found[kind.name] = entry.mapping
+            sources[kind.name] = f"{tuned.path}: tuned, {entry.gain:.1%} fewer cycles"
+        else:
+            notes[kind.name] = f"{tuned.path} has no entry for it"
+    return AskedMappings(found, sources, notes)

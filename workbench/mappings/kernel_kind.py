@@ -1,0 +1,53 @@
+"""What a kernel is to a file of mappings: its ops, shapes and element types, whatever model it is a part of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.ir import HOST, Kernel, KernelGraph
+from workbench.rendering.same_structure import structure
+
+
+@dataclass(frozen=True, slots=True)
+class KernelKind:
+    """A kernel of a graph, as files know kernels."""
+
+    name: str
+    ops: tuple[str, ...]
+    """The ops of PyTorch that it computes, in order: `aten.matmul.default`, `aten.gelu.default`."""
+    arguments: tuple[str, ...]
+    """Its inputs and outputs: `128x256xf32`."""
+    shapes: tuple[tuple[int, ...], ...]
+    """Those of its inputs."""
+    key: str
+    """Equal for kernels that are rendered alike: they have the same dims, and take the same mapping."""
+
+    def __str__(self) -> str:
+        inputs = [list(shape) for shape in self.shapes]
+        return f"ops {', '.join(map(short, self.ops))} of shapes {', '.join(map(str, inputs))}"
+
+
+def short(op: str) -> str:
+    """`matmul` of `aten.matmul.default`."""
+    parts = op.split(".")
+    return parts[1] if len(parts) > 1 else op
+
+
+def kernel_kinds(lowered: KernelGraph) -> Iterator[KernelKind]:
+    """Every kernel of a graph but the steps on the host."""
+    nodes = {item.node.name: item for item in lowered.nodes}
+    captured = {node.name: node.op for node in lowered.captured.nodes}
+    for kernel in lowered.kernels:
+        if kernel.kind == HOST:
+            continue
+        parents = dict.fromkeys(nodes[name].parent for name in kernel.nodes)
+        ops = tuple(captured.get(parent, parent) for parent in parents)
+        digest = hashlib.sha256(structure(lowered, kernel, nodes).encode()).hexdigest()
+        inputs = tuple(lowered.types[value].shape for value in kernel.inputs)
+        yield KernelKind(kernel.name, ops, _types(lowered, kernel), inputs, digest)
+
+
+def _types(lowered: KernelGraph, kernel: Kernel) -> tuple[str, ...]:
+    return tuple(str(lowered.types[value]) for value in (*kernel.inputs, *kernel.outputs))

@@ -1,0 +1,57 @@
+"""On which line of a file each entry of a list and each of its keys stands, for messages.
+
+Parsers of TOML and JSON do not say so. This reads the lines of files that a parser has accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+Lines = Mapping[tuple[int, str], int]
+"""(the entry's number, its key) -> the line, from 1; with the key "" where the entry begins."""
+
+_KEY = re.compile(r"\s*(?:\"([^\"]*)\"|'([^']*)'|([\w-]+))\s*[.=]")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+
+
+def lines_of_toml(text: str, table: str) -> dict[tuple[int, str], int]:
+    """The lines of an array of tables, `[[table]]`; a key of a table inside an entry has the line of that table."""
+    found, entry, inside = dict[tuple[int, str], int](), -1, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        head = re.match(r"\s*(\[\[?)\s*([^\]]+?)\s*\]", line)
+        if head is not None:
+            name = head[2].replace('"', "").replace("'", "")
+            if head[1] == "[[" and name == table:
+                entry, inside = entry + 1, ""
+                found[entry, ""] = number
+            else:
+                inside = name.removeprefix(f"{table}.") if name.startswith(f"{table}.") else "?"
+                found.setdefault((entry, inside), number)
+        elif not inside and (key := _KEY.match(line)):
+            found.setdefault((entry, key[1] or key[2] or key[3]), number)
+    return found
+
+
+def lines_of_json(text: str, table: str) -> dict[tuple[int, str], int]:
+    """The lines of a list of objects under a key of the outermost object."""
+    found, path, entry = dict[tuple[int, str], int](), list[str](), -1
+    last, listed = "", False
+    for token in _TOKEN.finditer(text):
+        what, number = token[0], text.count("\n", 0, token.start()) + 1
+        if what in "{[":
+            path.append(what)
+            if listed and path == ["{", "[", "{"]:
+                entry += 1
+                found[entry, ""] = number
+        elif what in "}]":
+            path.pop()
+            listed = listed and len(path) > 1
+        elif what == ":" and path == ["{"]:
+            listed = last == table
+        elif what == ":" and listed and path == ["{", "[", "{"]:
+            found.setdefault((entry, last), number)
+        elif what.startswith('"'):
+            last = json.loads(what)
+    return found

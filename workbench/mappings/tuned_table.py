@@ -1,0 +1,141 @@
+"""The table of tuned mappings: a file that `j.tuned().save(path)` writes and later compiles use, `tuned=path`.
+
+An entry is for kernels that are the same function of the same shapes and element types, on a machine of the same
+figures. The file says which version of the workbench it was made with: another one may choose, price and simulate
+differently, so that its mappings need not be faster there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from simulator.did_you_mean import not_there
+from simulator.files.regular_files import check_readable
+from simulator.files.versioned_files import replace_file
+from simulator.machine.machine import Machine
+from workbench.errors import TunedTableError
+from workbench.ir.kernel_identity import machine_key
+from workbench.mappings.kernel_kind import KernelKind
+from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
+from workbench.scheduling.user_mapping import UserMapping
+from workbench.version import VERSION as WORKBENCH
+
+FORMAT, VERSION = "aten-workbench/tuned-mappings", 1
+_AGAIN = "Tune again, and save the table anew: j.tuned().save(path)"
+
+
+@dataclass(frozen=True, slots=True)
+class TunedEntry:
+    """A mapping that was faster than the heuristic's."""
+
+    kernel: str
+    """Its name where it was tuned, for readers."""
+    ops: tuple[str, ...]
+    arguments: tuple[str, ...]
+    key: str
+    before: int
+    """Cycles of a launch with the mapping that it had before."""
+    after: int
+    mapping: UserMapping
+
+    @property
+    def gain(self) -> float:
+        return 1 - self.after / self.before
+
+
+@dataclass(frozen=True, slots=True)
+class TunedTable:
+    """The entries of a file for one machine."""
+
+    path: str
+    machine: str
+    machine_key: str
+    minimum_gain: float
+    entries: tuple[TunedEntry, ...]
+
+    def entry_for(self, kernel: KernelKind) -> TunedEntry | None:
+        return next((each for each in self.entries if each.key == kernel.key), None)
+
+    def is_for(self, machine: Machine) -> bool:
+        return self.machine_key == machine_key(machine)
+
+    def __repr__(self) -> str:
+        return repr(self.path)
+
+
+def write_tuned_table(table: TunedTable) -> None:
+    """Writes the file, all or nothing."""
+    head = {"format": FORMAT, "version": VERSION, "made_by": WORKBENCH}
+    told = {"machine": table.machine, "machine_key": table.machine_key, "minimum_gain": table.minimum_gain}
+    whole = {**head, **told, "entries": [asdict(each) for each in table.entries]}
+    replace_file(table.path, (json.dumps(whole, indent=1) + "\n").encode())
+
+
+def read_tuned_table(given: str | os.PathLike[str]) -> TunedTable:
+    """The table of a file; a file of another version and one that is not whole are refused."""
+    path = Path(given)
+    try:
+        check_readable(path)
+        whole: object = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise TunedTableError(f"tuned={os.fspath(given)!r}: {not_there(path)}") from None
+    except OSError as error:
+        raise TunedTableError(f"tuned={os.fspath(given)!r} cannot be read: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise TunedTableError(f"{path}: no table of tuned mappings: not JSON: {error}") from None
+    if not isinstance(whole, dict) or cast("dict[str, Any]", whole).get("format") != FORMAT:
+        raise TunedTableError(f"{path}: no table of tuned mappings: expected what j.tuned().save(path) wrote")
+    told = cast("dict[str, Any]", whole)
+    if told.get("version") != VERSION:
+        raise TunedTableError(f"{path}: a table of version {told.get('version')!r}, expected {VERSION}. {_AGAIN}")
+    if told.get("made_by") != WORKBENCH:
+        what = f"{path}: made with aten-workbench {told.get('made_by')}, and this is {WORKBENCH}"
+        raise TunedTableError(f"{what}, which may schedule and simulate differently. {_AGAIN}")
+    try:
+        return _table(path, told)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TunedTableError(f"{path}: damaged or edited: {_reason(error)}. {_AGAIN}") from None
+
+
+def _reason(error: Exception) -> str:
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _table(path: Path, told: dict[str, Any]) -> TunedTable:
+    gain = told["minimum_gain"]
+    if isinstance(gain, bool) or not isinstance(gain, int | float):
+        raise ValueError(f"minimum_gain = {gain!r} is no number")
+    machine, key = (_text(told[name], name) for name in ("machine", "machine_key"))
+    if not isinstance(told["entries"], list):
+        raise ValueError("entries is no list")
+    entries = tuple(_entry(number, each) for number, each in enumerate(cast("list[object]", told["entries"])))
+    return TunedTable(str(path), machine, key, float(gain), entries)
+
+
+def _entry(number: int, given: object) -> TunedEntry:
+    if not isinstance(given, dict):
+        raise ValueError(f"entry {number} is no object")
+    entry = cast("dict[str, Any]", given)
+    where = f"entry {number}: "
+    mapping = entry["mapping"]
+    if not isinstance(mapping, dict) or set(cast("dict[str, object]", mapping)) != set(OF_A_KERNEL):
+        raise ValueError(f"{where}mapping = {mapping!r:.60}: expected {', '.join(OF_A_KERNEL)}")
+    for key, value in cast("dict[str, object]", mapping).items():
+        if mistake := mistake_in(key, value):
+            raise ValueError(where + mistake)
+    before, after = entry["before"], entry["after"]
+    if not all(isinstance(each, int) and each > 0 for each in (before, after)):
+        raise ValueError(f"{where}before and after are no cycles")
+    ops, arguments = (tuple(_text(each, name) for each in entry[name]) for name in ("ops", "arguments"))
+    kernel, key = (_text(entry[name], name) for name in ("kernel", "key"))
+    return TunedEntry(kernel, ops, arguments, key, before, after, cast("UserMapping", mapping))
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} = {value!r:.60} is no text")
+    return value

@@ -1,0 +1,8 @@
+"""How many candidates a search tries if nobody says otherwise."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BUDGET: Final = 64
+"""Candidates of a kernel that are simulated: some ten seconds each kernel."""
