@@ -134,7 +134,8 @@ def test_what_runs_on_the_host_is_told_and_can_be_refused():
 
 def test_an_option_that_is_none_is_named():
     with pytest.raises(
-        errors.BadOption, match="no option 'machin'; its options are machine, on_missing, mapping, fusion, prefer"
+        errors.BadOption,
+        match="no option 'machin'; its options are machine, on_missing, mapping, tuned, fusion, prefer",
     ):
         torch.compile(lambda x: x + 1, backend="npu", options={"machin": "tpu-v3"})(torch.randn(3))
 

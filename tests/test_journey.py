@@ -164,7 +164,7 @@ def test_a_simulation_that_is_stopped_leaves_nothing_and_can_be_given_more_time(
         _ = journey.simulated
     assert "simulate" not in journey.seconds
     longer = journey.with_(simulate_seconds=None)
-    assert longer.scheduled is journey.scheduled
+    assert longer.scheduled.record is journey.scheduled.record
     assert longer.simulated.cycles == softmax_journey().simulated.cycles
     with pytest.raises(SimulationStopped):
         wb.simulate(journey.lowered, journey.scheduled, seconds=1e-9)

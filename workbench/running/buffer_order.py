@@ -114,7 +114,7 @@ def _buffer_of(value: Value) -> tuple[Value, list[int]]:
         axes = [kept[axis] for axis in axes]
         value = op.operands[0]
     if op is not None and op.name != "memref.alloc":  # another view: of a tensor, of whose strides the type tells
-        while (op := maker(value)) is not None and op.name != "memref.alloc":
+        while (op := maker(value)) is not None and op.name != "memref.alloc" and len(op.operands):
             value = op.operands[0]
     return value, axes
 
@@ -149,9 +149,20 @@ def _retype(value: Value) -> None:
         if op.name != "memref.subview":
             continue
         offsets, sizes, steps = subview_groups(op)
-        dropped = [axis for axis in range(len(sizes)) if axis not in kept_axes(op)]
+        dropped = _first_alike(value, sizes, [axis for axis in range(len(sizes)) if axis not in kept_axes(op)])
         with op.context, op.location, ir.InsertionPoint(op):
             made = subview(value, offsets, sizes, dropped, [step for step in steps if isinstance(step, int)])
         op.results[0].replace_all_uses_with(made)
         op.erase()
         _retype(made)
+
+
+def _first_alike(value: Value, sizes: Sequence[Value | int], dropped: Sequence[int]) -> list[int]:
+    """The axes of one element that a subview drops, as MLIR tells them: of several with the same stride the first."""
+    strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
+    wanted, found = Counter(strides[axis] for axis in dropped), list[int]()
+    for axis, size in enumerate(sizes):
+        if size == 1 and wanted[strides[axis]]:
+            wanted[strides[axis]] -= 1
+            found.append(axis)
+    return found

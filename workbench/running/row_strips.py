@@ -156,8 +156,8 @@ def _is_outermost(value: Value, axis: int) -> bool:
 
 
 def _root(value: Value) -> Value:
-    """The buffer or argument that a view is of."""
-    while (op := maker(value)) is not None and op.name != "memref.alloc":
+    """The buffer, argument or constant that a view is of."""
+    while (op := maker(value)) is not None and op.name != "memref.alloc" and len(op.operands):
         value = op.operands[0]
     return value
 
