@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,17 +23,24 @@ with progress.waiting("schedule", delay=0.0):
 """As any stage looks that takes longer than the delay."""
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelClient]:
-    env = {**os.environ, "ATEN_WORKBENCH_CACHE": str(tmp_path_factory.mktemp("cache"))}
+@contextlib.contextmanager
+def kernel(cache: Path) -> Iterator[BlockingKernelClient]:
+    """The client of a new kernel, in which this workbench can be imported."""
+    env = {**os.environ, "ATEN_WORKBENCH_CACHE": str(cache)}
     env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).resolve().parents[2]), env.get("PYTHONPATH", "")])
     manager, made = start_new_kernel(env=env)
     try:
-        run(made, "import workbench")
         yield made
     finally:
         made.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelClient]:
+    with kernel(tmp_path_factory.mktemp("cache")) as made:
+        run(made, "import workbench")
+        yield made
 
 
 def run(client: BlockingKernelClient, code: str, *, in_a_cell: bool = True) -> list[dict[str, Any]]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.manager import start_new_kernel
 
-from tests.jupyter.test_cell_line import run
+from tests.jupyter.test_cell_line import kernel, run
 from workbench.environment.turns import turn
 from workbench.jupyter import loading_ahead
 from workbench.jupyter.loading_ahead import MODULES, LoadingAhead
@@ -37,16 +35,17 @@ class Shell:
 
 
 @pytest.fixture
-def quickly(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Modules are only noted, after a tenth of the time."""
+def quickly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Modules are only noted, after a tenth of the time. PyTorch is loaded."""
     found = list[str]()
+    monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(loading_ahead, "QUIET_SECONDS", 0.03)
     monkeypatch.setattr(loading_ahead, "import_module", found.append)
-    return iter([found])
+    return found
 
 
-def test_modules_are_loaded_after_a_cell_and_never_again(quickly: Iterator[list[str]]) -> None:
-    found, shell, made = next(quickly), Shell(), LoadingAhead(["a", "b"])
+def test_modules_are_loaded_after_a_cell_and_never_again(quickly: list[str]) -> None:
+    found, shell, made = quickly, Shell(), LoadingAhead(["a", "b"])
 
     async def session() -> None:
         shell.cell()
@@ -61,8 +60,8 @@ def test_modules_are_loaded_after_a_cell_and_never_again(quickly: Iterator[list[
     assert found == ["a", "b"] and not made.left
 
 
-def test_cells_that_follow_each_other_do_not_wait(quickly: Iterator[list[str]]) -> None:
-    found, shell = next(quickly), Shell()
+def test_cells_that_follow_each_other_do_not_wait(quickly: list[str]) -> None:
+    found, shell = quickly, Shell()
 
     async def session() -> None:
         for _ in range(20):
@@ -74,8 +73,8 @@ def test_cells_that_follow_each_other_do_not_wait(quickly: Iterator[list[str]]) 
     asyncio.run(session())
 
 
-def test_without_pytorch_nothing_is_loaded(quickly: Iterator[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    found, shell = next(quickly), Shell()
+def test_without_pytorch_nothing_is_loaded(quickly: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found, shell = quickly, Shell()
     monkeypatch.delitem(sys.modules, "torch")
 
     async def session() -> None:
@@ -87,8 +86,8 @@ def test_without_pytorch_nothing_is_loaded(quickly: Iterator[list[str]], monkeyp
     assert found == []
 
 
-def test_while_another_thread_compiles_nothing_is_loaded(quickly: Iterator[list[str]]) -> None:
-    found, shell, made = next(quickly), Shell(), LoadingAhead(["a"])
+def test_while_another_thread_compiles_nothing_is_loaded(quickly: list[str]) -> None:
+    found, shell, made = quickly, Shell(), LoadingAhead(["a"])
     has, done = threading.Event(), threading.Event()
 
     def compile_something() -> None:
@@ -111,6 +110,7 @@ def test_while_another_thread_compiles_nothing_is_loaded(quickly: Iterator[list[
 
 
 def test_a_module_that_does_not_load_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(loading_ahead, "QUIET_SECONDS", 0.0)
     made, shell = LoadingAhead(["no_such_module", "json"]), Shell()
 
@@ -123,26 +123,15 @@ def test_a_module_that_does_not_load_is_passed_over(monkeypatch: pytest.MonkeyPa
     assert not made.left
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelClient]:
-    env = {**os.environ, "ATEN_WORKBENCH_CACHE": str(tmp_path_factory.mktemp("cache"))}
-    env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).resolve().parents[2]), env.get("PYTHONPATH", "")])
-    manager, made = start_new_kernel(env=env)
-    try:
-        yield made
-    finally:
-        made.stop_channels()
-        manager.shutdown_kernel(now=True)
-
-
-def test_a_kernel_loads_all_of_it(client: BlockingKernelClient) -> None:
+def test_a_kernel_loads_all_of_it(tmp_path: Path) -> None:
     """All modules exist: a name that went from PyTorch would be noticed here."""
-    run(client, "import torch\nimport workbench as wb")
-    until = time.monotonic() + 120
-    while printed(client, "get_ipython()._workbench_loads_ahead.left") != "[]" and time.monotonic() < until:
-        time.sleep(2)  # a cell puts it off
-    assert printed(client, f"[name for name in {MODULES!r} if name not in sys.modules]") == "[]"
-    assert printed(client, "wb.trace(torch.relu, torch.ones(8)).check().ok") == "True"
+    with kernel(tmp_path) as client:
+        run(client, "import torch\nimport workbench as wb")
+        until = time.monotonic() + 120
+        while printed(client, "get_ipython()._workbench_loads_ahead.left") != "[]" and time.monotonic() < until:
+            time.sleep(2)  # a cell puts it off
+        assert printed(client, f"[name for name in {MODULES!r} if name not in sys.modules]") == "[]"
+        assert printed(client, "wb.trace(torch.relu, torch.ones(8)).check().ok") == "True"
 
 
 def printed(client: BlockingKernelClient, expression: str) -> str:
