@@ -29,13 +29,15 @@ from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.scheduling import heuristic
 from workbench.scheduling.core_split import checked_cores, share, spread, spread_of
-from workbench.scheduling.mapping_script import check_order, splits_reduction, transform_script
+from workbench.scheduling.loop_order import inside_reduced
+from workbench.scheduling.mapping_script import splits_reduction, transform_script
 from workbench.scheduling.pass_pipeline import PassTrace
 from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
 from workbench.scheduling.passes.borders import SettleBorders, has_borders
 from workbench.scheduling.passes.copy_left_over import CopyLeftOver
 from workbench.scheduling.passes.generalize import Generalize
 from workbench.scheduling.passes.join_results import JoinResults, results_apart
+from workbench.scheduling.passes.keep_sums import KeepSums
 from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands, makes_operands
 from workbench.scheduling.passes.promote import Promote
 from workbench.scheduling.passes.recompute import Recompute
@@ -78,7 +80,7 @@ def schedule_kernel(
     ready = _Ready(rendered, context or context_for(passes), passes or {}, near)
     capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
     for payload, mapping in _mappings(ready, machine, wanted):
-        tiled = _tile(ready.take(splits_reduction(payload, mapping)), mapping)
+        tiled = _tile(ready.take_for(payload, mapping), mapping)
         if not wanted:
             crowd = buffers_at_once(tiled.trace.module, machine)
             if sum(size for _, size in crowd) > capacity:
@@ -112,9 +114,8 @@ def scripted_kernel(
     """
     parsed = check_script(rendered.kernel, script)
     ready = _Ready(rendered, context, passes)
-    split = splits_reduction(ready.payload(split=False), mapping)
+    trace = ready.take_for(ready.payload(split=False), mapping)
     said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
-    trace = ready.take(split)
     check_numbers(rendered.kernel, script, parsed, trace.module)
     before, there = trace.snapshots[-1].mlir, op_names(trace.module.operation)
     bodies = in_bodies(trace.module.operation)
@@ -158,10 +159,8 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         if wanted is not None:
             within = partial(heuristic.within_rank, payload)
             mapping = with_users(kernel, payload.dims, mapping, wanted, within, mine.dims, payload.rows)
-            check_order(kernel, payload, mapping)
             yield payload, mapping
             return
-        check_order(kernel, payload, mapping)
         if buffers > 1 and not heuristic.Demand(machine, mine, buffers).fits(mapping.tile):
             continue
         while mapping is not None:
@@ -211,6 +210,14 @@ class _Ready:
         trace = self._traces[split] = self.take(split)
         with trace.module.context:
             return replace(analyse(trace.module), near=self._near)
+
+    def take_for(self, payload: Payload, mapping: Mapping) -> PassTrace:
+        """The form that a mapping tiles."""
+        trace = self.take(splits_reduction(payload, mapping))
+        if inside_reduced(share(payload, mapping.cores), mapping.tile, mapping.order):
+            trace.run("keep the sums", KeepSums())
+            trace.run("name the ops", Tag())
+        return trace
 
     def take(self, split: bool) -> PassTrace:
         """The form itself, which the caller may change."""
