@@ -14,16 +14,17 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simulator.machine.machine import Machine
 from simulator.machine.optional.uneven_cores.shares import speeds
-from simulator.tileprogram.program import MAX_RANK
 from workbench.ir import Mapping
-from workbench.mlir.named_dims import Access, Payload, PayloadOp
+from workbench.mlir.named_dims import Payload
 from workbench.scheduling.array_price import array_cycles
 from workbench.scheduling.core_split import dealt_to, share, splits, spread
+from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.product_passes import Passes
+from workbench.scheduling.scratchpad_demand import Demand, outermost, rows_fit
 from workbench.scheduling.tiling_price import NEVER, Price, Slowdown, traffic
 from workbench.scheduling.vector_price import tile_cycles
 
@@ -35,71 +36,6 @@ SLOTS = 2
 
 TOLERANCE = 0.02
 """Of contraction tilings estimated this close to the fastest, the one with the fewest and largest tiles is taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Scratchpad bytes of a tiling, before it is scheduled: every tensor touched, in every slot it needs."""
-
-    machine: Machine
-    payload: Payload
-    buffers: int
-
-    def bytes(self, tile: dict[str, int]) -> int:
-        made = {access.value for op in self.payload.ops for access in op.accesses if access.is_output}
-        stored = self.payload.results
-        tiled = any(tile[dim] < extent for dim, extent in self.payload.dims.items())
-        contraction = self.payload.contraction is not None
-        total = 0
-        for access in self.touched(tile):
-            moved = access.value not in made or access.value in stored or contraction
-            slots = self.buffers if moved and tiled else 1
-            total += slots * self.machine.pad_to_lanes(access.bytes(tile))
-        return total
-
-    def touched(self, tile: dict[str, int]) -> list[Access]:
-        """Each tensor once for every loop that reads or writes it.
-
-        Ops that share an inner loop share a load; a tiled reduction has a loop for each op.
-        """
-        found: dict[tuple[str, int], Access] = {}
-        for op in self.payload.ops:
-            if op.role != "fill":
-                loop = op.id if self._own_loop(op, tile) else -1
-                for access in op.accesses:
-                    found.setdefault((access.value, loop), access)
-        return [*found.values()]
-
-    def _own_loop(self, op: PayloadOp, tile: dict[str, int]) -> bool:
-        return self.payload.contraction is None and any(
-            dim in self.payload.reduced and tile[dim] < self.payload.dims[dim] for dim in op.loops
-        )
-
-    def fits(self, tile: dict[str, int]) -> bool:
-        return within_rank(self.payload, tile) and self.bytes(tile) <= self.machine.scratchpad_bytes
-
-
-def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
-    """Whether every box, and the space of every vector pass, has at most `MAX_RANK` axes of more than one element."""
-    boxes = [access.extents(tile) for op in payload.ops for access in op.accesses]
-    windows = payload.windows
-    boxes += [
-        tuple(tile[dim] for dim in op.loops if dim not in windows) for op in payload.ops if op.role != "contraction"
-    ]
-    return all(sum(extent > 1 for extent in box) <= MAX_RANK for box in boxes)
-
-
-def rows_fit(payload: Payload, machine: Machine, buffers: int) -> bool:
-    """Whether one row, with all it reduces, fits into the scratchpad, as a box of at most `MAX_RANK` axes."""
-    if set(outermost(payload)) & set(payload.reduced):
-        return False
-    tile = {dim: extent if dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
-    return payload.contraction is not None or Demand(machine, payload, buffers).fits(tile)
-
-
-def outermost(payload: Payload) -> list[str]:
-    """Dims that must be walked one by one, because an operand's box has at most `MAX_RANK` axes."""
-    return [dim for dim in payload.dims if dim not in payload.windows][:-MAX_RANK]
 
 
 def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str, int] | None = None) -> Mapping:
@@ -328,10 +264,12 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     return {extent, *(size for size in even if size < extent)}
 
 
-def _steps(payload: Payload, tile: dict[str, int]) -> tuple[dict[str, int], int, int]:
-    """Along each dim, tiles of operands in all, and tiles of the result."""
+def _steps(payload: Payload, tile: dict[str, int], order: Sequence[str]) -> tuple[dict[str, int], int, int]:
+    """Along each dim, tiles of operands in all, and tiles of the result that are done one after the other."""
     steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
-    return steps, math.prod(steps.values()), math.prod(steps[dim] for dim in payload.parallel)
+    together = inside_reduced(payload, tile, order)
+    tiles = math.prod(steps[dim] for dim in payload.parallel if dim not in together)
+    return steps, math.prod(steps.values()), tiles
 
 
 def _vector_price(
@@ -339,7 +277,7 @@ def _vector_price(
 ) -> Price:
     """A `step` is the work on a tile."""
     payload, machine = demand.payload, demand.machine
-    _, every, tiles = _steps(payload, tile)
+    _, every, tiles = _steps(payload, tile, order)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
     latency = float(machine.dram_latency_cycles)
     busy = step * math.prod(extent / tile[dim] for dim, extent in payload.dims.items())
@@ -356,7 +294,7 @@ def _product_price(
 ) -> Price:
     """The `passes` are the same for all tilings."""
     payload, machine, slots = demand.payload, demand.machine, demand.buffers
-    steps, every, tiles = _steps(payload, tile)
+    steps, every, tiles = _steps(payload, tile, order)
     moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
     latency = float(machine.dram_latency_cycles)
     before, after = passes.before(steps), passes.after(tile)

@@ -44,6 +44,7 @@ from workbench.scheduling.passes.recompute import Recompute
 from workbench.scheduling.passes.split_gathers import SplitGathers, holds_gathers
 from workbench.scheduling.passes.tag import Tag
 from workbench.scheduling.passes.window_points import WalkWindows, has_windows
+from workbench.scheduling.scratchpad_demand import Demand, rows_fit, within_rank
 from workbench.scheduling.user_mapping import UserMapping, useful_slots, with_users
 from workbench.scheduling.user_scripts import (
     check_matches,
@@ -144,7 +145,7 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
     slots = (wanted or {}).get("buffers", heuristic.SLOTS)
     for buffers in range(slots, 0, -1):
         payload = ready.payload(split=False)
-        if not heuristic.rows_fit(payload, machine, buffers):
+        if not rows_fit(payload, machine, buffers):
             payload = ready.payload(split=True)
         asked = wanted.get("cores") if wanted else None
         split = None if asked is None else checked_cores(kernel, payload, asked, len(machine.shares))
@@ -157,11 +158,11 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         mapping = choose(buffers, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:
-            within = partial(heuristic.within_rank, payload)
+            within = partial(within_rank, payload)
             mapping = with_users(kernel, payload.dims, mapping, wanted, within, mine.dims, payload.rows)
             yield payload, mapping
             return
-        if buffers > 1 and not heuristic.Demand(machine, mine, buffers).fits(mapping.tile):
+        if buffers > 1 and not Demand(machine, mine, buffers).fits(mapping.tile):
             continue
         while mapping is not None:
             yield payload, mapping
@@ -193,7 +194,7 @@ def payloads(
     def payload(split: bool) -> Payload:
         return ready.payload(split=split)
 
-    return lambda slots: payload(split=not heuristic.rows_fit(payload(split=False), machine, slots))
+    return lambda slots: payload(split=not rows_fit(payload(split=False), machine, slots))
 
 
 class _Ready:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from simulator.machine.machine import Machine
 from simulator.machine.optional.common_memory_shape import bytes_per_cycle as common_bytes_per_cycle
 from workbench.mlir.named_dims import Access, Payload
+from workbench.scheduling.loop_order import inside_reduced, loops_of
 
 Slowdown = Callable[[int, int], float]
 """How much longer a transfer takes with runs of so many bytes, so far apart."""
@@ -129,15 +130,15 @@ def traffic(
             loads, first, slower = loads + cycles * often, first + cycles, max(slower, after)
         if access.argument in payload.near:
             near += cycles * often
+    inside = inside_reduced(payload, tile, order)
+    store *= math.prod(math.ceil(payload.dims[dim] / tile[dim]) for dim in inside)  # sums are done together
     return Traffic(loads, stores, near, first + slower, last, store, slower)
 
 
 def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> float:
     """How many whole tiles of a tensor are moved: not those of inner loops that it does not depend on."""
     steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
-    loops = [dim for dim in order if steps[dim] > 1]
-    while loops and loops[-1] not in access.dims:
-        loops.pop()
+    loops = loops_of(access, payload, tile, order)
     return math.prod(payload.dims[dim] / tile[dim] if dim in access.dims else steps[dim] for dim in loops)
 
 
