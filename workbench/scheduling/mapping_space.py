@@ -16,7 +16,7 @@ from simulator.machine.machine import Machine
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Payload
 from workbench.scheduling.core_split import share, splits
-from workbench.scheduling.heuristic import predicted
+from workbench.scheduling.heuristic import Predictions
 from workbench.scheduling.least_cycles import least_cycles
 from workbench.scheduling.scratchpad_demand import Demand
 from workbench.scheduling.user_mapping import UserMapping, rounds_of, useful_slots
@@ -58,12 +58,11 @@ class Space:
 def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, today: Mapping) -> Space:
     """The space of a kernel with the payload that a number of slots needs; it has today's mapping in any case."""
     found, ladder = _found(payload_with, machine)
-    slowdown, steps = functools.cache(machine.dram_slowdown), dict[tuple[int, ...], float]()
+    predictions = functools.cache(lambda slots: Predictions(payload_with(slots), machine))
 
     def candidate(mapping: Mapping) -> Candidate:
-        payload = payload_with(mapping.buffers)
-        cycles = predicted(payload, machine, mapping, slowdown, steps)
-        return Candidate(mapping, round(cycles, 1), least_cycles(payload, machine, mapping))
+        cycles = predictions(mapping.buffers).of(mapping)
+        return Candidate(mapping, round(cycles, 1), least_cycles(payload_with(mapping.buffers), machine, mapping))
 
     known = {_key(each): each for each in (*found, today)}
     return Space(tuple(sorted(map(candidate, known.values()), key=lambda each: each.predicted)), ladder)

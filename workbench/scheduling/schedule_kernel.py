@@ -142,31 +142,37 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
     Buffers keep their slots as long as any tile fits with them: overlap is worth more than a larger tile.
     """
     kernel = ready.rendered.kernel
-    slots = (wanted or {}).get("buffers", heuristic.SLOTS)
-    for buffers in range(slots, 0, -1):
+    for slots in _slots(wanted):
         payload = ready.payload(split=False)
-        if not rows_fit(payload, machine, buffers):
+        if not rows_fit(payload, machine, slots[0]):
             payload = ready.payload(split=True)
         asked = wanted.get("cores") if wanted else None
         split = None if asked is None else checked_cores(kernel, payload, asked, len(machine.shares))
         complete = wanted is not None and _leaves_nothing(wanted, payload, machine)
         choose = partial(_as_said if complete else heuristic.choose, payload, machine)
-        if buffers > heuristic.SLOTS:
-            usual = choose(heuristic.SLOTS, split)
+        if slots[0] > heuristic.SLOTS:
+            usual = choose((heuristic.SLOTS,), split)
             tile = usual.tile | dict((wanted or {}).get("tile", {}))
-            buffers = useful_slots(buffers, tile, share(payload, usual.cores).dims)
-        mapping = choose(buffers, split)
+            slots = (useful_slots(slots[0], tile, share(payload, usual.cores).dims),)
+        mapping = choose(slots, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:
             within = partial(within_rank, payload)
-            mapping = with_users(kernel, payload.dims, mapping, wanted, within, mine.dims, payload.rows)
-            yield payload, mapping
+            yield payload, with_users(kernel, payload.dims, mapping, wanted, within, mine.dims, payload.rows)
             return
-        if buffers > 1 and not Demand(machine, mine, buffers).fits(mapping.tile):
+        if slots[0] > 1 and not Demand(machine, mine, mapping.buffers).fits(mapping.tile):
             continue
         while mapping is not None:
             yield payload, mapping
             mapping = heuristic.shrink(mapping, payload)
+
+
+def _slots(wanted: UserMapping | None) -> list[tuple[int, ...]]:
+    """The numbers of slots to choose from, and those for where no tile fits with these. A user's tile has two, as it may
+    not fit with more."""
+    if wanted is not None and {"buffers", "tile"} & wanted.keys():
+        return [(wanted.get("buffers", heuristic.SLOTS),)]
+    return [heuristic.WEIGHED, (1,)]
 
 
 def _leaves_nothing(wanted: UserMapping, payload: Payload, machine: Machine) -> bool:
@@ -175,9 +181,9 @@ def _leaves_nothing(wanted: UserMapping, payload: Payload, machine: Machine) -> 
     return known and {"order", "buffers"} <= wanted.keys() and set(wanted.get("tile", {})) == set(payload.dims)
 
 
-def _as_said(payload: Payload, machine: Machine, buffers: int, cores: dict[str, int] | None) -> Mapping:
+def _as_said(payload: Payload, machine: Machine, slots: tuple[int, ...], cores: dict[str, int] | None) -> Mapping:
     """A mapping whose tile and order the user gives."""
-    return Mapping({}, (), buffers, cores or {}, "", spread(payload, machine, cores or {}, asked=True))
+    return Mapping({}, (), slots[0], cores or {}, "", spread(payload, machine, cores or {}, asked=True))
 
 
 def payloads(

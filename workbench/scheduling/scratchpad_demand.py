@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from simulator.machine.machine import Machine
@@ -29,7 +29,7 @@ class Demand:
         whole = tile | {dim: self.payload.dims[dim] for dim in inside}
         around = any(whole[dim] < self.payload.dims[dim] for dim in self.payload.parallel)
         total = 0
-        for access in self.touched(tile):
+        for access in touched(self.payload, tile):
             if inside and access.value in self._sums:
                 slots = self.buffers if contraction and around else 1
                 total += slots * self.machine.pad_to_lanes(access.bytes(whole))
@@ -53,26 +53,28 @@ class Demand:
             if access.is_output and not reduced & {*access.dims} and (op is not last or op.reduced)
         }
 
-    def touched(self, tile: dict[str, int]) -> list[Access]:
-        """Each tensor once for every loop that reads or writes it.
-
-        Ops that share an inner loop share a load; a tiled reduction has a loop for each op.
-        """
-        found: dict[tuple[str, int], Access] = {}
-        for op in self.payload.ops:
-            if op.role != "fill":
-                loop = op.id if self._own_loop(op, tile) else -1
-                for access in op.accesses:
-                    found.setdefault((access.value, loop), access)
-        return [*found.values()]
-
-    def _own_loop(self, op: PayloadOp, tile: dict[str, int]) -> bool:
-        return self.payload.contraction is None and any(
-            dim in self.payload.reduced and tile[dim] < self.payload.dims[dim] for dim in op.loops
-        )
-
     def fits(self, tile: dict[str, int], order: Sequence[str] = ()) -> bool:
         return within_rank(self.payload, tile) and self.bytes(tile, order) <= self.machine.scratchpad_bytes
+
+
+def touched(payload: Payload, tile: Mapping[str, int]) -> list[Access]:
+    """Each tensor once for every loop that reads or writes it.
+
+    Ops that share an inner loop share a load; a tiled reduction has a loop for each op.
+    """
+    found: dict[tuple[str, int], Access] = {}
+    for op in payload.ops:
+        if op.role != "fill":
+            loop = op.id if _has_own_loop(op, payload, tile) else -1
+            for access in op.accesses:
+                found.setdefault((access.value, loop), access)
+    return [*found.values()]
+
+
+def _has_own_loop(op: PayloadOp, payload: Payload, tile: Mapping[str, int]) -> bool:
+    return payload.contraction is None and any(
+        dim in payload.reduced and tile[dim] < payload.dims[dim] for dim in op.loops
+    )
 
 
 def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
