@@ -35,7 +35,8 @@ WEIGHED = (SLOTS, 3)
 """Slots that are weighed for a product: with three, two loads are under way, each of which waits for the memory."""
 
 TOLERANCE = 0.02
-"""Of contraction tilings estimated this close to the fastest, the one with the fewest and largest tiles is taken."""
+"""Of contraction tilings estimated this close to the fastest, the one with the fewest slots, and then the fewest and
+largest tiles, is taken."""
 
 
 def choose(
@@ -212,7 +213,7 @@ def _contraction_mapping(priced: CorePrice, machine: Machine, slots: Sequence[in
     fastest = min(cost.cycles() for cost, _, _ in found)
     bound, tile, order = max(
         (each for each in found if each[0].cycles() <= fastest * (1 + TOLERANCE)),
-        key=lambda each: (math.prod(each[1].values()), -each[0].cycles()),
+        key=lambda each: (-each[0].slots, math.prod(each[1].values()), -each[0].cycles()),
     )
     limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
     reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles():.0f} cycles)"
