@@ -1,4 +1,4 @@
-"""Loops over parallel dims inside reduced ones: results, exact DRAM traffic, what stays in the scratchpad, the space."""
+"""Loops over parallel dims inside reduced ones: right results, exact DRAM traffic, sums that stay, and the space."""
 
 from __future__ import annotations
 

@@ -226,8 +226,9 @@ def _useful(slots: Sequence[int], tile: dict[str, int], payload: Payload) -> lis
 
 
 def _orders(payload: Payload, tile: dict[str, int]) -> list[tuple[str, ...]]:
-    """The dims as they come, and with the output's rows innermost where both of it are cut: a tile of the columns' operand
-    then stays in place while rows pass by.
+    """The dims as they come; where rows and columns of the output are cut, also with its rows innermost.
+
+    Then a tile of the columns' operand stays in place while rows pass by.
 
     Where windows move, the second has the output's columns innermost: an input tile, with its halo, stays in place.
     """

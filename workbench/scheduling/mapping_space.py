@@ -1,8 +1,8 @@
 """The mappings that a kernel could have: every combination of tiles, order, slots and cores that is legal.
 
 Legal is what fits the scratchpad by `Demand`, has boxes of few enough axes, and keeps rows whole that a kernel reduces
-after a product. Of each dim a ladder of sizes is taken, as fine as leaves the space small enough to look through; loops of very many rounds are left
-out, since each round waits for memory.
+after a product. Of each dim a ladder of sizes is taken, as fine as leaves the space small enough to look through; loops
+of very many rounds are left out, since each round waits for memory.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ class Space:
 def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, today: Mapping) -> Space:
     """The space of a kernel with the payload that a number of slots needs; it has today's mapping in any case."""
     found, ladder = _found(payload_with, machine)
-    predictions = functools.cache(lambda slots: Predictions(payload_with(slots), machine))
+
+    @functools.cache
+    def predictions(slots: int) -> Predictions:
+        return Predictions(payload_with(slots), machine)
 
     def candidate(mapping: Mapping) -> Candidate:
         cycles = predictions(mapping.buffers).of(mapping)
@@ -112,8 +115,8 @@ def _legal(payload_with: Callable[[int], Payload], machine: Machine, ladder: _La
 
 
 def _orders(payload: Payload, tile: dict[str, int]) -> Iterator[tuple[str, ...]]:
-    """Orders of the dims that have a loop: first those with reduced ones last, as they come and with a product's columns
-    innermost, so that other operands stay while these pass by; then all others."""
+    """Orders of the dims that have a loop: first those with reduced ones last, as they come and with a product's
+    columns innermost, so that other operands stay while these pass by; then all others."""
     looped = [dim for dim in payload.dims if tile[dim] < payload.dims[dim]]
     still = [dim for dim in payload.dims if dim not in looped]
     parallel = [dim for dim in looped if dim not in payload.reduced]

@@ -168,7 +168,7 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
 
 
 def _slots(wanted: UserMapping | None) -> list[tuple[int, ...]]:
-    """The numbers of slots to choose from, and those for where no tile fits with these. A user's tile has two, as it may
+    """The numbers of slots to choose from, then those for where no tile fits with these. A user's tile has two: it may
     not fit with more."""
     if wanted is not None and {"buffers", "tile"} & wanted.keys():
         return [(wanted.get("buffers", heuristic.SLOTS),)]
