@@ -213,11 +213,16 @@ def _contraction_mapping(priced: CorePrice, machine: Machine, slots: Sequence[in
     fastest = min(cost.cycles() for cost, _, _ in found)
     bound, tile, order = max(
         (each for each in found if each[0].cycles() <= fastest * (1 + TOLERANCE)),
-        key=lambda each: (-each[0].slots, math.prod(each[1].values()), -each[0].cycles()),
+        key=lambda each: (-each[0].slots, _matrix_points(each[1], payload), -each[0].cycles()),
     )
     limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
     reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles():.0f} cycles)"
     return bound, Mapping(tile, order, bound.slots, {}, reason)
+
+
+def _matrix_points(tile: dict[str, int], payload: Payload) -> int:
+    """Points of a tile in one matrix of a batch. That a tile has more matrices saves no byte, as each has its own."""
+    return math.prod(size for dim, size in tile.items() if payload.kinds.get(dim) != "b")
 
 
 def _useful(slots: Sequence[int], tile: dict[str, int], payload: Payload) -> list[int]:
