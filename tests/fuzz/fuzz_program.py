@@ -86,6 +86,10 @@ class Program:
     inputs: tuple[Input, ...]
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
+    mapped: int = 0
+    """The seed of the mappings that its kernels have; 0 for the heuristic's."""
+    fusion: str = "None"
+    """The option `fusion=`, as it is written."""
 
     def definition(self) -> str:
         """The function's text."""
@@ -98,9 +102,12 @@ class Program:
         given = ",\n    ".join(each.text() for each in self.inputs)
         return (
             "import torch\nimport torch.nn.functional as F\nimport workbench as wb\n"
-            f"from tests.fuzz.fuzz_program import made\n\n\n{self.definition()}\n\n"
+            "from tests.fuzz.fuzz_program import made\nfrom tests.fuzz.random_mappings import mapped\n"
+            f"from tests.fuzz.own_pattern import patterned\n\n\n{self.definition()}\n\n"
             f"inputs = (\n    {given},\n)\n"
-            f"journey = wb.trace(program, *inputs, machine={self.machine})\nprint(journey.check().text())\n"
+            f"with patterned():\n"
+            f"    journey = wb.trace(program, *inputs, machine={self.machine}, fusion={self.fusion})\n"
+            f"journey = mapped(journey, {self.mapped})\nprint(journey.check().text())\n"
         )
 
     def function(self) -> Callable[..., Any]:

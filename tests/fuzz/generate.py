@@ -1,4 +1,6 @@
-"""From a seed to a program: two to ten ops over random legal shapes, strides and element types.
+"""From a seed to a program: two to ten ops over random legal shapes, strides and element types, for a machine.
+
+Many have random mappings, and some are without fusions.
 
 Every step is run with PyTorch as it is drawn; what PyTorch refuses is drawn again. Ops with jumps (comparisons,
 rounding, sorting, casts to integers) take only values that were computed without rounding: elsewhere two right answers
@@ -10,12 +12,13 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from tests.fuzz import ops
 from tests.fuzz.fuzz_program import FLOATS, INTEGERS, Input, Program, Step
+from workbench.lowering.fusion_rules import RULES
 
 MACHINES = (
     ('"tpu-v3"', 3),
@@ -102,11 +105,14 @@ def generate(seed: int) -> Program:
         for _ in range(wanted * 8):
             if len(draw.steps) < wanted or draw.idle():
                 _step(draw)
-    made = {step.result for step in draw.steps}
+    made = [step.result for step in draw.steps]
     read = {name for step in draw.steps for name in step.reads}
     loose = [name for name in made if name not in read]
+    loose += [name for name in made if name in read and draw.random.random() < 0.15]
     outputs = sorted(loose, key=lambda name: int(name[1:])) or [draw.inputs[0].name]
-    return trimmed(Program(seed, machine, tuple(draw.inputs), tuple(draw.steps), tuple(outputs)))
+    mapped = draw.random.randrange(1, 1 << 30) if draw.random.random() < 0.4 else 0
+    fusion = draw.random.choices(("None", repr("none"), repr({"off": [draw.random.choice(RULES).name]})), (16, 1, 3))[0]
+    return trimmed(Program(seed, machine, tuple(draw.inputs), tuple(draw.steps), tuple(outputs), mapped, fusion))
 
 
 def trimmed(program: Program) -> Program:
@@ -117,7 +123,7 @@ def trimmed(program: Program) -> Program:
             steps.insert(0, step)
             wanted.update((step.result, *step.reads))
     inputs = tuple(each for each in program.inputs if each.name in wanted) or program.inputs[:1]
-    return Program(program.seed, program.machine, inputs, tuple(steps), program.outputs)
+    return replace(program, inputs=inputs, steps=tuple(steps))
 
 
 def _step(draw: Draw) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from tests.fuzz.fuzz_program import Program
+from tests.fuzz.own_pattern import patterned
+from tests.fuzz.random_mappings import mapped
 from workbench.checking.tensor_comparison import OutputCheck, Pair, compare
 from workbench.checking.wide_reference import Answers, Arithmetic
 from workbench.tensors.torch_literals import to_type
@@ -34,8 +36,10 @@ def judge(program: Program) -> Verdict:
         warnings.simplefilter("ignore")
         inputs = program.make_inputs()
         try:
-            machine = eval(program.machine, {"wb": wb})
-            journey = wb.trace(program.function(), *program.make_inputs(), machine=machine)
+            machine, fusion = eval(program.machine, {"wb": wb}), eval(program.fusion)
+            with patterned():
+                journey = wb.trace(program.function(), *program.make_inputs(), machine=machine, fusion=fusion)
+            journey = mapped(journey, program.mapped)
             got = journey.run(*inputs)
             journey.simulated.trace.invariants()
         except wb.errors.WorkbenchError as error:

@@ -342,15 +342,48 @@ def attention(draw: Draw) -> Drawn:
     value = draw.pick(
         lambda tensor: tensor.is_floating_point() and tensor.dim() in (3, 4) and bool(tensor.isfinite().all())
     )
-    causal = draw.random.random() < 0.5
-    return _of(f"F.scaled_dot_product_attention({value.name}, {value.name}, {value.name}, is_causal={causal})", value)
+    if draw.random.random() < 0.4:
+        causal = draw.random.random() < 0.5
+        return _of(
+            f"F.scaled_dot_product_attention({value.name}, {value.name}, {value.name}, is_causal={causal})", value
+        )
+    *outer, queries, width = value.tensor.shape
+    dtype, keys = str(value.tensor.dtype).removeprefix("torch."), draw.random.choice((1, 3, 8, 17, 40))
+    key = draw.input((*outer, keys, width), dtype, "normal")
+    values = draw.input((*outer, keys, draw.random.choice((width, 1, 9))), dtype, "normal")
+    form = draw.random.choice(("none", "added", "chosen", "scale"))
+    mask = draw.input((queries, keys), dtype if form == "added" else "bool", "normal")
+    extra = {"none": "", "added": f", attn_mask={mask.name}", "scale": ", scale=0.3"}.get(
+        form, f", attn_mask={mask.name}"
+    )
+    read = (value, key, values, *([mask] if "mask" in extra else []))
+    return _of(f"F.scaled_dot_product_attention({value.name}, {key.name}, {values.name}{extra})", *read)
+
+
+def patterned(draw: Draw) -> Drawn:
+    """What the pattern of `own_pattern` stands for, in f32, and what comes near it."""
+    value = draw.pick(_floating)
+    form = draw.random.choice(("torch.relu({0} * 0.5)", "torch.relu(2 * {0})", "torch.relu(({0} + 1) * 0.25) * {0}"))
+    return _of(form.format(value.name), value)
+
+
+def residual(draw: Draw) -> Drawn:
+    """A product added to what there is, and the norm of its rows: the sum may be a result of the kernel as well."""
+    value = draw.pick(lambda tensor: tensor.dim() in (2, 3) and tensor.is_floating_point())
+    shape, dtype = value.tensor.shape, str(value.tensor.dtype).removeprefix("torch.")
+    left = draw.input((*shape[:-1], draw.random.choice((3, 8, 17))), dtype)
+    right = draw.input((left.tensor.shape[-1], shape[-1]), dtype)
+    total = f"({left.name} @ {right.name} + {value.name})"
+    form = draw.random.choice(("F.layer_norm({0}, {0}.shape[-1:]) + {0}", "torch.softmax({0}, -1) * {0}", "{0}"))
+    return _of(form.format(total), value, left, right)
 
 
 TABLE: tuple[tuple[Callable[[Draw], Drawn], int], ...] = (
     (rounding, 10), (exact, 6), (jumping, 3), (binary, 12), (choosing, 2), (comparing, 4), (where, 3),
     (whole_numbers, 3), (reduction, 8), (deciding, 2), (ordering, 1), (scan, 1), (normalising, 4), (view, 10),
     (moving, 4), (joining, 2), (product, 5), (around_a_product, 4), (window, 4), (indexing, 3), (writing, 3),
-    (changing, 1), (casting, 3), (attention, 1),
+    (changing, 1), (casting, 3), (attention, 2), (patterned, 2),
+    (residual, 2),
 )  # fmt: skip
 DRAWN = [draw for draw, _ in TABLE]
 WEIGHTS = [weight for _, weight in TABLE]

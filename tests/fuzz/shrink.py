@@ -47,6 +47,10 @@ def candidates(program: Program) -> Iterator[Program]:
         simple = replace(each, layout="contiguous", values="normal" if each.values == "special" else each.values)
         if simple != each:
             yield replace(program, inputs=(*program.inputs[:index], simple, *program.inputs[index + 1 :]))
+    if program.mapped:
+        yield replace(program, mapped=0)
+    if program.fusion != "None":
+        yield replace(program, fusion="None")
     if program.machine != '"tpu-v3"':
         yield replace(program, machine='"tpu-v3"')
 

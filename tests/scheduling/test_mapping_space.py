@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 import workbench as wb
-from workbench.scheduling.heuristic import Demand, choose
+from workbench.scheduling.heuristic import choose
 from workbench.scheduling.mapping_space import Space, mapping_space
 from workbench.scheduling.schedule_kernel import context_for, payloads
+from workbench.scheduling.scratchpad_demand import Demand
 
 PROGRAMS: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = {
     "matmul": (lambda a, b, c: torch.relu(a @ b + c), ((24, 40), (40, 32), (32,))),
@@ -59,7 +60,7 @@ def test_what_does_not_fit_is_no_candidate():
     assert 0 < len(few.candidates) < len(whole.candidates)
     payload = payloads(journey("matmul", small).rendered.record[0], small, context_for(None), {})
     assert all(
-        Demand(small, payload(each.mapping.buffers), each.mapping.buffers).fits(each.mapping.tile)
+        Demand(small, payload(each.mapping.buffers), each.mapping.buffers).fits(each.mapping.tile, each.mapping.order)
         for each in few.candidates
     )
 

@@ -15,7 +15,7 @@ from simulator.machine.machine_file import load_machine, machine_names
 from simulator.tileprogram.program import Opcode
 from tests.flow import Flow, count, flow, moved
 from workbench.capturing.capture import capture
-from workbench.errors import MappingError, MappingOrder
+from workbench.errors import MappingError
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.scheduling import heuristic
@@ -235,12 +235,6 @@ def test_a_wrong_mapping_says_what_is_wrong(mapping, message):
     with pytest.raises(MappingError) as caught:
         flow(matmul, [torch.randn(64, 64)] * 2, mapping=mapping)
     assert message in str(caught.value)
-
-
-def test_a_parallel_dim_inside_a_reduced_one_is_refused():
-    with pytest.raises(MappingOrder) as caught:
-        tiled(matmul, [torch.randn(64, 64)] * 2, tile=dict.fromkeys(MATMUL, 16), order=["k", "m", "n"])
-    assert "walks m, n inside" in str(caught.value)
 
 
 def test_scheduling_twice_gives_the_same_text():

@@ -78,7 +78,6 @@ from workbench.errors.run_errors import WorkerUnavailable as WorkerUnavailable
 from workbench.errors.schedule_errors import DataDecides as DataDecides
 from workbench.errors.schedule_errors import MappingError as MappingError
 from workbench.errors.schedule_errors import MappingFileError as MappingFileError
-from workbench.errors.schedule_errors import MappingOrder as MappingOrder
 from workbench.errors.schedule_errors import MlirSyntaxError as MlirSyntaxError
 from workbench.errors.schedule_errors import NotAffine as NotAffine
 from workbench.errors.schedule_errors import PassError as PassError

@@ -76,19 +76,6 @@ class TunedTableError(WorkbenchError):
     """A table of tuned mappings cannot be read, or is of another version."""
 
 
-class MappingOrder(WorkbenchError):
-    """A mapping puts the loop over a parallel dim inside that over a reduced one."""
-
-    def __init__(self, kernel: str, order: tuple[str, ...], reduced: tuple[str, ...], late: tuple[str, ...]) -> None:
-        super().__init__(
-            f"mapping of kernel {kernel}: order {', '.join(order)} walks {', '.join(late)} inside a loop over a "
-            f"reduced dim ({', '.join(reduced)}). A tile's accumulator stays in the scratchpad until its "
-            f"reduction is done, so reduced dims come last: move {', '.join(late)} to the front, or leave its "
-            "tile out"
-        )
-        self.kernel, self.order, self.reduced = kernel, order, reduced
-
-
 class ScheduleScriptError(WorkbenchError):
     """A user's transform script does not parse, or does not apply to its kernel."""
 

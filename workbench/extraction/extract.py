@@ -16,6 +16,7 @@ import numpy as np
 from torch_mlir import ir
 
 from simulator.machine.machine import Machine
+from simulator.tileprogram.boxes import box_of, overlap
 from simulator.tileprogram.buffer_addresses import placed
 from simulator.tileprogram.hazards import DependenceTracker
 from simulator.tileprogram.program import (
@@ -91,7 +92,7 @@ class _Extractor(Evaluator):
         self.builder = ProgramBuilder(kernel, origin_names=list(origins))
         self.tracker = DependenceTracker()
         self.layouts = Layouts()
-        self.zeroed: dict[tuple[int, int, int], _Zeroed] = {}
+        self.zeroed: dict[tuple[int, int, int], list[_Zeroed]] = {}
         self.bytes_used: dict[int, int] = {}
         self.shares = machine.shares
         self.together: frozenset[int] = frozenset(range(machine.core.count))
@@ -110,7 +111,7 @@ class _Extractor(Evaluator):
         state = self.state(boxes)
         for step in steps:
             step(state)
-        self._flush(tuple(zeroed.operand for zeroed in self.zeroed.values()))
+        self._flush_all()
         for number, contiguous in self.layouts.contiguous().items():
             if self.builder.ops[number].walks:
                 self.builder.ops[number] = replace(self.builder.ops[number], contiguous=contiguous)
@@ -125,7 +126,7 @@ class _Extractor(Evaluator):
         origins = self._origins(op)
 
         def run(state: State) -> None:
-            self._flush(tuple(zeroed.operand for zeroed in self.zeroed.values()))
+            self._flush_all()
             if len(cores) > 1 and (step == "join" or not cores <= self.together):
                 for core in sorted(cores):
                     row = Instruction(Opcode.BARRIER, number, tuple(state.counters), (), (len(cores),), origins=origins)
@@ -297,11 +298,12 @@ class _Extractor(Evaluator):
             self.layouts.used(number, description, boxes)
         if description.zeroes:
             self._flush(operands)
-            self.zeroed[_place(operands[0])] = _Zeroed(description, number, iteration, operands[0], extent)
+            zeroed = _Zeroed(description, number, iteration, operands[0], extent)
+            self.zeroed.setdefault(_place(operands[0]), []).append(zeroed)
             return
         accumulates, origins = description.role == "contraction", description.origins
-        if accumulates and self._zero_of(operands[-1]) is not None:
-            zeroed = self.zeroed.pop(_place(operands[-1]))
+        if accumulates and (zeroed := self._zero_of(operands[-1])) is not None:
+            self.zeroed[_place(operands[-1])].remove(zeroed)
             accumulates, origins = False, tuple(sorted({*origins, *zeroed.description.origins}))
             operands = (*operands[:-1], replace(operands[-1], access=Access.WRITE))
         self._flush(operands)
@@ -324,26 +326,31 @@ class _Extractor(Evaluator):
 
     def _zero_of(self, accumulator: Operand) -> _Zeroed | None:
         """The pending fill that this accumulator starts from."""
-        zeroed = self.zeroed.get(_place(accumulator))
-        same = zeroed is not None and replace(zeroed.operand, access=accumulator.access) == accumulator
-        return zeroed if same else None
+        pending = self.zeroed.get(_place(accumulator), ())
+        return next((each for each in pending if replace(each.operand, access=accumulator.access) == accumulator), None)
 
     def _flush(self, operands: tuple[Operand, ...]) -> None:
-        """Turns pending fills of the boxes that these operands touch into vector instructions after all."""
+        """Turns pending fills of what these operands touch into vector instructions after all."""
         for operand in operands:
-            zeroed = self.zeroed.pop(_place(operand), None)
-            if zeroed is not None:
-                self._add(
-                    Instruction(
-                        Opcode.VECTOR,
-                        zeroed.op,
-                        zeroed.iteration,
-                        (zeroed.operand,),
-                        zeroed.extent,
-                        origins=zeroed.description.origins,
-                    ),
-                    self.builder.buffers[operand.target].core,
-                )
+            if pending := self.zeroed.get(_place(operand)):
+                box = box_of(operand)
+                self._fill([each for each in pending if overlap(box_of(each.operand), box)])
+
+    def _flush_all(self) -> None:
+        self._fill([each for pending in self.zeroed.values() for each in pending])
+
+    def _fill(self, fills: list[_Zeroed]) -> None:
+        for zeroed in fills:
+            self.zeroed[_place(zeroed.operand)].remove(zeroed)
+            row = Instruction(
+                Opcode.VECTOR,
+                zeroed.op,
+                zeroed.iteration,
+                (zeroed.operand,),
+                zeroed.extent,
+                origins=zeroed.description.origins,
+            )
+            self._add(row, self.builder.buffers[zeroed.operand.target].core)
 
     def _add(self, instruction: Instruction, core: int) -> None:
         self.together = frozenset[int]()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from simulator.errors import DoesNotFit
 from simulator.machine.machine import Machine
-from workbench.errors import MappingError, MappingOrder, TooManyInstructions
+from workbench.errors import MappingError, TooManyInstructions
 from workbench.ir import KernelGraph, ScheduledProgram
 from workbench.ir.kernel_names import by_full_names
 from workbench.mappings.kernel_kind import kernel_kinds
@@ -33,7 +33,7 @@ class AskedMappings:
         """Adds the file and line to errors of a mapping from there."""
         try:
             yield
-        except (MappingError, MappingOrder, DoesNotFit, TooManyInstructions) as error:
+        except (MappingError, DoesNotFit, TooManyInstructions) as error:
             if source := self.sources.get(error.kernel):
                 error.args = (f"{error}\nThe mapping is from {source}",)
             raise

@@ -9,23 +9,21 @@ legality: the schedule checks the scratchpad it really needs.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simulator.machine.machine import Machine
 from simulator.machine.optional.uneven_cores.shares import speeds
-from simulator.tileprogram.program import MAX_RANK
 from workbench.ir import Mapping
-from workbench.mlir.named_dims import Access, Payload, PayloadOp
-from workbench.scheduling.array_price import array_cycles
+from workbench.mlir.named_dims import Payload
+from workbench.scheduling.core_price import CorePrice
 from workbench.scheduling.core_split import dealt_to, share, splits, spread
-from workbench.scheduling.product_passes import Passes
-from workbench.scheduling.tiling_price import NEVER, Price, Slowdown, traffic
-from workbench.scheduling.vector_price import tile_cycles
+from workbench.scheduling.scratchpad_demand import Demand, outermost, rows_fit
+from workbench.scheduling.tiling_price import NEVER, Price
+from workbench.scheduling.user_mapping import useful_slots
 
 STEPS = 16
 """Tiles at most: the first load and the last store, which nothing hides, are then a sixteenth of the transfer each."""
@@ -33,120 +31,61 @@ STEPS = 16
 SLOTS = 2
 """Slots of a buffer that is moved inside a loop: one is worked on while the other is filled or emptied."""
 
+WEIGHED = (SLOTS, 3)
+"""Slots that are weighed for a product: with three, two loads are under way, each of which waits for the memory."""
+
 TOLERANCE = 0.02
-"""Of contraction tilings estimated this close to the fastest, the one with the fewest and largest tiles is taken."""
+"""Of contraction tilings estimated this close to the fastest, the one with the fewest slots, and then the fewest and
+largest tiles, is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Scratchpad bytes of a tiling, before it is scheduled: every tensor touched, in every slot it needs."""
-
-    machine: Machine
-    payload: Payload
-    buffers: int
-
-    def bytes(self, tile: dict[str, int]) -> int:
-        made = {access.value for op in self.payload.ops for access in op.accesses if access.is_output}
-        stored = self.payload.results
-        tiled = any(tile[dim] < extent for dim, extent in self.payload.dims.items())
-        contraction = self.payload.contraction is not None
-        total = 0
-        for access in self.touched(tile):
-            moved = access.value not in made or access.value in stored or contraction
-            slots = self.buffers if moved and tiled else 1
-            total += slots * self.machine.pad_to_lanes(access.bytes(tile))
-        return total
-
-    def touched(self, tile: dict[str, int]) -> list[Access]:
-        """Each tensor once for every loop that reads or writes it.
-
-        Ops that share an inner loop share a load; a tiled reduction has a loop for each op.
-        """
-        found: dict[tuple[str, int], Access] = {}
-        for op in self.payload.ops:
-            if op.role != "fill":
-                loop = op.id if self._own_loop(op, tile) else -1
-                for access in op.accesses:
-                    found.setdefault((access.value, loop), access)
-        return [*found.values()]
-
-    def _own_loop(self, op: PayloadOp, tile: dict[str, int]) -> bool:
-        return self.payload.contraction is None and any(
-            dim in self.payload.reduced and tile[dim] < self.payload.dims[dim] for dim in op.loops
-        )
-
-    def fits(self, tile: dict[str, int]) -> bool:
-        return within_rank(self.payload, tile) and self.bytes(tile) <= self.machine.scratchpad_bytes
-
-
-def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
-    """Whether every box, and the space of every vector pass, has at most `MAX_RANK` axes of more than one element."""
-    boxes = [access.extents(tile) for op in payload.ops for access in op.accesses]
-    windows = payload.windows
-    boxes += [
-        tuple(tile[dim] for dim in op.loops if dim not in windows) for op in payload.ops if op.role != "contraction"
-    ]
-    return all(sum(extent > 1 for extent in box) <= MAX_RANK for box in boxes)
-
-
-def rows_fit(payload: Payload, machine: Machine, buffers: int) -> bool:
-    """Whether one row, with all it reduces, fits into the scratchpad, as a box of at most `MAX_RANK` axes."""
-    if set(outermost(payload)) & set(payload.reduced):
-        return False
-    tile = {dim: extent if dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
-    return payload.contraction is not None or Demand(machine, payload, buffers).fits(tile)
-
-
-def outermost(payload: Payload) -> list[str]:
-    """Dims that must be walked one by one, because an operand's box has at most `MAX_RANK` axes."""
-    return [dim for dim in payload.dims if dim not in payload.windows][:-MAX_RANK]
-
-
-def choose(payload: Payload, machine: Machine, buffers: int = 2, cores: dict[str, int] | None = None) -> Mapping:
-    """The default mapping of a payload on a machine, spread over its cores as said, or as seems best.
+def choose(
+    payload: Payload, machine: Machine, slots: Sequence[int] = WEIGHED, cores: dict[str, int] | None = None
+) -> Mapping:
+    """The default mapping of a payload on a machine, spread over its cores as said, or as seems best, with one of these
+    numbers of slots, of which the first is the least.
 
     More cores are better than fewer unless they are slower: all share one bus, and may load the same bytes more often.
     """
     ways = splits(payload, len(machine.shares)) if cores is None else [cores]
-    priced = [_on_cores(payload, machine, buffers, way, cores is not None) for way in ways]
+    priced = [_on_cores(payload, machine, slots, way, cores is not None) for way in ways]
     fastest = min(cycles for cycles, _ in priced)
     chosen = next(mapping for cycles, mapping in priced if cycles <= fastest * (1 + TOLERANCE))
     reason = chosen.reason
     if payload.near:
         reason += "; some of what it moves is in the common memory"
-    if buffers < SLOTS:
+    if chosen.buffers < SLOTS:
         reason += "; slots for more do not fit"
     return replace(chosen, reason=reason)
 
 
 def _on_cores(
-    payload: Payload, machine: Machine, buffers: int, cores: dict[str, int], asked: bool
+    payload: Payload, machine: Machine, slots: Sequence[int], cores: dict[str, int], asked: bool
 ) -> tuple[float, Mapping]:
     """The mapping if dims are split over so many cores, and its cycles."""
-    mine, dealt = share(payload, cores), dealt_to(payload, machine, cores)
-    demand = Demand(machine, mine, buffers)
+    dealt = dealt_to(payload, machine, cores)
+    priced = CorePrice(share(payload, cores), machine, len(dealt))
     mapped = _contraction_mapping if payload.contraction is not None else _vector_mapping
-    price, mapping = mapped(mine, machine, demand, len(dealt))
+    price, mapping = mapped(priced, machine, slots)
     cycles = _of_all(price, machine, dealt)
     return cycles, replace(mapping, cores=cores, spread=spread(payload, machine, cores, asked))
 
 
-def predicted(
-    payload: Payload, machine: Machine, mapping: Mapping, slowdown: Slowdown, steps: dict[tuple[int, ...], float]
-) -> float:
-    """The cycles of a mapping by which this heuristic would weigh it against others. `steps` keeps the work on tiles
-    from one mapping to the next."""
-    mine, dealt = share(payload, mapping.cores), dealt_to(payload, machine, mapping.cores)
-    demand, cores = Demand(machine, mine, mapping.buffers), len(dealt)
-    if payload.contraction is None:
-        key = tuple(mapping.tile.values())
-        if key not in steps:
-            steps[key] = tile_cycles(mine, machine, mapping.tile)
-        price = _vector_price(demand, mapping.tile, mapping.order, cores, slowdown, steps[key])
-    else:
-        passes = Passes(mine, machine)
-        price = _product_price(demand, mapping.tile, mapping.order, cores, slowdown, passes)
-    return _of_all(price, machine, dealt)
+class Predictions:
+    """The cycles of mappings of a kernel by which this heuristic would weigh one against others."""
+
+    def __init__(self, payload: Payload, machine: Machine) -> None:
+        self._payload, self._machine = payload, machine
+        self._prices: dict[tuple[tuple[str, int], ...], tuple[CorePrice, Counter[int]]] = {}
+
+    def of(self, mapping: Mapping) -> float:
+        key = tuple(mapping.cores.items())
+        if key not in self._prices:
+            dealt = dealt_to(self._payload, self._machine, mapping.cores)
+            mine = share(self._payload, mapping.cores)
+            self._prices[key] = CorePrice(mine, self._machine, len(dealt)), dealt
+        priced, dealt = self._prices[key]
+        return _of_all(priced.of(mapping.tile, mapping.order, mapping.buffers), self._machine, dealt)
 
 
 def _of_all(price: Price, machine: Machine, dealt: Counter[int]) -> float:
@@ -174,7 +113,7 @@ def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
     return replace(mapping, tile=tile, reason=mapping.reason + f"; {longest} halved to fit")
 
 
-def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
+def _vector_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -> tuple[Price, Mapping]:
     """A core's tiling of a kernel without a product: a sixteenth of the work a step.
 
     Where such a small load does not hide the memory's latency, fewer steps are weighed against it. Elsewhere they are
@@ -182,7 +121,8 @@ def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: i
     gain (docs/accuracy.md), so the cost of a tree across lanes must be settled first. On a machine with blocks they
     are: where one tensor lies in another order than the rest, small tiles move the same blocks again and again.
     """
-    slowdown, order = functools.cache(machine.dram_slowdown), _reduced_last(payload)
+    payload = priced.payload
+    demand, order = Demand(machine, payload, slots[0]), _reduced_last(payload)
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
     points = math.prod(payload.dims.values())
     large = points // STEPS * size >= machine.dram_latency_cycles * machine.dram_bytes_per_cycle
@@ -190,12 +130,9 @@ def _vector_mapping(payload: Payload, machine: Machine, demand: Demand, cores: i
     if large:
         counts = [STEPS] if machine.dram_block is None else counts[::-1]
     tiles = [_vector_tile(payload, machine, demand, count) for count in counts]
-    priced = [
-        (_vector_price(demand, tile, order, cores, slowdown, tile_cycles(payload, machine, tile)), tile)
-        for tile in tiles
-    ]
-    fastest = min(price.cycles() for price, _ in priced)
-    price, tile = next(each for each in priced if each[0].cycles() <= fastest * (1 + TOLERANCE))
+    prices = [(priced.of(tile, order, slots[0]), tile) for tile in tiles]
+    fastest = min(price.cycles() for price, _ in prices)
+    price, tile = next(each for each in prices if each[0].cycles() <= fastest * (1 + TOLERANCE))
     whole = rows_fit(payload, machine, demand.buffers)
     reason = "rows stay whole; " if whole and payload.reduced else ""
     if payload.reduced and not whole:
@@ -256,43 +193,59 @@ def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Dem
     return min(size, extent)
 
 
-def _contraction_mapping(payload: Payload, machine: Machine, demand: Demand, cores: int) -> tuple[Price, Mapping]:
-    """A core's tiling of a contraction that runs on so many cores, and its bound."""
-    slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory: once for many tilings
-    passes = Passes(payload, machine)
+def _contraction_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -> tuple[Price, Mapping]:
+    """A core's tiling of a contraction, and its bound."""
+    payload = priced.payload
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
-        priced = [
-            (_product_price(demand, tile, order, cores, slowdown, passes), tile, order)
+        found = [
+            (priced.of(tile, order, count), tile, order)
             for tile in _candidates(payload, machine, windows, least)
-            if demand.fits(tile)
-            for order in _orders(payload)
+            for count in _useful(slots, tile, payload)
+            if Demand(machine, payload, count).fits(tile)
+            for order in _orders(payload, tile)
         ]
-        if priced:
+        if found:
             break
     else:
         tile = {dim: extent if dim in payload.rows else 1 for dim, extent in payload.dims.items()}
-        return NEVER, Mapping(tile, _reduced_last(payload), demand.buffers, {}, "the smallest tiling there is")
-    fastest = min(cost.cycles() for cost, _, _ in priced)
+        return NEVER, Mapping(tile, _reduced_last(payload), slots[0], {}, "the smallest tiling there is")
+    fastest = min(cost.cycles() for cost, _, _ in found)
     bound, tile, order = max(
-        (each for each in priced if each[0].cycles() <= fastest * (1 + TOLERANCE)),
-        key=lambda each: (math.prod(each[1].values()), -each[0].cycles()),
+        (each for each in found if each[0].cycles() <= fastest * (1 + TOLERANCE)),
+        key=lambda each: (-each[0].slots, _matrix_points(each[1], payload), -each[0].cycles()),
     )
     limit = max(("memory", bound.memory), ("arrays", bound.arrays), ("vector", bound.vector), key=lambda each: each[1])
     reason = f"best of the tilings that fit, bound by {limit[0]} (about {bound.cycles():.0f} cycles)"
-    return bound, Mapping(tile, order, demand.buffers, {}, reason)
+    return bound, Mapping(tile, order, bound.slots, {}, reason)
 
 
-def _orders(payload: Payload) -> list[tuple[str, ...]]:
-    """The dims as they come; where windows move, also with the output's columns innermost.
+def _matrix_points(tile: dict[str, int], payload: Payload) -> int:
+    """Points of a tile in one matrix of a batch. That a tile has more matrices saves no byte, as each has its own."""
+    return math.prod(size for dim, size in tile.items() if payload.kinds.get(dim) != "b")
 
-    Then an input tile, with its halo, stays in place while the weights of all columns pass by.
+
+def _useful(slots: Sequence[int], tile: dict[str, int], payload: Payload) -> list[int]:
+    """The least number of slots, and others that the loops have rounds for."""
+    return [count for count in slots if count == slots[0] or useful_slots(count, tile, payload.dims) == count]
+
+
+def _orders(payload: Payload, tile: dict[str, int]) -> list[tuple[str, ...]]:
+    """The dims as they come; where rows and columns of the output are cut, also with its rows innermost.
+
+    Then a tile of the columns' operand stays in place while rows pass by.
+
+    Where windows move, the second has the output's columns innermost: an input tile, with its halo, stays in place.
     """
     usual = _reduced_last(payload)
-    if not payload.windows:
+    if payload.windows:
+        place = {"n": 1, "k": 2, "w": 2}
+        return [usual, tuple(sorted(usual, key=lambda dim: place.get(payload.kinds.get(dim, ""), 0)))]
+    cut = {kind for dim, kind in payload.kinds.items() if tile[dim] < payload.dims[dim]}
+    if not {"m", "n"} <= cut:
         return [usual]
-    place = {"n": 1, "k": 2, "w": 2}
-    return [usual, tuple(sorted(usual, key=lambda dim: place.get(payload.kinds.get(dim, ""), 0)))]
+    rows_last = {"m": 1, "k": 2}
+    return [usual, tuple(sorted(usual, key=lambda dim: rows_last.get(payload.kinds.get(dim, ""), 0)))]
 
 
 def _candidates(payload: Payload, machine: Machine, windows: Sequence[str], least: bool) -> Iterator[dict[str, int]]:
@@ -314,7 +267,7 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     if kind in ("w", "") or dim in payload.rows:
         return {extent}
     if kind == "b":
-        return {1, extent}
+        return {-(-extent // 2**power) for power in range(extent.bit_length())} | {1}
     if kind == "m" and len(rows) > 1:
         halves = {-(-extent // 2**power) for power in range(extent.bit_length())}
         return {size for size in halves if size >= machine.array.rows} | {extent} if dim == rows[-1] else halves
@@ -326,44 +279,3 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     counts = {-(-extent // (step * 2**power)) for power in range(extent.bit_length())}
     even = {-(-extent // (step * count)) * step for count in counts}  # as many tiles, with no short one left over
     return {extent, *(size for size in even if size < extent)}
-
-
-def _steps(payload: Payload, tile: dict[str, int]) -> tuple[dict[str, int], int, int]:
-    """Along each dim, tiles of operands in all, and tiles of the result."""
-    steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
-    return steps, math.prod(steps.values()), math.prod(steps[dim] for dim in payload.parallel)
-
-
-def _vector_price(
-    demand: Demand, tile: dict[str, int], order: Sequence[str], cores: int, slowdown: Slowdown, step: float
-) -> Price:
-    """A `step` is the work on a tile."""
-    payload, machine = demand.payload, demand.machine
-    _, every, tiles = _steps(payload, tile)
-    moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
-    latency = float(machine.dram_latency_cycles)
-    busy = step * math.prod(extent / tile[dim] for dim, extent in payload.dims.items())
-    return Price(moved, 0.0, busy, step, step * every / tiles, step, tiles, every, demand.buffers, latency)
-
-
-def _product_price(
-    demand: Demand,
-    tile: dict[str, int],
-    order: Sequence[str],
-    cores: int,
-    slowdown: Slowdown,
-    passes: Passes,
-) -> Price:
-    """The `passes` are the same for all tilings."""
-    payload, machine, slots = demand.payload, demand.machine, demand.buffers
-    steps, every, tiles = _steps(payload, tile)
-    moved = traffic(demand.touched(tile), payload, machine, tile, order, cores, slowdown)
-    latency = float(machine.dram_latency_cycles)
-    before, after = passes.before(steps), passes.after(tile)
-    arrays, product, fill = array_cycles(payload, machine, tile, steps, slots)
-    step = product + before / every + passes.first_before
-    work = step + fill + after / tiles + passes.first_after
-    chain = work + (every // tiles - 1) * step
-    if payload.rows or payload.prologue:  # the passes of a tile are before those of the next in the vector unit's queue
-        arrays = max(arrays, (tiles - 1) * chain)
-    return Price(moved, arrays, before + after, work, chain, step, tiles, every, slots, latency)

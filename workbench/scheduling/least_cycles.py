@@ -15,6 +15,7 @@ from simulator.units.systolic import SINGLE_PASS_BYTES
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Access, Payload
 from workbench.scheduling.core_split import share
+from workbench.scheduling.loop_order import loops_of
 
 
 def least_cycles(payload: Payload, machine: Machine, mapping: Mapping) -> int:
@@ -51,9 +52,7 @@ def _times(access: Access, payload: Payload, mapping: Mapping) -> int:
     if access.is_output or payload.contraction is None:
         return 1
     mine = share(payload, mapping.cores).dims
-    loops = [dim for dim in mapping.order if mapping.tile[dim] < mine[dim]]
-    while loops and loops[-1] not in access.dims:
-        loops.pop()
+    loops = loops_of(access, share(payload, mapping.cores), mapping.tile, mapping.order)
     times = 1
     for dim, extent in payload.dims.items():
         if dim not in access.dims:

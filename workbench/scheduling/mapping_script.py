@@ -10,14 +10,17 @@ it reads is fused into its loops, so that intermediate tiles never leave the scr
 the reduced dims: a contraction accumulates along k, and what makes its operands is fused into that loop; in a
 reduction kernel every op over the reduced dim gets its own
 inner loop (two ops cannot share one, since the second needs the finished result of the first).
+
+A parallel dim that the order has inside a reduced one is walked by the inner loops. Then the sums of all its tiles stay
+in the scratchpad, and what is left to do with them, storing them at least, has loops of its own after the reduction.
 """
 
 from __future__ import annotations
 
-from workbench.errors import MappingOrder
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import ID, Payload, PayloadOp
 from workbench.scheduling.core_split import share
+from workbench.scheduling.loop_order import inside_reduced
 
 _HANDLE = "!transform.any_op"
 
@@ -32,24 +35,17 @@ def transform_script(payload: Payload, mapping: Mapping) -> str:
     lines = ["transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {"]
     lines += _spread(payload, mapping)
     payload = share(payload, mapping.cores)
-    lines += _outer(payload, mapping)
+    inside = inside_reduced(payload, mapping.tile, mapping.order)
+    lines += _outer(payload, mapping, inside)
     for op in payload.ops:
-        sizes = _inner_sizes(op, payload, mapping)
+        sizes = _inner_sizes(op, payload, mapping, inside)
         if any(sizes):
             into = payload.prologue if op is payload.contraction else ()
-            lines += _tile(op, sizes, mapping.order, "inner", "tile_using_for", into)
+            whole = op is payload.last and not {*op.loops} & {*_walked(op, payload)}
+            kind = "fuse" if whole and op.role != "copy" else "tile_using_for"
+            lines += _tile(op, sizes, mapping.order, "inner", kind, into)
     lines += ["  transform.yield", "}"]
     return "\n".join(lines)
-
-
-def check_order(kernel: str, payload: Payload, mapping: Mapping) -> None:
-    """Reduced dims must come last: a tile's accumulator stays in the scratchpad until its reduction is done."""
-    dims = share(payload, mapping.cores).dims
-    tiled = [dim for dim in mapping.order if mapping.tile[dim] < dims[dim]]
-    first = next((place for place, dim in enumerate(tiled) if dim in payload.reduced), len(tiled))
-    late = [dim for dim in tiled[first:] if dim not in payload.reduced]
-    if late:
-        raise MappingOrder(kernel, mapping.order, tuple(payload.reduced), tuple(late))
 
 
 _CLEAN = f"""\
@@ -67,7 +63,7 @@ def _spread(payload: Payload, mapping: Mapping) -> list[str]:
     sizes = [mine[dim] if mine[dim] < payload.dims[dim] else 0 for dim in last.loops]
     if not any(sizes):
         return []
-    if last.role == "copy":
+    if _is_alone(payload):
         cut = f"tile_using_forall %op{last.id}cores tile_sizes {sizes}"
     else:
         cut = f"fuse %op{last.id}cores tile_sizes {sizes} {{apply_cleanup, use_forall}}"
@@ -78,21 +74,41 @@ def _spread(payload: Payload, mapping: Mapping) -> list[str]:
     ]
 
 
-def _outer(payload: Payload, mapping: Mapping) -> list[str]:
+def _outer(payload: Payload, mapping: Mapping, inside: tuple[str, ...]) -> list[str]:
     last = payload.last
-    tiled = [dim for dim in last.loops if dim not in payload.reduced and mapping.tile[dim] < payload.dims[dim]]
+    still = (*payload.reduced, *inside)
+    tiled = [dim for dim in last.loops if dim not in still and mapping.tile[dim] < payload.dims[dim]]
     if not tiled:
         return []
     sizes = [mapping.tile[dim] if dim in tiled else 0 for dim in last.loops]
-    kind = "tile_using_for" if last.role == "copy" else "fuse"
-    return _tile(last, sizes, mapping.order, "outer", kind)
+    return _tile(last, sizes, mapping.order, "outer", "tile_using_for" if _is_alone(payload) else "fuse")
 
 
-def _inner_sizes(op: PayloadOp, payload: Payload, mapping: Mapping) -> list[int]:
-    if payload.contraction is not None and op is not payload.contraction:
-        return []
-    reduced = payload.reduced if payload.contraction is None else op.reduced
-    return [mapping.tile[dim] if dim in reduced and mapping.tile[dim] < payload.dims[dim] else 0 for dim in op.loops]
+def _is_alone(payload: Payload) -> bool:
+    """Whether the last op is a copy of an argument: of memrefs, into whose loops nothing is fused."""
+    return payload.last.role == "copy" and not payload.reduced
+
+
+def _inner_sizes(op: PayloadOp, payload: Payload, mapping: Mapping, inside: tuple[str, ...]) -> list[int]:
+    walked = _walked(op, payload)
+    if {*walked} & {*op.loops} or (inside and _has_own_loops(op, payload)):
+        walked += inside
+    return [mapping.tile[dim] if dim in walked and mapping.tile[dim] < payload.dims[dim] else 0 for dim in op.loops]
+
+
+def _walked(op: PayloadOp, payload: Payload) -> tuple[str, ...]:
+    """The reduced dims that an op walks in loops of its own."""
+    if payload.contraction is None:
+        return payload.reduced
+    return op.reduced if op is payload.contraction else ()
+
+
+def _has_own_loops(op: PayloadOp, payload: Payload) -> bool:
+    """Whether an op has loops over the dims inside a reduced one: what is done with the sums in the end, and the zeros
+    from which a product's start, since an array starts from them by itself if it is a tile."""
+    product = payload.contraction
+    zeros = product is not None and op.role == "fill" and {*op.loops} == {*product.loops} - {*product.reduced}
+    return zeros or op is payload.last
 
 
 def _tile(

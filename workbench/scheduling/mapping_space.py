@@ -1,9 +1,8 @@
 """The mappings that a kernel could have: every combination of tiles, order, slots and cores that is legal.
 
-Legal is what fits the scratchpad by `Demand`, has boxes of few enough axes, keeps rows whole that a kernel reduces
-after a product, and walks reduced dims last. Of each dim a
-ladder of sizes is taken, as fine as leaves the space small enough to look through; loops of very many rounds are left
-out, since each round waits for memory.
+Legal is what fits the scratchpad by `Demand`, has boxes of few enough axes, and keeps rows whole that a kernel reduces
+after a product. Of each dim a ladder of sizes is taken, as fine as leaves the space small enough to look through; loops
+of very many rounds are left out, since each round waits for memory.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from simulator.machine.machine import Machine
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Payload
 from workbench.scheduling.core_split import share, splits
-from workbench.scheduling.heuristic import Demand, predicted
+from workbench.scheduling.heuristic import Predictions
 from workbench.scheduling.least_cycles import least_cycles
+from workbench.scheduling.scratchpad_demand import Demand
 from workbench.scheduling.user_mapping import UserMapping, rounds_of, useful_slots
 
-MOST_CANDIDATES = 4096
+MOST_CANDIDATES = 8192
 """The largest space; a ladder that makes a larger one is replaced by a coarser one."""
 
 MOST_ROUNDS = 1024
@@ -58,12 +58,14 @@ class Space:
 def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, today: Mapping) -> Space:
     """The space of a kernel with the payload that a number of slots needs; it has today's mapping in any case."""
     found, ladder = _found(payload_with, machine)
-    slowdown, steps = functools.cache(machine.dram_slowdown), dict[tuple[int, ...], float]()
+
+    @functools.cache
+    def predictions(slots: int) -> Predictions:
+        return Predictions(payload_with(slots), machine)
 
     def candidate(mapping: Mapping) -> Candidate:
-        payload = payload_with(mapping.buffers)
-        cycles = predicted(payload, machine, mapping, slowdown, steps)
-        return Candidate(mapping, round(cycles, 1), least_cycles(payload, machine, mapping))
+        cycles = predictions(mapping.buffers).of(mapping)
+        return Candidate(mapping, round(cycles, 1), least_cycles(payload_with(mapping.buffers), machine, mapping))
 
     known = {_key(each): each for each in (*found, today)}
     return Space(tuple(sorted(map(candidate, known.values()), key=lambda each: each.predicted)), ladder)
@@ -109,22 +111,25 @@ def _legal(payload_with: Callable[[int], Payload], machine: Machine, ladder: _La
                     continue
                 if demand.fits(tile):
                     orders = itertools.islice(_orders(mine, tile), ladder.orders)
-                    yield from (Mapping(tile, order, slots, cores, "") for order in orders)
+                    yield from (Mapping(tile, order, slots, cores, "") for order in orders if demand.fits(tile, order))
 
 
 def _orders(payload: Payload, tile: dict[str, int]) -> Iterator[tuple[str, ...]]:
-    """Orders of the dims that have a loop, reduced ones last: first as they come, then with a product's columns
-    innermost, so that other operands stay while these pass by."""
+    """Orders of the dims that have a loop: first those with reduced ones last, as they come and with a product's
+    columns innermost, so that other operands stay while these pass by; then all others."""
     looped = [dim for dim in payload.dims if tile[dim] < payload.dims[dim]]
     still = [dim for dim in payload.dims if dim not in looped]
     parallel = [dim for dim in looped if dim not in payload.reduced]
     columns_last = sorted(parallel, key=lambda dim: payload.kinds.get(dim) == "n")
     outer = dict.fromkeys([tuple(parallel), tuple(columns_last), *itertools.permutations(parallel)])
-    for inner, before in itertools.product(
-        itertools.permutations(dim for dim in looped if dim in payload.reduced), outer
-    ):
-        whole = (dim for dim in still if dim not in payload.reduced)
-        yield (*whole, *before, *inner, *(dim for dim in still if dim in payload.reduced))
+    inner = itertools.permutations(dim for dim in looped if dim in payload.reduced)
+    usual = ((*before, *after) for after, before in itertools.product(inner, outer))
+    whole = [dim for dim in still if dim not in payload.reduced]
+    found = set[tuple[str, ...]]()
+    for loops in itertools.chain(usual, itertools.permutations(looped)):
+        if loops not in found:
+            found.add(loops)
+            yield (*whole, *loops, *(dim for dim in still if dim in payload.reduced))
 
 
 def _fine(payload: Payload, machine: Machine, dim: str) -> set[int]:

@@ -29,19 +29,22 @@ from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.scheduling import heuristic
 from workbench.scheduling.core_split import checked_cores, share, spread, spread_of
-from workbench.scheduling.mapping_script import check_order, splits_reduction, transform_script
+from workbench.scheduling.loop_order import inside_reduced
+from workbench.scheduling.mapping_script import splits_reduction, transform_script
 from workbench.scheduling.pass_pipeline import PassTrace
 from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
 from workbench.scheduling.passes.borders import SettleBorders, has_borders
 from workbench.scheduling.passes.copy_left_over import CopyLeftOver
 from workbench.scheduling.passes.generalize import Generalize
 from workbench.scheduling.passes.join_results import JoinResults, results_apart
+from workbench.scheduling.passes.keep_sums import KeepSums
 from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands, makes_operands
 from workbench.scheduling.passes.promote import Promote
 from workbench.scheduling.passes.recompute import Recompute
 from workbench.scheduling.passes.split_gathers import SplitGathers, holds_gathers
 from workbench.scheduling.passes.tag import Tag
 from workbench.scheduling.passes.window_points import WalkWindows, has_windows
+from workbench.scheduling.scratchpad_demand import Demand, rows_fit, within_rank
 from workbench.scheduling.user_mapping import UserMapping, useful_slots, with_users
 from workbench.scheduling.user_scripts import (
     check_matches,
@@ -78,7 +81,7 @@ def schedule_kernel(
     ready = _Ready(rendered, context or context_for(passes), passes or {}, near)
     capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
     for payload, mapping in _mappings(ready, machine, wanted):
-        tiled = _tile(ready.take(splits_reduction(payload, mapping)), mapping)
+        tiled = _tile(ready.take_for(payload, mapping), mapping)
         if not wanted:
             crowd = buffers_at_once(tiled.trace.module, machine)
             if sum(size for _, size in crowd) > capacity:
@@ -112,9 +115,8 @@ def scripted_kernel(
     """
     parsed = check_script(rendered.kernel, script)
     ready = _Ready(rendered, context, passes)
-    split = splits_reduction(ready.payload(split=False), mapping)
+    trace = ready.take_for(ready.payload(split=False), mapping)
     said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
-    trace = ready.take(split)
     check_numbers(rendered.kernel, script, parsed, trace.module)
     before, there = trace.snapshots[-1].mlir, op_names(trace.module.operation)
     bodies = in_bodies(trace.module.operation)
@@ -140,33 +142,37 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
     Buffers keep their slots as long as any tile fits with them: overlap is worth more than a larger tile.
     """
     kernel = ready.rendered.kernel
-    slots = (wanted or {}).get("buffers", heuristic.SLOTS)
-    for buffers in range(slots, 0, -1):
+    for slots in _slots(wanted):
         payload = ready.payload(split=False)
-        if not heuristic.rows_fit(payload, machine, buffers):
+        if not rows_fit(payload, machine, slots[0]):
             payload = ready.payload(split=True)
         asked = wanted.get("cores") if wanted else None
         split = None if asked is None else checked_cores(kernel, payload, asked, len(machine.shares))
         complete = wanted is not None and _leaves_nothing(wanted, payload, machine)
         choose = partial(_as_said if complete else heuristic.choose, payload, machine)
-        if buffers > heuristic.SLOTS:
-            usual = choose(heuristic.SLOTS, split)
+        if slots[0] > heuristic.SLOTS:
+            usual = choose((heuristic.SLOTS,), split)
             tile = usual.tile | dict((wanted or {}).get("tile", {}))
-            buffers = useful_slots(buffers, tile, share(payload, usual.cores).dims)
-        mapping = choose(buffers, split)
+            slots = (useful_slots(slots[0], tile, share(payload, usual.cores).dims),)
+        mapping = choose(slots, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:
-            within = partial(heuristic.within_rank, payload)
-            mapping = with_users(kernel, payload.dims, mapping, wanted, within, mine.dims, payload.rows)
-            check_order(kernel, payload, mapping)
-            yield payload, mapping
+            within = partial(within_rank, payload)
+            yield payload, with_users(kernel, payload.dims, mapping, wanted, within, mine.dims, payload.rows)
             return
-        check_order(kernel, payload, mapping)
-        if buffers > 1 and not heuristic.Demand(machine, mine, buffers).fits(mapping.tile):
+        if slots[0] > 1 and not Demand(machine, mine, mapping.buffers).fits(mapping.tile):
             continue
         while mapping is not None:
             yield payload, mapping
             mapping = heuristic.shrink(mapping, payload)
+
+
+def _slots(wanted: UserMapping | None) -> list[tuple[int, ...]]:
+    """The numbers of slots to choose from, then those for where no tile fits with these. A user's tile has two: it may
+    not fit with more."""
+    if wanted is not None and {"buffers", "tile"} & wanted.keys():
+        return [(wanted.get("buffers", heuristic.SLOTS),)]
+    return [heuristic.WEIGHED, (1,)]
 
 
 def _leaves_nothing(wanted: UserMapping, payload: Payload, machine: Machine) -> bool:
@@ -175,9 +181,9 @@ def _leaves_nothing(wanted: UserMapping, payload: Payload, machine: Machine) -> 
     return known and {"order", "buffers"} <= wanted.keys() and set(wanted.get("tile", {})) == set(payload.dims)
 
 
-def _as_said(payload: Payload, machine: Machine, buffers: int, cores: dict[str, int] | None) -> Mapping:
+def _as_said(payload: Payload, machine: Machine, slots: tuple[int, ...], cores: dict[str, int] | None) -> Mapping:
     """A mapping whose tile and order the user gives."""
-    return Mapping({}, (), buffers, cores or {}, "", spread(payload, machine, cores or {}, asked=True))
+    return Mapping({}, (), slots[0], cores or {}, "", spread(payload, machine, cores or {}, asked=True))
 
 
 def payloads(
@@ -194,7 +200,7 @@ def payloads(
     def payload(split: bool) -> Payload:
         return ready.payload(split=split)
 
-    return lambda slots: payload(split=not heuristic.rows_fit(payload(split=False), machine, slots))
+    return lambda slots: payload(split=not rows_fit(payload(split=False), machine, slots))
 
 
 class _Ready:
@@ -211,6 +217,14 @@ class _Ready:
         trace = self._traces[split] = self.take(split)
         with trace.module.context:
             return replace(analyse(trace.module), near=self._near)
+
+    def take_for(self, payload: Payload, mapping: Mapping) -> PassTrace:
+        """The form that a mapping tiles."""
+        trace = self.take(splits_reduction(payload, mapping))
+        if inside_reduced(share(payload, mapping.cores), mapping.tile, mapping.order):
+            trace.run("keep the sums", KeepSums())
+            trace.run("name the ops", Tag())
+        return trace
 
     def take(self, split: bool) -> PassTrace:
         """The form itself, which the caller may change."""

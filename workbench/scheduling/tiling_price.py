@@ -8,6 +8,7 @@ a bus of its own.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from simulator.machine.machine import Machine
 from simulator.machine.optional.common_memory_shape import bytes_per_cycle as common_bytes_per_cycle
 from workbench.mlir.named_dims import Access, Payload
+from workbench.scheduling.loop_order import inside_reduced, loops_of
 
 Slowdown = Callable[[int, int], float]
 """How much longer a transfer takes with runs of so many bytes, so far apart."""
@@ -91,54 +93,59 @@ NEVER = Price(Traffic(math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.
 """The price of a kernel that has no tilings to weigh."""
 
 
-def traffic(
-    accesses: Iterable[Access],
-    payload: Payload,
-    machine: Machine,
-    tile: Mapping[str, int],
-    order: Sequence[str],
-    cores: int,
-    slowdown: Slowdown,
-) -> Traffic:
-    """The transfers of a core that shares the buses with others that do the same."""
-    made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
-    stored = payload.results
-    per_cycle, near_per_cycle = (
-        float(machine.bus_bytes_per_cycle) / cores,
-        float(common_bytes_per_cycle(machine)) / cores,
-    )
-    short = {dim: extent - (math.ceil(extent / tile[dim]) - 1) * tile[dim] for dim, extent in payload.dims.items()}
+class Transfers:
+    """The transfers of a core that shares the buses with others that do the same, for all its tilings."""
 
-    def moved(access: Access, tile: Mapping[str, int]) -> tuple[float, float]:
-        """Cycles on the bus, and how long after the bus its queue is done."""
-        if access.argument in payload.near:
-            cycles = access.bytes(tile) / near_per_cycle
-        else:
-            cycles = _moved_bytes(access, tile, payload, machine, slowdown) / per_cycle
-        return cycles, max(0.0, _queue_cycles(access, payload, machine, tile) - cycles / cores)
+    def __init__(self, payload: Payload, machine: Machine, cores: int) -> None:
+        self._payload, self._machine, self._cores = payload, machine, cores
+        self._slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory
+        self._per_cycle = float(machine.bus_bytes_per_cycle) / cores
+        self._near_per_cycle = float(common_bytes_per_cycle(machine)) / cores
+        self._made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
+        self._found: dict[tuple[object, ...], tuple[float, float]] = {}
 
-    loads, stores, near, first, last, store, slower = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for access in accesses:
-        if access.value in made - stored:
-            continue
-        cycles, after = moved(access, tile)
-        often = _often(access, payload, tile, order)
-        if access.value in stored:
-            stores, store, last = stores + cycles * often, store + cycles + after, last + sum(moved(access, short))
-        else:
-            loads, first, slower = loads + cycles * often, first + cycles, max(slower, after)
-        if access.argument in payload.near:
-            near += cycles * often
-    return Traffic(loads, stores, near, first + slower, last, store, slower)
+    def traffic(self, accesses: Iterable[Access], tile: Mapping[str, int], order: Sequence[str]) -> Traffic:
+        """What these tensors' tiles move."""
+        payload = self._payload
+        stored = payload.results
+        steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
+        short = {dim: extent - (steps[dim] - 1) * tile[dim] for dim, extent in payload.dims.items()}
+        loads, stores, near, first, last, store, slower = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for access in accesses:
+            if access.value in self._made and access.value not in stored:
+                continue
+            cycles, after = self._moved(access, tile)
+            often = _often(access, payload, tile, order)
+            if access.value in stored:
+                stores, store = stores + cycles * often, store + cycles + after
+                last += sum(self._moved(access, short))
+            else:
+                loads, first, slower = loads + cycles * often, first + cycles, max(slower, after)
+            if access.argument in payload.near:
+                near += cycles * often
+        store *= math.prod(steps[dim] for dim in inside_reduced(payload, tile, order))  # sums are done together
+        return Traffic(loads, stores, near, first + slower, last, store, slower)
+
+    def _moved(self, access: Access, tile: Mapping[str, int]) -> tuple[float, float]:
+        """Cycles on the bus, and how long after the bus its queue is done; reckoned once for equal tiles."""
+        key = (access.value, access.is_output, access.axes, *(tile[dim] for dim in access.dims))
+        if key not in self._found:
+            payload, machine = self._payload, self._machine
+            if access.argument in payload.near:
+                cycles = access.bytes(tile) / self._near_per_cycle
+            else:
+                cycles = _moved_bytes(access, tile, payload, machine, self._slowdown) / self._per_cycle
+            after = max(0.0, _queue_cycles(access, payload, machine, tile) - cycles / self._cores)
+            self._found[key] = cycles, after
+        return self._found[key]
 
 
 def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> float:
     """How many whole tiles of a tensor are moved: not those of inner loops that it does not depend on."""
-    steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
-    loops = [dim for dim in order if steps[dim] > 1]
-    while loops and loops[-1] not in access.dims:
-        loops.pop()
-    return math.prod(payload.dims[dim] / tile[dim] if dim in access.dims else steps[dim] for dim in loops)
+    return math.prod(
+        payload.dims[dim] / tile[dim] if dim in access.dims else math.ceil(payload.dims[dim] / tile[dim])
+        for dim in loops_of(access, payload, tile, order)
+    )
 
 
 def _moved_bytes(

@@ -22,7 +22,7 @@ from workbench import (
     views,
 )
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
-from workbench.errors import BadOption, MappingError, MappingOrder, MissingExtra, TooManyInstructions
+from workbench.errors import BadOption, MappingError, MissingExtra, TooManyInstructions
 from workbench.ir import HOST, KernelGraph, KernelModule, Rewritten, ScheduledProgram
 from workbench.ir.kernel_names import by_full_names
 from workbench.stages.journey_request import GraphCall, Request
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from workbench.views.selections.origins import OriginIndex
 
 
-_OF_MAPPINGS = (MappingError, MappingOrder, DoesNotFit, TooManyInstructions)
+_OF_MAPPINGS = (MappingError, DoesNotFit, TooManyInstructions)
 
 
 @contextlib.contextmanager

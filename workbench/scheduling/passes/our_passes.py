@@ -9,6 +9,7 @@ from workbench.scheduling.passes.borders import SettleBorders
 from workbench.scheduling.passes.copy_left_over import CopyLeftOver
 from workbench.scheduling.passes.generalize import Generalize
 from workbench.scheduling.passes.join_results import JoinResults
+from workbench.scheduling.passes.keep_sums import KeepSums
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands
 from workbench.scheduling.passes.promote import Promote
@@ -21,6 +22,7 @@ _PASSES: Final[tuple[type[KernelPass], ...]] = (
     CopyLeftOver,
     Generalize,
     JoinResults,
+    KeepSums,
     HoldOperands,
     ReleaseOperands,
     SplitGathers,

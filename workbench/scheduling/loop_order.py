@@ -1,0 +1,29 @@
+"""The order of a mapping's loops: which parallel dims are walked inside a reduced one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from workbench.mlir.named_dims import Access, Payload
+
+
+def inside_reduced(payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> tuple[str, ...]:
+    """Parallel dims whose loops are inside one over a reduced dim, outermost first; `payload` is a core's share.
+
+    The sums of all their tiles are in the scratchpad at once, until the reduction is done.
+    """
+    tiled = [dim for dim in order if tile[dim] < payload.dims[dim]]
+    first = next((place for place, dim in enumerate(tiled) if dim in payload.reduced), len(tiled))
+    return tuple(dim for dim in tiled[first:] if dim not in payload.reduced)
+
+
+def loops_of(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> list[str]:
+    """The loops that a tensor is moved in, outermost first: inner ones that it does not depend on leave it in place.
+
+    What no reduced dim moves is used before or after the reduction, by loops over parallel dims alone.
+    """
+    reduces = any(dim in payload.reduced for dim in access.dims)
+    loops = [dim for dim in order if tile[dim] < payload.dims[dim] and (reduces or dim not in payload.reduced)]
+    while loops and loops[-1] not in access.dims:
+        loops.pop()
+    return loops

@@ -1,0 +1,37 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""A reduction's results as a copy of it, so that its partial sums are not the kernel's result itself.
+
+Where a loop over a parallel dim is inside one over a reduced dim, every tile of the result is added to again and again.
+The sums of all these tiles stay in the scratchpad, and the copy stores each of them once, when it is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg, tensor
+
+from workbench.mlir.bindings import maker, named
+from workbench.mlir.linalg_loops import iterators
+from workbench.scheduling.passes.kernel_pass import KernelPass
+
+
+@dataclass(frozen=True)
+class KeepSums(KernelPass):
+    """Puts a copy between each op that reduces and the place its result is stored to."""
+
+    name = "npu-keep-sums"
+
+    def run(self, module: ir.Module) -> None:
+        build: Any = linalg.copy
+        for store in named(module, "bufferization.materialize_in_destination"):
+            value = store.operands[0]
+            made = maker(value)
+            if made is None or not made.name.startswith("linalg.") or "reduction" not in iterators(made):
+                continue
+            with ir.InsertionPoint(store), made.location:
+                kind = ir.RankedTensorType(value.type)
+                store.operands[0] = build(value, outs=[tensor.EmptyOp(kind.shape, kind.element_type).result])
