@@ -72,8 +72,8 @@ def _halves(extent: int, unit: int) -> Iterator[int]:
 
 def _price(of: Call, tiles: Tiles, machine: Machine) -> tuple[float, float]:
     """Cycles, and those of the memory's bus among them."""
-    size = tiles.sizes
-    dims = {letter: of.dims().get(name, 1) for letter, name in NAMES.items()}
+    size, extents = tiles.sizes, of.dims()
+    dims = {letter: extents.get(name, 1) for letter, name in NAMES.items()}
     trips = {each: -(-dims[each] // size[each]) for each in NAMES}
     others = math.prod(walk.extent for walk in of.walks if not walk.letter)
     outer = others * trips["h"]

@@ -55,13 +55,36 @@ def resnet18(classes: int = 1000) -> nn.Module:
 
 def resnet50(classes: int = 1000) -> nn.Module:
     """For images of 224 x 224."""
+    return _of_bottlenecks((3, 4, 6, 3), classes)
+
+
+def resnet101(classes: int = 1000) -> nn.Module:
+    """For images of 224 x 224."""
+    return _of_bottlenecks((3, 4, 23, 3), classes)
+
+
+def _of_bottlenecks(depths: tuple[int, ...], classes: int) -> nn.Module:
     blocks: list[nn.Module] = []
     channels = 64
-    for width, stride, depth in ((64, 1, 3), (128, 2, 4), (256, 2, 6), (512, 2, 3)):
+    for stage, depth in enumerate(depths):
         for place in range(depth):
-            blocks.append(Bottleneck(channels, width, 4 * width, 1 if place else stride))
+            width, stride = 64 * 2**stage, 2 if stage and not place else 1
+            blocks.append(Bottleneck(channels, width, 4 * width, stride))
             channels = 4 * width
     return nn.Sequential(*_stem(), *blocks, *_head(channels, classes))
+
+
+def vgg16(classes: int = 1000) -> nn.Module:
+    """For images of 224 x 224."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for out, depth in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(depth):
+            layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU()]
+            channels = out
+        layers.append(nn.MaxPool2d(2))
+    head = [nn.Linear(channels * 7 * 7, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, classes)]
+    return nn.Sequential(*layers, nn.Flatten(), *head)
 
 
 def _stem() -> list[nn.Module]:

@@ -53,6 +53,16 @@ def test_importing_the_workbench_loads_nothing_heavy():
     assert run(f"import workbench; print([name for name in {heavy} if name in sys.modules])", blocked=()) == "[]\n"
 
 
+def test_compiling_loads_neither_the_simulator_nor_what_arranges_tables():
+    later = ["numba", "pandas", "matplotlib", "simulator.engine.engine", "workbench.findings"]
+    code = (
+        "import torch, workbench as wb\n"
+        "kernels = wb.trace(lambda x: x.softmax(1), torch.randn(8, 8)).scheduled.kernels\n"
+        f"print(len(kernels), [name for name in {later} if name in sys.modules])"
+    )
+    assert run(code, blocked=()) == "1 []\n"
+
+
 def test_the_command_line_helps_without_any_heavy_library():
     code = "from workbench.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit as end:\n    print(end.code)"
     out = run(code)

@@ -16,14 +16,12 @@ import templates
 from simulator import Machine
 from simulator.files.versioned_files import replace_file
 from workbench import aten, ir, views
-from workbench.advice import Advice
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.pictures import lab_widgets
 from workbench.checking.check_report import Check
 from workbench.environment.registered import PASSES
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
-from workbench.knobs import Experiment, Knobs, knobs_of
 from workbench.lowering.product_room import counts
 from workbench.options import checked_options, warn_without_common_memory
 from workbench.run_and_check import Computing
@@ -37,7 +35,9 @@ from workbench.views.basics.shown import Shown
 from workbench.views.pages.overview import Overview
 
 if TYPE_CHECKING:
+    from workbench.advice import Advice
     from workbench.findings.findings_answer import Findings
+    from workbench.knobs import Experiment, Knobs
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
     from workbench.running.run_program import NativeProgram
@@ -133,6 +133,8 @@ class Journey(Shown):
 
     @cached_property
     def _advice(self) -> Advice:
+        from workbench.advice import Advice  # only here: it loads all rules
+
         return Advice(self, self._request)
 
     @knows_its_options
@@ -140,6 +142,8 @@ class Journey(Shown):
         """The knobs: of a kernel, `j.knobs("k0")`, its tile, order, buffers and cores; of the journey fusion rules and
         the machine's figures. Each has its current value, the values worth trying, the reason where a value is refused,
         and the `with_` call that sets it; `.sweep` maps the cycles over two of them."""
+        from workbench.knobs import knobs_of  # only here, as in `experiment`: most journeys turn no knob
+
         return knobs_of(self, self._request, kernel)
 
     @knows_its_options
@@ -166,6 +170,8 @@ class Journey(Shown):
     def experiment(self) -> Experiment[Journey]:
         """A session of turning knobs: each setting is computed in the background, the newest one wins, and every step
         is kept with its costs and the `with_` call that makes it."""
+        from workbench.knobs import Experiment
+
         return Experiment(self, self._request)
 
     @property

@@ -14,7 +14,6 @@ from simulator.argument_types import checks_what_it_is_given
 from simulator.machine.machine import Override
 from workbench import capturing, host, ir, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
-from workbench.comparison import Comparison, compared
 from workbench.environment.progress import waiting
 from workbench.environment.turns import compiling
 from workbench.environment.verb_options import knows_its_options
@@ -42,6 +41,7 @@ from workbench.views.graphs.kernel_groups import Run
 if TYPE_CHECKING:
     import torch
 
+    from workbench.comparison import Comparison
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
     from workbench.scheduling.user_mapping import UserMapping
@@ -285,6 +285,8 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
         Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record, journey.options)
         for name, journey in zip(names or _names(journeys), journeys, strict=True)
     )
+    from workbench.comparison import compared  # only here: it loads all rules of findings
+
     return compared(tuple(runs))
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch._export import utils
 from torch._subclasses import fake_impls
-from torch.export import exported_program
+from torch.export import _unlift, exported_program
 
 from workbench.capturing.whole_ops import quickly_kept_whole
 
@@ -91,3 +91,15 @@ def test_an_op_that_is_made_or_changed_between_two_programs_is_seen():
                     if kernel is not None:
                         assert op.py_kernels[torch._C.DispatchKey.CPU] is kernel
                 assert op.py_kernels.get(KEY) is kernel
+
+
+def test_the_same_program_is_made_without_guards_of_its_inputs(monkeypatch: pytest.MonkeyPatch):
+    exported = torch.export.export(torch.nn.Linear(3, 4), (torch.randn(2, 3),), strict=False)
+    made: list[Any] = []
+    monkeypatch.setattr(_unlift, "_convert_guards_code_to_fn", lambda *given: made.append(given) or torch.nn.Identity())
+    with quickly_kept_whole():
+        quick = exported.run_decompositions({})
+    assert not made
+    monkeypatch.undo()
+    plain = exported.run_decompositions({})
+    assert str(quick.graph) == str(plain.graph) and str(quick.graph_signature) == str(plain.graph_signature)

@@ -10,10 +10,11 @@ from workbench.artefacts.handle import Run
 from workbench.artefacts.pictures import explaining_widgets
 from workbench.environment.verb_options import knows_its_options
 from workbench.views.basics.shown import Shown
-from workbench.views.timelines.pipelines import Pipeline
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from workbench.views.timelines.pipelines import Pipeline
 
 
 @dataclass(frozen=True, repr=False)

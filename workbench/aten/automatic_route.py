@@ -83,8 +83,10 @@ KINDS = tuple(_CLASSES)
 ALL = frozenset[str]().union(*_CLASSES.values())
 """Every overload that has a class."""
 
+_CLASS_OF = {op: name for name, ops in _CLASSES.items() for op in ops}
+
 
 def class_of(op: str) -> str | None:
     """pointwise, reduction, contraction, window, copy, view or assembly; None if the automatic route does not take
     it."""
-    return next((name for name, ops in _CLASSES.items() if op in ops), None)
+    return _CLASS_OF.get(op)

@@ -6,7 +6,8 @@ given depends on its kernels alone, so it is kept; an op whose kernels are other
 
 Which ops of PyTorch's own there are is kept too, until one is registered. And the states of random numbers that it
 makes before and after each program, six tensors each time, are not made: nothing asks for them unless its switch
-`functionalize_rng_ops` is on.
+`functionalize_rng_ops` is on. Nor is the function that would look whether the program's inputs are like those of its
+export: they are the same, and for each parameter it has a line that is compared with each other one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch._decomp import decompositions_for_rng
 from torch._export import utils
 from torch._functorch import config as functorch_config
 from torch._subclasses import fake_impls
-from torch.export import exported_program
+from torch.export import _unlift, exported_program  # pyright: ignore[reportPrivateUsage]
 
 _utils, _rules, _program = cast("tuple[Any, Any, Any]", (utils, fake_impls, exported_program))
 _random, _switches = cast("tuple[Any, Any]", (decompositions_for_rng, functorch_config))
@@ -70,6 +71,7 @@ def quickly_kept_whole() -> Generator[None]:
         mock.patch.object(_utils, "_materialize_cpp_cia_ops", find_once),
         mock.patch.object(_utils, "_collect_all_valid_cia_ops_for_namespace", find),
         mock.patch.object(_program, "_override_composite_implicit_decomp", _kept_whole),
+        mock.patch.object(_unlift, "_ok_to_generate_guards_fn", lambda: False),
         _without_random_states(),
     ):
         yield

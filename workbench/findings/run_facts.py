@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from simulator import Launched, simulate
+import simulator
+from simulator import Launched
 from simulator.analysis.critical_path import critical_path_of
 from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.program import Access, Opcode, Space
@@ -213,12 +214,12 @@ class Facts:
     def cycles_planned(self, plan: ScheduledProgram) -> int:
         """Cycles of the same kernels, with another plan of the common memory."""
         asked: dict[str, Any] = {**self.trace.asked, "residents": tuple(residents(plan, plan.residence))}
-        return simulate(self.trace.launches, self.machine, **asked).makespan
+        return simulator.simulate(self.trace.launches, self.machine, **asked).makespan
 
     def cycles_on(self, machine: Machine) -> int:
         """Cycles of the same programs, on another machine."""
         trace = self.trace
-        return simulate(trace.launches, machine, **trace.asked).makespan
+        return simulator.simulate(trace.launches, machine, **trace.asked).makespan
 
     def cycles_with(self, kernel: KernelFacts, program: TileProgram) -> int:
         """Cycles of the whole, if a kernel had another program.
@@ -233,9 +234,9 @@ class Facts:
             for each in trace.launches
         ]
         if has_history:
-            return simulate(changed, self.machine, **trace.asked).makespan
+            return simulator.simulate(changed, self.machine, **trace.asked).makespan
         alone = [replace(each, after=()) for each in changed if each.kernel == kernel.name]
-        took = simulate(alone, self.machine).makespan - len(alone) * self.machine.core.launch_overhead_cycles
+        took = simulator.simulate(alone, self.machine).makespan - len(alone) * self.machine.core.launch_overhead_cycles
         return self.cycles - kernel.cycles + took
 
     @functools.cached_property

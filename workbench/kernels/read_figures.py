@@ -41,8 +41,9 @@ def _noting(record: R, names: Mapping[str, str], read: dict[str, str], values: M
             if name == "__class__":  # lets it equal a record of the same figures, which compares classes
                 return known
             value: object = object.__getattribute__(self, name)
-            if name in names:
-                read[names[name]] = repr(value)
+            flat = names.get(name)
+            if flat is not None and flat not in read:  # figures stay as they are
+                read[flat] = repr(value)
             return value
 
     noted = object.__new__(Noting)
