@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from workbench.aten.extra_ops import ATTENTION
 from workbench.aten.overload_schema import arguments
 from workbench.ir import Arg, Literal, Node, Ref
 from workbench.kernels.template import Tensor
@@ -42,7 +43,14 @@ class Call:
         for name in AXES:
             if isinstance(ref := given.get(name), Ref):
                 self.tensors[name] = by_value[ref.value]
-        self.causal, self.shares_heads = bool(plain(given["is_causal"])), bool(plain(given["enable_gqa"]))
+        self.by_hand = node.op == ATTENTION
+        """Whether it is written by hand: then a query that sees no key is NaN."""
+        self.causal = not self.by_hand and bool(plain(given["is_causal"]))
+        self.shares_heads = bool(plain(given["enable_gqa"]))
+        self.hides = self.by_hand and bool(plain(given["hides"]))
+        """Whether a mask of bools is true where it hides a score."""
+        self.hidden = float(plain(given["hidden"]) or 0) if self.by_hand else -math.inf
+        """What a score becomes that a mask of bools hides."""
         scale = plain(given["scale"])
         self.scale = 1 / math.sqrt(self.width) if scale is None else float(scale)
 

@@ -19,6 +19,7 @@ from templates.attention_call import Call, plain
 from templates.attention_price import chosen_tile
 from templates.attention_text import AttentionText
 from templates.writing import FLOATS, signature
+from workbench.aten.extra_ops import ATTENTION
 from workbench.aten.overload_schema import arguments
 from workbench.aten.registry import OneKernel
 from workbench.ir import Mapping, Node, Ref, TensorType
@@ -56,7 +57,7 @@ class Attention(Template):
 def refuses(node: Node, types: Dict[str, TensorType]) -> str:
     """Why a call has no kernel of its own, empty where it has one."""
     given = arguments(node)
-    if plain(given["dropout_p"]):
+    if "dropout_p" in given and plain(given["dropout_p"]):
         return "dropout draws a number for each weight, and weights are not in memory"
     if (dtype := types[node.results[0]].dtype) not in FLOATS:
         return f"its numbers are {dtype}, and a softmax is of floats"
@@ -72,4 +73,4 @@ def refuses(node: Node, types: Dict[str, TensorType]) -> str:
 def register(registry: Registry) -> None:
     """Registers the template of this file."""
     one = OneKernel("attention", refuses)
-    registry.template("aten.scaled_dot_product_attention.default", one_kernel=one)(Attention)
+    registry.template("aten.scaled_dot_product_attention.default", ATTENTION, one_kernel=one)(Attention)

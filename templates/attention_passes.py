@@ -132,11 +132,11 @@ class Passes:
 
     def divided(self, box: Box, slot: str) -> None:
         """The result of a block of queries. A query that a mask hides all keys from has a sum of zeros, and any other
-        a total of at least the 1 that its largest score adds."""
+        a total of at least the 1 that its largest score adds. PyTorch's op is 0 there, its softmax 0 / 0."""
 
         def quotient(body: Body, names: Numbers) -> Numbers:
             total = names[1]
-            if self.of.masked:
+            if self.of.masked and not self.of.by_hand:
                 one = body.number(literal(1, self.kind), self.element)
                 total = body.op("arith.maximumf", total, one, type=self.element)
             found = body.op("arith.divf", names[0], total, type=self.element)
@@ -153,8 +153,11 @@ class Passes:
         def changed(body: Body, names: Numbers) -> Numbers:
             score = self._scaled(body, names[-1], self.of.scale)
             if mask == "bool":
-                least = body.number(literal(-math.inf, self.kind), self.element)
-                return [body.select(names[0], score, least, self.element)]
+                hidden = self.of.hidden
+                text = f"{hidden:.17e}" if math.isfinite(hidden) else literal(hidden, self.kind)
+                other = body.number(text, self.element)
+                then, otherwise = (other, score) if self.of.hides else (score, other)
+                return [body.select(names[0], then, otherwise, self.element)]
             if mask:
                 added = body.converted(names[0], mask, self.kind)
                 score = body.op("arith.addf", score, added, type=self.element)

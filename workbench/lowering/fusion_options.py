@@ -71,6 +71,20 @@ def rewrites_off(fusion: object, patterns: Collection[str], passes: Collection[s
     return frozenset(name for names in named for name in names).intersection(known)
 
 
+def pairs_apart(fusion: object) -> frozenset[frozenset[str]]:
+    """The names in the pairs that a user keeps apart, in words that may have a wrong form as well: `choice_of` tells
+    that."""
+    given = cast("Mapping[str, object]", fusion).get("apart", ()) if isinstance(fusion, Mapping) else fusion
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return frozenset()
+    pairs = (
+        frozenset(map(str, cast("Iterable[object]", pair)))
+        for pair in cast("Iterable[object]", given)
+        if isinstance(pair, tuple | list)
+    )
+    return frozenset(pair for pair in pairs if len(pair) == 2)
+
+
 def _named(given: object, rewrites: Collection[str]) -> list[str]:
     """The rules, patterns and passes of this name, or all that have it among their words."""
     names = [*(rule.name for rule in RULES), *rewrites]

@@ -7,7 +7,7 @@ after a decomposition), and else the host, where PyTorch computes it from the re
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -40,12 +40,13 @@ from workbench.lowering.around_products import PROLOGUE
 from workbench.lowering.below_views import below_views
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.lowering.fusion_candidate import node_class
-from workbench.lowering.fusion_options import choice_of, rules_off
+from workbench.lowering.fusion_options import choice_of, pairs_apart, rules_off
 from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER, kind_of
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
 from workbench.lowering.missing_routes import missing_routes
 from workbench.lowering.moved_creations import at_their_readers
+from workbench.lowering.one_attention import one_attention
 from workbench.lowering.one_kernel import OneKernels
 from workbench.lowering.placed_views import PlacedViews
 from workbench.lowering.product_room import ROWS, TPU_V3, Room
@@ -89,7 +90,9 @@ def lower(
         listed = ", ".join(map(repr, known.dialects)) or "none"
         raise errors.BadOption(f"prefer={prefer!r}: no builder is registered in that dialect; there are {listed}")
     off = rules_off(fusion, rewrites)
-    work = _Work(graph, dict(graph.types), known, prefer, OneKernels(off))
+    one_kernels = OneKernels(off)
+    whole = one_attention(graph, known, prefer, one_kernels, pairs_apart(fusion))
+    work = _Work(whole.graph, dict(whole.graph.types), known, prefer, one_kernels)
     work.route(on_missing)
     work.items = above_reshapes(work.items, work.types, rows=ROWS not in off)
     classes = work.classes()
@@ -100,13 +103,13 @@ def lower(
     work.drop_dead()
     work.place_views(copies=COPY_AT_ITS_MAKER in off)
     compute = tuple(item.node for item in work.items if item.route != "view")
-    choice = choice_of(fusion, work.named(), rewrites)
+    choice = choice_of(fusion, work.named(whole.together), rewrites)
     bases = {view.value: view.base for view in work.views}
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice, room, bases)
     kernels = _kernels(grouping, work)
     check_traced(graph, kernels, tuple(work.views), work.types)
     nodes, fusions = _with_kernels(work, kernels, grouping)
-    return KernelGraph(graph, nodes, kernels, tuple(work.views), work.types, fusions)
+    return KernelGraph(graph, whole.told(nodes), kernels, tuple(work.views), work.types, fusions, merged=whole.merged)
 
 
 @dataclass
@@ -295,11 +298,12 @@ class _Work:
                     "Trace with a shape that has some.",
                 )
 
-    def named(self) -> dict[str, list[str]]:
-        """The nodes after decomposition by their own names and by those of the captured nodes they were made of."""
+    def named(self, together: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+        """The nodes after decomposition by their own names and by those of the captured nodes they were made of, which
+        are several where these are `together`."""
         found: dict[str, list[str]] = {}
         for item in self.items:
-            for name in dict.fromkeys((item.parent, item.node.name)):
+            for name in dict.fromkeys((item.parent, item.node.name, *together.get(item.parent, ()))):
                 found.setdefault(name, []).append(item.node.name)
         return found
 

@@ -1,4 +1,4 @@
-"""Templates that make one kernel of an op whose formula makes several: whether they may, and why they did not."""
+"""Templates that make one kernel of what has several without them: whether they may, and why they did not."""
 
 from __future__ import annotations
 
@@ -9,33 +9,47 @@ from workbench.aten.registry import Registration
 from workbench.ir import Fusion, LoweredNode, Node, TensorType
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Captured nodes that are no kernel together."""
+
+    rule: str
+    nodes: frozenset[str]
+    reason: str
+
+
 @dataclass
 class OneKernels:
-    """The choice for each node, under a user's fusion options."""
+    """The choice for each node, or for several, under a user's fusion options."""
 
     off: frozenset[str]
     """Rules that are turned off."""
-    refused: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Captured node -> the rule, and why the node has the kernels of its formula."""
+    refused: list[Refusal] = field(default_factory=list[Refusal])
 
-    def refusal(self, found: Registration, node: Node, types: Mapping[str, TensorType]) -> str:
-        """Why a template that is registered for a node does not make its kernel, empty where it does."""
+    def refusal(
+        self, found: Registration, node: Node, types: Mapping[str, TensorType], of: Iterable[str] = (), reason: str = ""
+    ) -> str:
+        """Why a template that is registered for a node does not make its kernel, empty where it does.
+
+        `of` are the captured nodes in whose place the node is, `reason` what speaks against it already.
+        """
         whole = found.one_kernel
         if whole is None:
             return ""
-        reason = f"the rule {whole.rule!r} is turned off" if whole.rule in self.off else whole.refuses(node, types)
+        turned_off = f"the rule {whole.rule!r} is turned off" if whole.rule in self.off else ""
+        reason = turned_off or reason or whole.refuses(node, types)
         if reason:
-            self.refused[node.name] = whole.rule, reason
+            self.refused.append(Refusal(whole.rule, frozenset(of) or frozenset({node.name}), reason))
         return reason
 
     def explained(self, fusions: Iterable[Fusion], items: Sequence[LoweredNode]) -> tuple[Fusion, ...]:
-        """The decisions, in which kernels of a refused node are apart for the reason of its refusal."""
+        """The decisions, in which kernels of refused nodes are apart for the reason of the refusal."""
         parent = {item.node.name: item.parent for item in items}
         return tuple(self._explained(each, parent) for each in fusions)
 
     def _explained(self, fusion: Fusion, parent: Mapping[str, str]) -> Fusion:
-        node = parent.get(fusion.producer, "")
-        if fusion.fused or node not in self.refused or parent.get(fusion.consumer) != node or fusion.rule in self.off:
+        if fusion.fused or fusion.rule in self.off:
             return fusion
-        rule, reason = self.refused[node]
-        return replace(fusion, rule=rule, reason=reason)
+        ends = {parent.get(name, "") for name in (fusion.producer, fusion.consumer)}
+        refusal = next((each for each in self.refused if ends <= each.nodes), None)
+        return fusion if refusal is None else replace(fusion, rule=refusal.rule, reason=refusal.reason)

@@ -19,7 +19,8 @@ def with_origins(lowered: KernelGraph, made: Rewritten) -> KernelGraph:
     merged: dict[str, dict[str, None]] = {}
 
     def told(item: LoweredNode) -> LoweredNode:
-        first, *others = sorted(behind.get(item.parent, (item.parent,)), key=order.__getitem__)
+        parents = {each for name in lowered.together(item.parent) for each in behind.get(name, (name,))}
+        first, *others = sorted(parents, key=order.__getitem__)
         if others:
             merged.setdefault(first, {}).update(dict.fromkeys(others))
         rule = by_pattern.get(item.parent, "") if op_of[item.parent] == item.node.op else ""

@@ -1,0 +1,106 @@
+"""The tensors of attention written by hand: keys before they are turned, and before they are scaled or repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from workbench.aten.overload_schema import arguments
+from workbench.ir import Literal, Node, Sequence
+from workbench.lowering.graph_values import GraphValues, unchanged
+
+_TURNED: Final = ("aten.transpose.int", "aten.t.default", "aten.mT.default", "aten.permute.default")
+_RESHAPES: Final = ("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default")
+
+
+@dataclass
+class Operands:
+    """Finds them, and keeps the nodes that this passes."""
+
+    values: GraphValues
+    passed: list[Node] = field(default_factory=list[Node])
+    scale: float = 1.0
+    """That of what was passed."""
+
+    def unscaled(self, value: str) -> str:
+        """What a value is a multiple of, if nothing else reads the value."""
+        node = self.values.maker.get(value)
+        factor = self.values.scale(node) if node is not None else None
+        if node is None or factor is None or not self.values.read_once(value):
+            return value
+        (source, *_) = node.operands
+        if self.values.types[source] != self.values.types[value]:
+            return value
+        self.passed.append(node)
+        self.scale *= factor
+        return self.unscaled(source)
+
+    def turned_back(self, value: str) -> str:
+        """What the last two axes of a value were exchanged of; empty where no op exchanged them."""
+        node, shape = self.values.maker.get(value), self.values.types[value].shape
+        if node is None or node.op not in _TURNED or _axes(node, len(shape)) != _exchanged(len(shape)):
+            return ""
+        self.passed.append(node)
+        return node.operands[0]
+
+    def shared(self, value: str) -> str:
+        """What heads were repeated of, each as often as its neighbours; empty where none were."""
+        node = self.values.maker.get(value)
+        if node is None:
+            return ""
+        if node.op == "aten.repeat_interleave.self_int":
+            given, rank = arguments(node), len(self.values.types[value].shape)
+            source, chain = node.operands[0], [node]
+            if given["dim"] not in (Literal("int", rank - 3), Literal("int", -3)):
+                return ""
+        else:
+            chain = self._expanded(node)
+            source = chain[-1].operands[0] if chain else ""
+        if not source:
+            return ""
+        *lead, heads, length, width = self.values.types[source].shape
+        shape = self.values.types[value].shape
+        if shape != (*lead, shape[-3], length, width) or shape[-3] % heads:
+            return ""
+        self.passed += chain
+        return source
+
+    def _expanded(self, node: Node) -> list[Node]:
+        """A reshape of an expanded new axis behind that of heads, as the nodes back to that axis."""
+        if node.op not in _RESHAPES:
+            return []
+        copied = self.values.maker.get(node.operands[0])
+        expanded = self.values.maker.get(copied.operands[0]) if copied is not None and unchanged(copied) else copied
+        if expanded is None or expanded.op != "aten.expand.default":
+            return []
+        added = self.values.maker.get(expanded.operands[0])
+        if added is None or added.op != "aten.unsqueeze.default":
+            return []
+        shape = self.values.types[added.results[0]].shape
+        wide, made = self.values.types[expanded.results[0]].shape, self.values.types[node.results[0]].shape
+        source = self.values.types[added.operands[0]].shape
+        if len(source) < 3 or shape != (*source[:-2], 1, *source[-2:]) or wide[:-3] + wide[-2:] != source:
+            return []
+        if made != (*source[:-3], source[-3] * wide[-3], *source[-2:]):
+            return []
+        chain = [node, copied, expanded, added] if copied is not expanded else [node, expanded, added]
+        return [each for each in chain if each is not None]
+
+
+def _exchanged(rank: int) -> list[int]:
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+def _axes(node: Node, rank: int) -> list[int]:
+    """The axes of the operand in the order of the result."""
+    order = list(range(rank))
+    numbers = [arg.value for arg in node.args[1:] if isinstance(arg, Literal)]
+    if node.op == "aten.transpose.int":
+        first, second = (int(number or 0) % rank for number in numbers)
+        order[first], order[second] = order[second], order[first]
+    elif node.op == "aten.permute.default":
+        dims = node.args[1].items if isinstance(node.args[1], Sequence) else ()
+        order = [int(item.value or 0) % rank for item in dims if isinstance(item, Literal)]
+    else:
+        order = _exchanged(rank)
+    return order

@@ -1,0 +1,94 @@
+"""Who makes and who reads the values of a captured graph, and the ways from one to another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Final
+
+from workbench.aten.automatic_route import class_of
+from workbench.aten.overload_schema import arguments
+from workbench.ir import Arg, AtenGraph, Literal, Node, Ref
+
+_FARTHEST: Final = 16
+"""Nodes on a way."""
+
+_SCALES: Final = {
+    **dict.fromkeys(("aten.mul.Tensor", "aten.mul.Scalar", "aten.multiply.Tensor"), 1),
+    **dict.fromkeys(("aten.div.Tensor", "aten.div.Scalar", "aten.divide.Tensor", "aten.true_divide.Tensor"), -1),
+}
+"""Ops that scale, with the power of their number."""
+
+HIDING: Final = {
+    "aten.masked_fill.Scalar": ("self", "mask", "value", True),
+    "aten.masked_fill.Tensor": ("self", "mask", "value", True),
+    "aten.where.self": ("self", "condition", "other", False),
+    "aten.where.ScalarOther": ("self", "condition", "other", False),
+    "aten.where.ScalarSelf": ("other", "condition", "self", True),
+}
+"""Ops that hide numbers: their arguments with what is hidden, the mask and the number instead, and whether the mask is
+true where it hides."""
+
+_SAME: Final = (
+    *("aten.alias.default", "aten.clone.default", "aten.contiguous.default", "aten.detach.default"),
+    *("aten._to_copy.default", "aten.to.dtype"),
+)
+
+
+class GraphValues:
+    """The values of a graph."""
+
+    def __init__(self, graph: AtenGraph) -> None:
+        self.types = graph.types
+        self.maker = {value: node for node in graph.nodes for value in node.results}
+        self.readers: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            for value in node.operands:
+                self.readers.setdefault(value, []).append(node)
+        self.kept = {*graph.outputs, *(change.value for change in graph.mutations)}
+        """Values that the function returns or stores."""
+
+    def read_once(self, value: str) -> bool:
+        """Whether one node reads it, and nothing else needs it."""
+        return len(self.readers.get(value, ())) == 1 and value not in self.kept
+
+    def number(self, arg: Arg | None) -> float | None:
+        """A number that is written down, or that a tensor of no dims is filled with."""
+        maker = self.maker.get(arg.value) if isinstance(arg, Ref) else None
+        if maker is not None and maker.op == "aten.full.default" and self.types[maker.results[0]].shape == ():
+            arg = maker.args[1]
+        if not isinstance(arg, Literal) or arg.kind not in ("int", "float"):
+            return None
+        return float(arg.value or 0)
+
+    def scale(self, node: Node) -> float | None:
+        """The number by which a node multiplies its first operand; None if it does something else."""
+        power = _SCALES.get(node.op)
+        number = self.number(node.args[1]) if power else None
+        if number is None or not math.isfinite(number) or (number == 0 and power == -1):
+            return None
+        return number if power == 1 else 1 / number
+
+    def path(self, value: str, ends: Collection[str]) -> tuple[Node, ...]:
+        """The nodes from the maker of a value back to the nearest op of these; nothing where there is none near."""
+        return self._path(value, ends, _FARTHEST, set()) or ()
+
+    def _path(self, value: str, ends: Collection[str], left: int, tried: set[str]) -> tuple[Node, ...] | None:
+        node = self.maker.get(value)
+        if node is None or not left or value in tried:
+            return None
+        tried.add(value)
+        if node.op in ends:
+            return (node,)
+        if class_of(node.op) not in ("pointwise", "view", "copy") and node.op not in HIDING and not unchanged(node):
+            return None
+        ways = (self._path(operand, ends, left - 1, tried) for operand in node.operands)
+        way = next(filter(None, ways), None)
+        return way and (node, *way)
+
+
+def unchanged(node: Node) -> bool:
+    """Whether its result has the numbers of its operand, perhaps rounded."""
+    if node.op == "aten.dropout.default":
+        return arguments(node)["train"] == Literal("bool", False)
+    return node.op in _SAME

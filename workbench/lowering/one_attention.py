@@ -1,0 +1,103 @@
+"""Attention written by hand, as one node of the graph, where a template makes one kernel of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from workbench.aten.extra_ops import ATTENTION
+from workbench.aten.registry import Registrations
+from workbench.formulas.formula_builder import infer
+from workbench.ir import Arg, AtenGraph, Literal, LoweredNode, Node, Ref, TensorType
+from workbench.ir.value_names import marked_name
+from workbench.lowering.hand_written_attention import AttentionCall, HandWritten, hand_written_attention
+from workbench.lowering.one_kernel import OneKernels
+
+Apart = Collection[frozenset[str]]
+"""Pairs of names that a user keeps apart, of captured nodes or of parts of them."""
+
+
+@dataclass
+class OneAttention:
+    """A graph in which each attention is one node."""
+
+    graph: AtenGraph
+    together: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """A new node -> all nodes in whose place it is, in order."""
+
+    def told(self, items: tuple[LoweredNode, ...]) -> tuple[LoweredNode, ...]:
+        """Lowered nodes whose parents are captured nodes: of several the first one."""
+        return tuple(replace(item, parent=self.together.get(item.parent, (item.parent,))[0]) for item in items)
+
+    @property
+    def merged(self) -> dict[str, tuple[str, ...]]:
+        """The first of nodes that are one -> the others."""
+        return {first: tuple(others) for first, *others in self.together.values()}
+
+
+def one_attention(
+    graph: AtenGraph, known: Registrations, prefer: str | None, kernels: OneKernels, apart: Apart
+) -> OneAttention:
+    """The graph with a node for each attention that has one kernel; `kernels` keeps why others have not."""
+    made = OneAttention(graph)
+    for found in hand_written_attention(graph):
+        _put(made, found, known, prefer, kernels, apart)
+    return made
+
+
+def _put(
+    made: OneAttention, found: HandWritten, known: Registrations, prefer: str | None, kernels: OneKernels, apart: Apart
+) -> None:
+    template = known.kernel_maker(ATTENTION, prefer)
+    if template is None:
+        return
+    names = [node.name for node in found.nodes]
+    last, types = found.nodes[-1], dict(made.graph.types)
+    reason = found.reason or _kept_apart(names, apart) or _own_kernel(found, known, types, prefer)
+    nodes = _nodes(found.call, last, types) if found.call and not reason else (last,)
+    if kernels.refusal(template, nodes[-1], types, names, reason):
+        return
+    gone = {name for name in names if name != last.name}
+    order = [node for node in made.graph.nodes if node.name in names]
+    inside = {value for node in order for value in node.results if node.name in gone}
+    kept = (node for node in made.graph.nodes if node.name not in gone)
+    made.graph = replace(
+        made.graph,
+        nodes=tuple(each for node in kept for each in (nodes if node.name == last.name else (node,))),
+        types={value: kind for value, kind in types.items() if value not in inside},
+    )
+    made.together |= {node.name: tuple(each.name for each in order) for node in nodes}
+
+
+def _nodes(call: AttentionCall, last: Node, types: dict[str, TensorType]) -> tuple[Node, ...]:
+    """The node in place of the last one, and a view of keys before it where they must be turned."""
+    before = list[Node]()
+    key = call.key
+    if call.turned:
+        key = marked_name(f"{last.name}.key", types)
+        axes = Literal("int", -2), Literal("int", -1)
+        before.append(Node(key, "aten.transpose.int", (Ref(call.key), *axes), {}, (key,), last.origin))
+        (types[key],) = infer(before[0], types)
+    args: tuple[Arg, ...] = (
+        Ref(call.query), Ref(key), Ref(call.value), Ref(call.mask) if call.mask else Literal("none", None),
+        Literal("float", call.scale), Literal("bool", call.shared),
+        Literal("bool", call.hides), Literal("float", call.hidden),
+    )  # fmt: skip
+    node = Node(last.name, ATTENTION, args, {}, last.results, replace(last.origin, op=ATTENTION))
+    return (*before, node)
+
+
+def _kept_apart(names: list[str], apart: Apart) -> str:
+    for pair in sorted(map(sorted, apart)):
+        if all(part.split(".")[0] in names for part in pair):
+            return f"kept apart on request: {' and '.join(pair)}"
+    return ""
+
+
+def _own_kernel(found: HandWritten, known: Registrations, types: Mapping[str, TensorType], prefer: str | None) -> str:
+    """That a person gave one of its ops a kernel."""
+    for node in found.nodes:
+        maker = known.kernel_maker_of(node, types, prefer)
+        if maker is not None and not maker.shipped:
+            return f"{node.op} has a kernel of its own, at {maker.owner.place}"
+    return ""
