@@ -21,8 +21,14 @@ SLOTS: Final = 2
 FULL: Final = "no room for whole rows of the product: "
 """How a refusal begins that another machine may not give."""
 
+FEW: Final = "no room for tiles of all these products: "
+"""The same of several products."""
+
 ROWS: Final = "rows of a product"
 """The rule that asks for them."""
+
+SHARED: Final = "products of one operand"
+"""The rule that makes one kernel of several products."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class Room:
     scratchpad_bytes: int = 16 << 20
     array_rows: int = 128
     lanes: int = 128
+    array_columns: int = 128
 
     def refuses_rows(self, rows: int, columns: int, depth: int, row_bytes: int, element_bytes: int) -> str:
         """Why a product of these extents cannot keep `columns` whole, empty when it can.
@@ -54,13 +61,25 @@ class Room:
             )
         return ""
 
+    def refuses_products(self, count: int, left_bytes: int, right_bytes: int) -> str:
+        """Why so many products of one operand, with elements of these bytes, cannot be one kernel.
+
+        A tile of each one's other operand and of its result is in the scratchpad at once.
+        """
+        tile = self.array_rows * max(self.array_columns, self.lanes)
+        wanted = SLOTS * tile * (left_bytes + count * (right_bytes + max(left_bytes, right_bytes)))
+        if wanted > self.scratchpad_bytes:
+            return FEW + f"{count} of them take {wanted:,} bytes of the scratchpad's {self.scratchpad_bytes:,}"
+        return ""
+
 
 def counts(graph: KernelGraph) -> bool:
     """Whether another room may group a graph in another way."""
     products = {kernel.name for kernel in graph.kernels if kernel.kind == "contraction"}
     kernel_of = {item.node.name: item.kernel for item in graph.nodes}
     return any(
-        fusion.reason.startswith(FULL)
+        fusion.reason.startswith((FULL, FEW))
+        or (fusion.fused and fusion.rule == SHARED)
         or (fusion.fused and fusion.rule in (ROWS, "reduction prologue") and kernel_of[fusion.consumer] in products)
         for fusion in graph.fusions
     )
@@ -71,4 +90,4 @@ TPU_V3: Final = Room()
 
 
 def room_of(machine: Machine) -> Room:
-    return Room(machine.scratchpad_bytes, machine.array.rows, machine.vector.lanes)
+    return Room(machine.scratchpad_bytes, machine.array.rows, machine.vector.lanes, machine.array.columns)

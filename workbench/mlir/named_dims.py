@@ -117,6 +117,12 @@ class Payload:
         return next((op for op in self.ops if op.role == "contraction"), None)
 
     @property
+    def products(self) -> int:
+        """How many matrix products its product is: several that share an operand are one op."""
+        product = self.contraction
+        return 0 if product is None else sum(access.is_output for access in product.accesses)
+
+    @property
     def prologue(self) -> tuple[PayloadOp, ...]:
         """The ops that make operands of the product, in order."""
         wanted, found = set[str](), list[PayloadOp]()
