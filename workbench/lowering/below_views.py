@@ -42,7 +42,7 @@ def below_views(
     `kept` are values that must exist in memory, `products` the names of nodes that are matrix products.
     """
     found = [item.node for item in items if item.node.name in products]
-    uses, again = dict(_uses(found, types)), {each.name: shared_operand(first, each) for first, each in siblings(found)}
+    uses, again = dict(_uses(found, types)), {each.name: shared_operand(first, each) for first, each in siblings(found, types)}
     while (moved := _step(items, types, kept, uses, again)) is not None:
         items = moved
     return items

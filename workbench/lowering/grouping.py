@@ -77,7 +77,8 @@ class Grouping:
             for node in self.nodes:
                 if node_class(node, self.classes) == anchor:
                     self._grow(node)
-        self._siblings = siblings(node for node in self.nodes if node_class(node, self.classes) == "contraction")
+        products = (node for node in self.nodes if node_class(node, self.classes) == "contraction")
+        self._siblings = siblings(products, self.types)
         for first, other in self._siblings:
             self._join_sibling(first, other)
         for node in reversed(self.nodes):

@@ -57,17 +57,18 @@ def _unlike(first: Node, other: Node, types: Mapping[str, TensorType]) -> str:
     return "" if first.op == other.op else f"{first.op} and {other.op} differ"
 
 
-def siblings(nodes: Iterable[Node]) -> list[tuple[Node, Node]]:
-    """Products of one operand: for each but the first of them, the first and this one."""
-    first: dict[tuple[int, str], Node] = {}
+def siblings(products: Iterable[Node], types: Mapping[str, TensorType]) -> list[tuple[Node, Node]]:
+    """Products of one operand in pairs: each but the first with the first that is like it, else with the first."""
+    known: dict[tuple[int, str], list[Node]] = {}
     found: list[tuple[Node, Node]] = []
-    for node in nodes:
+    for node in products:
         keys = [*enumerate(factors(node)[:2])]
-        known = next((first[key] for key in keys if key in first), None)
-        if known is not None:
-            found.append((known, node))
+        before = next((known[key] for key in keys if key in known), [])
+        if before:
+            alike = next((each for each in before if not _unlike(each, node, types)), before[0])
+            found.append((alike, node))
         for key in keys:
-            first.setdefault(key, node)
+            known.setdefault(key, []).append(node)
     return found
 
 
