@@ -44,7 +44,7 @@ def next_to_product(group: Candidate) -> str:
 def around_product(group: Candidate, *, whole: bool = True) -> str:
     """Why a product cannot share a kernel with these nodes, empty when it can."""
     products = group.of("contraction")
-    if refused := side_by_side(products, group.types, group.room):
+    if refused := side_by_side(products, group.types, group.room, meet=_meet(group, products)):
         return refused
     before = {product.name: _before(group, product) for product in products}
     made_before = {name for names in before.values() for name in names}
@@ -57,6 +57,17 @@ def around_product(group: Candidate, *, whole: bool = True) -> str:
     if not group.of("reduction"):
         return _epilogue(group, products[0], after)
     return _rows(group, products[0], after) if len(products) == 1 else ROWS_OF_SEVERAL
+
+
+def _meet(group: Candidate, products: tuple[Node, ...]) -> bool:
+    """Whether an op depends on several products."""
+    behind: dict[str, set[str]] = {value: {node.name} for node in products for value in node.results}
+    for node in group.nodes:
+        found = set[str]().union(*(behind.get(value, set()) for value in node.operands))
+        if len(found) > 1:
+            return True
+        behind |= {value: found for value in node.results if value not in behind}
+    return False
 
 
 def _before(group: Candidate, product: Node) -> dict[str, int]:

@@ -42,7 +42,9 @@ def below_views(
     `kept` are values that must exist in memory, `products` the names of nodes that are matrix products.
     """
     found = [item.node for item in items if item.node.name in products]
-    uses, again = dict(_uses(found, types)), {each.name: shared_operand(first, each) for first, each in siblings(found, types)}
+    named = {node.name: node for node in found}
+    again = {each: shared_operand(named[first], named[each]) for first, each in siblings(found, types)}
+    uses = dict(_uses(found, types))
     while (moved := _step(items, types, kept, uses, again)) is not None:
         items = moved
     return items

@@ -78,9 +78,7 @@ class Grouping:
                 if node_class(node, self.classes) == anchor:
                     self._grow(node)
         products = (node for node in self.nodes if node_class(node, self.classes) == "contraction")
-        self._siblings = siblings(products, self.types)
-        for first, other in self._siblings:
-            self._join_sibling(first, other)
+        self._siblings = {pair: self._join_sibling(*pair) for pair in siblings(products, self.types)}
         for node in reversed(self.nodes):
             self._join_users(node)
         for node in reversed(self.nodes):  # the end of a chain may read more than the whole chain does
@@ -161,15 +159,9 @@ class Grouping:
         if not refused and not self._illegal(self._joined(own, target)):
             self._move(self.members(own), target)
 
-    def _join_sibling(self, first: Node, other: Node) -> None:
-        """Puts a product's whole group into that of another product of the same operand."""
-        own, target = self.group_of[other.name], self.group_of[first.name]
-        if own != target and not self._apart(first, other):
-            self._move(self.members(own), target)
-
-    def _apart(self, first: Node, other: Node) -> str:
-        """Why the groups of two products of one operand cannot be one."""
-        own, target = self.group_of[other.name], self.group_of[first.name]
+    def _join_sibling(self, first: str, other: str) -> str:
+        """Puts a product's whole group into that of another product of the same operand; why not, where it cannot."""
+        own, target = self.group_of[other], self.group_of[first]
         joined = self._joined(own, target)
         if refused := self._illegal(joined):
             return refused
@@ -179,6 +171,7 @@ class Grouping:
             return "Python runs between them, and may change what they read"
         if not self._order().may_join(own, target):
             return "what another kernel makes of one's result is read by the other"
+        self._move(self.members(own), target)
         return ""
 
     def _join_reader(self, node: Node) -> None:
@@ -239,9 +232,8 @@ class Grouping:
                 rule = rule_for(producer, consumer, self.classes)
                 reason = self._reason(producer, consumer)
                 found.append(Fusion(producer.name, consumer.name, not reason, rule.name, reason or rule.text))
-        for first, other in self._siblings:
-            reason = self._apart(first, other) if self.group_of[first.name] != self.group_of[other.name] else ""
-            found.append(Fusion(first.name, other.name, not reason, SHARED, reason or rule_text(SHARED)))
+        for (first, other), reason in self._siblings.items():
+            found.append(Fusion(first, other, not reason, SHARED, reason or rule_text(SHARED)))
         return tuple(found)
 
     def _reason(self, producer: Node, consumer: Node) -> str:

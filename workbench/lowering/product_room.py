@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from simulator import Machine
-from workbench.ir import KernelGraph
+from simulator.units.systolic import SINGLE_PASS_BYTES
+from workbench.ir import KernelGraph, TensorType
 
 _MANY: Final = 4
 """Rows for each lane: of so many, a reduction with half of the lanes empty takes longer than another launch."""
+
+_HIDDEN: Final = 3
+"""Times as long as memory the arrays take: then nothing that memory does is seen."""
+
+_LITTLE: Final = 0.01
+"""Of the arrays' cycles: less is not worth other tiles."""
 
 SLOTS: Final = 2
 """Slots of a buffer that is moved in a loop."""
@@ -21,7 +28,7 @@ SLOTS: Final = 2
 FULL: Final = "no room for whole rows of the product: "
 """How a refusal begins that another machine may not give."""
 
-FEW: Final = "no room for tiles of all these products: "
+FEW: Final = "not worth it, or no room, on this machine: "
 """The same of several products."""
 
 ROWS: Final = "rows of a product"
@@ -33,12 +40,17 @@ SHARED: Final = "products of one operand"
 
 @dataclass(frozen=True)
 class Room:
-    """The scratchpad, and the extents that fill an array and the lanes."""
+    """The scratchpad, the extents that fill an array and the lanes, and how fast arrays and memory are."""
 
     scratchpad_bytes: int = 16 << 20
     array_rows: int = 128
     lanes: int = 128
     array_columns: int = 128
+    macs_per_cycle: float = 32768
+    wide_passes: int = 1
+    """How often a product of elements of more than two bytes goes through an array."""
+    bytes_per_cycle: float = 430.08
+    launch_cycles: int = 258
 
     def refuses_rows(self, rows: int, columns: int, depth: int, row_bytes: int, element_bytes: int) -> str:
         """Why a product of these extents cannot keep `columns` whole, empty when it can.
@@ -61,15 +73,30 @@ class Room:
             )
         return ""
 
-    def refuses_products(self, count: int, left_bytes: int, right_bytes: int) -> str:
-        """Why so many products of one operand, with elements of these bytes, cannot be one kernel.
+    def refuses_products(
+        self, count: int, left: TensorType, right: TensorType, result: TensorType, *, meet: bool
+    ) -> str:
+        """Why so many products of one operand, each of such tensors, cannot be one kernel, empty when they can.
 
-        A tile of each one's other operand and of its result is in the scratchpad at once.
+        A tile of each one's other operand and of its result is in the scratchpad at once. Where the arrays are busy
+        for longer than memory, what is loaded less is hidden behind them; unless results `meet` in a later op of the
+        kernel, only the launches are saved then.
         """
-        tile = self.array_rows * max(self.array_columns, self.lanes)
-        wanted = SLOTS * tile * (left_bytes + count * (right_bytes + max(left_bytes, right_bytes)))
+        widest = max(left.element_bytes, right.element_bytes)
+        tile = self.array_rows * self.array_columns
+        wanted = SLOTS * tile * (left.element_bytes + count * (right.element_bytes + result.element_bytes))
         if wanted > self.scratchpad_bytes:
-            return FEW + f"{count} of them take {wanted:,} bytes of the scratchpad's {self.scratchpad_bytes:,}"
+            return FEW + f"tiles of {count} take {wanted:,} bytes of the scratchpad's {self.scratchpad_bytes:,}"
+        passes = self.wide_passes if widest > SINGLE_PASS_BYTES else 1
+        arrays = count * result.numel * left.shape[-1] * passes / self.macs_per_cycle
+        moved = sum(kind.numel * kind.element_bytes for kind in (left, right, result))
+        memory = count * moved / self.bytes_per_cycle
+        saved = (count - 1) * self.launch_cycles
+        if not meet and arrays > _HIDDEN * memory and saved < _LITTLE * arrays:
+            return FEW + (
+                f"the arrays take {arrays:,.0f} cycles for them, and behind that hides what memory takes, "
+                f"{memory:,.0f} with the operand loaded for each"
+            )
         return ""
 
 
@@ -90,4 +117,13 @@ TPU_V3: Final = Room()
 
 
 def room_of(machine: Machine) -> Room:
-    return Room(machine.scratchpad_bytes, machine.array.rows, machine.vector.lanes, machine.array.columns)
+    return Room(
+        machine.scratchpad_bytes,
+        machine.array.rows,
+        machine.vector.lanes,
+        machine.array.columns,
+        float(machine.peak_macs_per_cycle),
+        machine.matmul_passes,
+        float(machine.bus_bytes_per_cycle),
+        machine.core.launch_overhead_cycles,
+    )

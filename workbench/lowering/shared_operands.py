@@ -33,8 +33,8 @@ def shared_operand(first: Node, second: Node) -> str:
     return next((left for left, right in zip(factors(first)[:2], factors(second)[:2], strict=True) if left == right), "")
 
 
-def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room: Room) -> str:
-    """Why these cannot be one kernel, empty when they can, as one alone can."""
+def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room: Room, *, meet: bool) -> str:
+    """Why these cannot be one kernel, empty when they can, as one alone can. Whether results `meet` in a later op."""
     first, *others = products
     for each in others:
         if not shared_operand(first, each):
@@ -42,7 +42,7 @@ def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room
         if refused := _unlike(first, each, types):
             return refused
     left, right = (types[value] for value in factors(first)[:2])
-    return room.refuses_products(len(products), left.element_bytes, right.element_bytes) if others else ""
+    return room.refuses_products(len(products), left, right, types[first.results[0]], meet=meet) if others else ""
 
 
 def _unlike(first: Node, other: Node, types: Mapping[str, TensorType]) -> str:
@@ -57,16 +57,16 @@ def _unlike(first: Node, other: Node, types: Mapping[str, TensorType]) -> str:
     return "" if first.op == other.op else f"{first.op} and {other.op} differ"
 
 
-def siblings(products: Iterable[Node], types: Mapping[str, TensorType]) -> list[tuple[Node, Node]]:
-    """Products of one operand in pairs: each but the first with the first that is like it, else with the first."""
+def siblings(products: Iterable[Node], types: Mapping[str, TensorType]) -> list[tuple[str, str]]:
+    """Products of one operand in pairs, by name: each but the first with the first that is like it, else the first."""
     known: dict[tuple[int, str], list[Node]] = {}
-    found: list[tuple[Node, Node]] = []
+    found: list[tuple[str, str]] = []
     for node in products:
         keys = [*enumerate(factors(node)[:2])]
         before = next((known[key] for key in keys if key in known), [])
         if before:
             alike = next((each for each in before if not _unlike(each, node, types)), before[0])
-            found.append((alike, node))
+            found.append((alike.name, node.name))
         for key in keys:
             known.setdefault(key, []).append(node)
     return found
