@@ -16,8 +16,9 @@ from workbench.formulas.decompose import reading
 from workbench.ir import LoweredNode, Node, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.around_products import too_often
+from workbench.lowering.product_room import Room
 from workbench.lowering.reshapes import contiguous
-from workbench.lowering.shared_operands import factors, shared_operand, siblings
+from workbench.lowering.shared_operands import factors, read_again
 
 RULE = "moved before a pointwise op"
 
@@ -35,15 +36,14 @@ class _Use:
 
 
 def below_views(
-    items: list[LoweredNode], types: dict[str, TensorType], kept: Collection[str], products: Collection[str]
+    items: list[LoweredNode], types: dict[str, TensorType], kept: Collection[str], products: Collection[str], room: Room
 ) -> list[LoweredNode]:
     """The nodes with pointwise ones moved; `types` gains the types of the values this makes.
 
     `kept` are values that must exist in memory, `products` the names of nodes that are matrix products.
     """
     found = [item.node for item in items if item.node.name in products]
-    named = {node.name: node for node in found}
-    again = {each: shared_operand(named[first], named[each]) for first, each in siblings(found, types)}
+    again = read_again(found, types, room)
     uses = dict(_uses(found, types))
     while (moved := _step(items, types, kept, uses, again)) is not None:
         items = moved

@@ -99,7 +99,7 @@ def lower(
         work.items = through_one_view(work.items, products)
         work.drop_dead()
     if PROLOGUE not in off:
-        work.items = below_views(work.items, work.types, work.results(), products)
+        work.items = below_views(work.items, work.types, work.results(), products, room)
     work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
     work.place_views(copies=COPY_AT_ITS_MAKER in off)

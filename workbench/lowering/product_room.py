@@ -15,11 +15,11 @@ from workbench.ir import KernelGraph, TensorType
 _MANY: Final = 4
 """Rows for each lane: of so many, a reduction with half of the lanes empty takes longer than another launch."""
 
-_HIDDEN: Final = 3
+_HIDDEN: Final = 2.5
 """Times as long as memory the arrays take: then nothing that memory does is seen."""
 
 _LITTLE: Final = 0.01
-"""Of the arrays' cycles: less is not worth other tiles."""
+"""Of all cycles: less is not worth other tiles."""
 
 SLOTS: Final = 2
 """Slots of a buffer that is moved in a loop."""
@@ -28,7 +28,7 @@ SLOTS: Final = 2
 FULL: Final = "no room for whole rows of the product: "
 """How a refusal begins that another machine may not give."""
 
-FEW: Final = "not worth it, or no room, on this machine: "
+FEW: Final = "as one kernel they gain nothing on this machine: "
 """The same of several products."""
 
 ROWS: Final = "rows of a product"
@@ -50,7 +50,8 @@ class Room:
     wide_passes: int = 1
     """How often a product of elements of more than two bytes goes through an array."""
     bytes_per_cycle: float = 430.08
-    launch_cycles: int = 258
+    kernel_cycles: int = 842
+    """What each kernel takes besides its work: the launch, and the latencies of its first load and its last store."""
 
     def refuses_rows(self, rows: int, columns: int, depth: int, row_bytes: int, element_bytes: int) -> str:
         """Why a product of these extents cannot keep `columns` whole, empty when it can.
@@ -74,28 +75,27 @@ class Room:
         return ""
 
     def refuses_products(
-        self, count: int, left: TensorType, right: TensorType, result: TensorType, *, meet: bool
+        self, count: int, shared: TensorType, other: TensorType, result: TensorType, depth: int, *, meet: bool
     ) -> str:
         """Why so many products of one operand, each of such tensors, cannot be one kernel, empty when they can.
 
-        A tile of each one's other operand and of its result is in the scratchpad at once. Where the arrays are busy
-        for longer than memory, what is loaded less is hidden behind them; unless results `meet` in a later op of the
-        kernel, only the launches are saved then.
+        A tile of each one's other operand and of its result is in the scratchpad at once. What they save is a kernel's
+        own cycles, and loads of the shared operand, unless those hide behind busy arrays. Where that is little, other tiles make
+        more of a difference. Results that `meet` in a later op of the kernel save their own way through memory.
         """
-        widest = max(left.element_bytes, right.element_bytes)
         tile = self.array_rows * self.array_columns
-        wanted = SLOTS * tile * (left.element_bytes + count * (right.element_bytes + result.element_bytes))
+        wanted = SLOTS * tile * (shared.element_bytes + count * (other.element_bytes + result.element_bytes))
         if wanted > self.scratchpad_bytes:
             return FEW + f"tiles of {count} take {wanted:,} bytes of the scratchpad's {self.scratchpad_bytes:,}"
-        passes = self.wide_passes if widest > SINGLE_PASS_BYTES else 1
-        arrays = count * result.numel * left.shape[-1] * passes / self.macs_per_cycle
-        moved = sum(kind.numel * kind.element_bytes for kind in (left, right, result))
-        memory = count * moved / self.bytes_per_cycle
-        saved = (count - 1) * self.launch_cycles
-        if not meet and arrays > _HIDDEN * memory and saved < _LITTLE * arrays:
+        passes = self.wide_passes if max(shared.element_bytes, other.element_bytes) > SINGLE_PASS_BYTES else 1
+        arrays = count * result.numel * depth * passes / self.macs_per_cycle
+        again, *rest = (kind.numel * kind.element_bytes / self.bytes_per_cycle for kind in (shared, other, result))
+        memory = count * (again + sum(rest))
+        saved = (count - 1) * (self.kernel_cycles + (again if arrays < _HIDDEN * memory else 0))
+        if not meet and saved < _LITTLE * max(arrays, memory):
             return FEW + (
-                f"the arrays take {arrays:,.0f} cycles for them, and behind that hides what memory takes, "
-                f"{memory:,.0f} with the operand loaded for each"
+                f"of the {max(arrays, memory):,.0f} cycles that the {'arrays' if arrays > memory else 'memory'} must "
+                f"take for them at least, some {saved:,.0f} would be saved"
             )
         return ""
 
@@ -125,5 +125,5 @@ def room_of(machine: Machine) -> Room:
         float(machine.peak_macs_per_cycle),
         machine.matmul_passes,
         float(machine.bus_bytes_per_cycle),
-        machine.core.launch_overhead_cycles,
+        machine.core.launch_overhead_cycles + 2 * machine.dram_latency_cycles,
     )

@@ -41,8 +41,13 @@ def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room
             return ONE_PRODUCT
         if refused := _unlike(first, each, types):
             return refused
-    left, right = (types[value] for value in factors(first)[:2])
-    return room.refuses_products(len(products), left, right, types[first.results[0]], meet=meet) if others else ""
+    if not others:
+        return ""
+    same, left, right = shared_operand(first, others[0]), *factors(first)[:2]
+    other, depth = right if left == same else left, types[left].shape[-1]
+    return room.refuses_products(
+        len(products), types[same], types[other], types[first.results[0]], depth, meet=meet
+    )
 
 
 def _unlike(first: Node, other: Node, types: Mapping[str, TensorType]) -> str:
@@ -70,6 +75,17 @@ def siblings(products: Iterable[Node], types: Mapping[str, TensorType]) -> list[
         for key in keys:
             known.setdefault(key, []).append(node)
     return found
+
+
+def read_again(products: Sequence[Node], types: Mapping[str, TensorType], room: Room) -> dict[str, str]:
+    """By product what it shares with one before it, if both may be one kernel."""
+    named = {node.name: node for node in products}
+    pairs = ((named[first], named[other]) for first, other in siblings(products, types))
+    return {
+        other.name: shared_operand(first, other)
+        for first, other in pairs
+        if not side_by_side((first, other), types, room, meet=False)
+    }
 
 
 def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) -> list[LoweredNode]:
