@@ -1,5 +1,5 @@
-"""What may stand in one kernel with matrix products of one operand: pointwise ops on the tiles that it reads and on its result's, and
-reductions of its rows.
+"""What may stand in one kernel with a matrix product, or with several of one operand: pointwise ops on the tiles that
+it reads and on its result's, and reductions of its rows.
 
 A product reads an operand once for every tile of the other one, and what makes the operand is done as often. That costs
 less than the trip through DRAM within bounds, which are rules on shapes: lowering knows no tiles.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from workbench.ir import Node, Ref
+from workbench.ir import Node
 from workbench.lowering.fusion_candidate import Candidate, reduced_dims, shapes_of
 from workbench.lowering.reduction_space import reduction_space
 from workbench.lowering.shared_operands import ONE_PRODUCT, factors, side_by_side

@@ -182,9 +182,10 @@ class Grouping:
             return
         target = min(users, key=lambda group: self._place[self.members(group)[-1].name])
         last = self.members(target)[-1]
+        if not node_class(node, self.classes) == node_class(last, self.classes) == "pointwise":
+            return  # the last one may even be an assertion, which has no result
         alike = self.types[node.results[0]].shape == self.types[last.results[0]].shape
-        pointwise = node_class(node, self.classes) == node_class(last, self.classes) == "pointwise"
-        if not alike or not pointwise or self._between(own, target) or self._illegal(self._joined(own, target)):
+        if not alike or self._between(own, target) or self._illegal(self._joined(own, target)):
             return
         if self._order().may_join(own, target):
             self._move(self.members(own), target)

@@ -80,8 +80,8 @@ class Room:
         """Why so many products of one operand, each of such tensors, cannot be one kernel, empty when they can.
 
         A tile of each one's other operand and of its result is in the scratchpad at once. What they save is a kernel's
-        own cycles, and loads of the shared operand, unless those hide behind busy arrays. Where that is little, other tiles make
-        more of a difference. Results that `meet` in a later op of the kernel save their own way through memory.
+        own cycles, and loads of the shared operand, unless those hide behind busy arrays. Where that is little, other
+        tiles make more of a difference. Results that `meet` in a later op save their own way through memory as well.
         """
         tile = self.array_rows * self.array_columns
         wanted = SLOTS * tile * (shared.element_bytes + count * (other.element_bytes + result.element_bytes))

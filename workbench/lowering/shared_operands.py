@@ -30,7 +30,9 @@ def factors(product: Node) -> list[str]:
 
 def shared_operand(first: Node, second: Node) -> str:
     """The operand that two products read on the same side, empty if there is none."""
-    return next((left for left, right in zip(factors(first)[:2], factors(second)[:2], strict=True) if left == right), "")
+    return next(
+        (left for left, right in zip(factors(first)[:2], factors(second)[:2], strict=True) if left == right), ""
+    )
 
 
 def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room: Room, *, meet: bool) -> str:
@@ -45,9 +47,7 @@ def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room
         return ""
     same, left, right = shared_operand(first, others[0]), *factors(first)[:2]
     other, depth = right if left == same else left, types[left].shape[-1]
-    return room.refuses_products(
-        len(products), types[same], types[other], types[first.results[0]], depth, meet=meet
-    )
+    return room.refuses_products(len(products), types[same], types[other], types[first.results[0]], depth, meet=meet)
 
 
 def _unlike(first: Node, other: Node, types: Mapping[str, TensorType]) -> str:
@@ -68,7 +68,7 @@ def siblings(products: Iterable[Node], types: Mapping[str, TensorType]) -> list[
     found: list[tuple[str, str]] = []
     for node in products:
         keys = [*enumerate(factors(node)[:2])]
-        before = next((known[key] for key in keys if key in known), [])
+        before = next((known[key] for key in keys if key in known), list[Node]())
         if before:
             alike = next((each for each in before if not _unlike(each, node, types)), before[0])
             found.append((alike.name, node.name))

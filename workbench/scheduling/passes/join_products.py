@@ -79,6 +79,7 @@ class ProductsApart(KernelPass):
 def _products(module: ir.Module) -> list[ir.Operation]:
     return [op for op in linalg_ops(module) if role_of(op) == "contraction"]
 
+
 def _joined(module: ir.Module) -> list[ir.Operation]:
     return [op for op in _products(module) if len(op.results) > 1]
 
