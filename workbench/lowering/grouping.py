@@ -225,7 +225,7 @@ class Grouping:
         return self._sorted((*self.members(first), *self.members(second)))
 
     def decisions(self) -> tuple[Fusion, ...]:
-        """One for every edge between two computing nodes."""
+        """One for every edge between two computing nodes, and for products of one operand."""
         found: list[Fusion] = []
         for consumer in self.nodes:
             makers = dict.fromkeys(self._maker[v].name for v in consumer.operands if v in self._maker)
