@@ -53,7 +53,7 @@ def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room
 def _unlike(first: Node, other: Node, types: Mapping[str, TensorType]) -> str:
     if "aten.convolution.default" in (first.op, other.op):
         return WINDOWS
-    values = zip((*factors(first), *first.results), (*factors(other), *other.results), strict=True)
+    values = zip((*first.results, *factors(first)), (*other.results, *factors(other)), strict=True)
     for kinds in ((types[one], types[another]) for one, another in values):
         if len({kind.shape for kind in kinds}) > 1:
             return f"{shapes_of(kind.shape for kind in kinds)} differ, and products of one kernel have one shape"
