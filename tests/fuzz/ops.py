@@ -260,6 +260,25 @@ def around_a_product(draw: Draw) -> Drawn:
     return _of(draw.random.choice(_ROWS).format(f"({one} @ {other})"), value, right)
 
 
+_TOGETHER = (
+    "F.silu({0}) * {1}", "torch.cat([{0}, {1} + 1], -1)", "torch.stack([{1}, torch.relu({0})])",
+    "torch.softmax({0}, -1) + {1}", "{0} + torch.softmax({1}, 0)", "({0} + {1}).amax(-1)",
+)  # fmt: skip
+
+
+def sharing_an_operand(draw: Draw) -> Drawn:
+    """Products that read one operand."""
+    value = draw.pick(lambda tensor: tensor.dim() in (2, 3) and tensor.is_floating_point())
+    shape, dtype = value.tensor.shape, str(value.tensor.dtype).removeprefix("torch.")
+    n = draw.random.choice((1, 2, 8, 17, 40))
+    linear = draw.random.random() < 0.5
+    weights = [draw.input((n, shape[-1]) if linear else (shape[-1], n), dtype) for _ in range(2)]
+    read = draw.random.choice(_BEFORE).format(value.name)
+    made = [f"F.linear(shared, {each.name})" if linear else f"shared @ {each.name}" for each in weights]
+    together = draw.random.choice(_TOGETHER).format(*(f"({each})" for each in made))
+    return Drawn((f"shared = {read}", f"OUT = {together}"), tuple(each.name for each in (value, *weights)), False)
+
+
 def window(draw: Draw) -> Drawn:
     shape = (
         draw.random.choice((1, 2)),
@@ -382,8 +401,7 @@ TABLE: tuple[tuple[Callable[[Draw], Drawn], int], ...] = (
     (rounding, 10), (exact, 6), (jumping, 3), (binary, 12), (choosing, 2), (comparing, 4), (where, 3),
     (whole_numbers, 3), (reduction, 8), (deciding, 2), (ordering, 1), (scan, 1), (normalising, 4), (view, 10),
     (moving, 4), (joining, 2), (product, 5), (around_a_product, 4), (window, 4), (indexing, 3), (writing, 3),
-    (changing, 1), (casting, 3), (attention, 2), (patterned, 2),
-    (residual, 2),
+    (changing, 1), (casting, 3), (attention, 2), (patterned, 2), (residual, 2), (sharing_an_operand, 2),
 )  # fmt: skip
 DRAWN = [draw for draw, _ in TABLE]
 WEIGHTS = [weight for _, weight in TABLE]

@@ -37,7 +37,8 @@ class LoweredNode:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """One decision about an edge between two nodes: fused or refused, by which rule, and why."""
+    """One decision about an edge between two nodes, or two products that read one operand: fused or refused, by which
+    rule, and why."""
 
     producer: str
     consumer: str

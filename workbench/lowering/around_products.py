@@ -1,5 +1,5 @@
-"""What may stand in one kernel with a matrix product: pointwise ops on the tiles that it reads and on its result's, and
-reductions of its rows.
+"""What may stand in one kernel with a matrix product, or with several of one operand: pointwise ops on the tiles that
+it reads and on its result's, and reductions of its rows.
 
 A product reads an operand once for every tile of the other one, and what makes the operand is done as often. That costs
 less than the trip through DRAM within bounds, which are rules on shapes: lowering knows no tiles.
@@ -10,23 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from workbench.ir import Node, Ref
+from workbench.ir import Node
 from workbench.lowering.fusion_candidate import Candidate, reduced_dims, shapes_of
 from workbench.lowering.reduction_space import reduction_space
+from workbench.lowering.shared_operands import ONE_PRODUCT, factors, side_by_side
 
 PROLOGUE: Final = "product prologue"
 """The rule that fuses what makes an operand."""
-
-ONE_PRODUCT: Final = (
-    "a second product needs whole rows of the first one's result: they would be computed again for every column tile, "
-    "or a whole panel of them stay in the scratchpad, which the schedule does not do yet"
-)
 
 OF_WINDOWS: Final = "windows overlap, and their borders are filled as they are loaded: a convolution reads memory"
 
 BOTH_SIDES: Final = "it is read on both sides of a product, or after it as well, in tiles that differ"
 
 ROWS_ONLY: Final = "a product's result tile holds whole rows, and this reduces other dims"
+
+ROWS_OF_SEVERAL: Final = "whole rows of several products' results leave too little of the scratchpad for their operands"
 
 TILE: Final = 256
 """A usual extent of a tile along the other operand's free dim."""
@@ -46,18 +44,30 @@ def next_to_product(group: Candidate) -> str:
 def around_product(group: Candidate, *, whole: bool = True) -> str:
     """Why a product cannot share a kernel with these nodes, empty when it can."""
     products = group.of("contraction")
-    if len(products) != 1:
+    if refused := side_by_side(products, group.types, group.room, meet=_meet(group, products)):
+        return refused
+    before = {product.name: _before(group, product) for product in products}
+    made_before = {name for names in before.values() for name in names}
+    after = tuple(node for node in group.nodes if node not in products and node.name not in made_before)
+    if made_before.intersection(product.name for product in products):
         return ONE_PRODUCT
-    (product,) = products
-    before = _before(group, product)
-    after = tuple(node for node in group.nodes if node is not product and node.name not in before)
-    refused = _prologue(group, product, before, after, whole) if before else ""
-    return refused or (_rows(group, product, after) if group.of("reduction") else _epilogue(group, product, after))
+    refusals = (_prologue(group, each, before[each.name], after, whole) for each in products if before[each.name])
+    if refused := next(filter(None, refusals), ""):
+        return refused
+    if not group.of("reduction"):
+        return _epilogue(group, products[0], after)
+    return _rows(group, products[0], after) if len(products) == 1 else ROWS_OF_SEVERAL
 
 
-def factors(product: Node) -> list[str]:
-    """What it multiplies, which may be one value twice."""
-    return [given.value for given in product.args if isinstance(given, Ref)]
+def _meet(group: Candidate, products: tuple[Node, ...]) -> bool:
+    """Whether an op depends on several products."""
+    behind: dict[str, set[str]] = {value: {node.name} for node in products for value in node.results}
+    for node in group.nodes:
+        found = set[str]().union(*(behind.get(value, set()) for value in node.operands))
+        if len(found) > 1:
+            return True
+        behind |= {value: found for value in node.results if value not in behind}
+    return False
 
 
 def _before(group: Candidate, product: Node) -> dict[str, int]:

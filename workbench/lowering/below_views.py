@@ -8,15 +8,17 @@ moved there if the product's kernel may take it in. Nothing else reads it, and i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from workbench.aten.automatic_route import class_of
 from workbench.formulas.decompose import reading
 from workbench.ir import LoweredNode, Node, TensorType
 from workbench.ir.value_names import marked_name
-from workbench.lowering.around_products import factors, too_often
+from workbench.lowering.around_products import too_often
+from workbench.lowering.product_room import Room
 from workbench.lowering.reshapes import contiguous
+from workbench.lowering.shared_operands import factors, read_again
 
 RULE = "moved before a pointwise op"
 
@@ -34,14 +36,16 @@ class _Use:
 
 
 def below_views(
-    items: list[LoweredNode], types: dict[str, TensorType], kept: Collection[str], products: Collection[str]
+    items: list[LoweredNode], types: dict[str, TensorType], kept: Collection[str], products: Collection[str], room: Room
 ) -> list[LoweredNode]:
     """The nodes with pointwise ones moved; `types` gains the types of the values this makes.
 
     `kept` are values that must exist in memory, `products` the names of nodes that are matrix products.
     """
-    uses = dict(_uses([item.node for item in items if item.node.name in products], types))
-    while (moved := _step(items, types, kept, uses)) is not None:
+    found = [item.node for item in items if item.node.name in products]
+    again = read_again(found, types, room)
+    uses = dict(_uses(found, types))
+    while (moved := _step(items, types, kept, uses, again)) is not None:
         items = moved
     return items
 
@@ -58,10 +62,15 @@ def _uses(products: Iterable[Node], types: dict[str, TensorType]) -> Iterable[tu
 
 
 def _step(
-    items: list[LoweredNode], types: dict[str, TensorType], kept: Collection[str], uses: dict[str, _Use]
+    items: list[LoweredNode],
+    types: dict[str, TensorType],
+    kept: Collection[str],
+    uses: dict[str, _Use],
+    again: Mapping[str, str],
 ) -> list[LoweredNode] | None:
-    """The nodes with one more of them moved, None when none can be."""
-    readers = Counter(value for item in items for value in item.node.operands)
+    """The nodes with one more of them moved, None when none can be. A product that reads an operand `again` may be one
+    kernel with the first that does."""
+    readers = _readers(items, again)
     makers = {value: place for place, item in enumerate(items) for value in item.node.results}
     for place in range(len(items) - 1, -1, -1):
         view = items[place]
@@ -75,6 +84,11 @@ def _step(
         if readers[source] == 1 and source not in kept:
             return [*items[:at], *items[at + 1 : place], *_moved(items[at], view, types, uses), *items[place + 1 :]]
     return None
+
+
+def _readers(items: Iterable[LoweredNode], again: Mapping[str, str]) -> Counter[str]:
+    """How many nodes read each value, but for products that read it again."""
+    return Counter(value for item in items for value in item.node.operands if value != again.get(item.node.name))
 
 
 def _movable(item: LoweredNode, view: LoweredNode, types: dict[str, TensorType], use: _Use) -> bool:

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from workbench.ir import Node
-from workbench.lowering.around_products import ONE_PRODUCT, PROLOGUE, around_product, next_to_product
+from workbench.lowering.around_products import PROLOGUE, around_product, next_to_product
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class, shapes_of
-from workbench.lowering.product_room import ROWS
+from workbench.lowering.product_room import ROWS, SHARED
 from workbench.lowering.reduction_space import reduction_space
+from workbench.lowering.shared_operands import ONE_PRODUCT
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,10 @@ RULES: tuple[Rule, ...] = (
         SEVERAL, frozenset(), frozenset(), lambda _: "",
         "a value that is needed elsewhere as well is stored by the first kernel that uses it",
     ),
+    Rule(
+        SHARED, NOTHING, NOTHING, lambda _: "",
+        "products that read one operand are one kernel, which loads each tile of it once for all of them",
+    ),
     Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
     Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),
 )  # fmt: skip
@@ -205,6 +210,10 @@ RULES: tuple[Rule, ...] = (
 def rule_for(producer: Node, consumer: Node, classes: Classes = NO_CLASSES) -> Rule:
     kinds = node_class(producer, classes), node_class(consumer, classes)
     return next(rule for rule in RULES if kinds[0] in rule.producers and kinds[1] in rule.consumers)
+
+
+def rule_text(name: str) -> str:
+    return next(rule.text for rule in RULES if rule.name == name)
 
 
 def illegal(whole: Candidate) -> str:

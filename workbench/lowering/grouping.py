@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from workbench.aten.automatic_route import class_of
-from workbench.ir import Fusion, Node, TensorType
+from workbench.ir import BREAK, Fusion, Node, TensorType
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class
-from workbench.lowering.fusion_rules import SEVERAL, illegal, rule_for
-from workbench.lowering.product_room import FULL, ROWS, TPU_V3, Room
+from workbench.lowering.fusion_rules import SEVERAL, illegal, rule_for, rule_text
+from workbench.lowering.kernel_order import KernelOrder
+from workbench.lowering.product_room import FULL, ROWS, SHARED, TPU_V3, Room
+from workbench.lowering.shared_operands import siblings
 
 ONE_SHAPE: Final = "a kernel makes several values of one shape only, by pointwise ops, with no other op between them"
 
@@ -33,6 +35,8 @@ class Choice:
                 return f"kept apart on request: {' and '.join(sorted(pair))}"
         if ROWS in self.off and {"contraction", "reduction"} <= {node_class(node, classes) for node in group}:
             return f"the rule {ROWS!r} is turned off"
+        if SHARED in self.off and sum(node_class(node, classes) == "contraction" for node in group) > 1:
+            return f"the rule {SHARED!r} is turned off"
         maker = {value: node for node in group for value in node.results} if self.off else {}
         for consumer in group:
             for producer in (maker[value] for value in consumer.operands if value in maker):
@@ -73,6 +77,8 @@ class Grouping:
             for node in self.nodes:
                 if node_class(node, self.classes) == anchor:
                     self._grow(node)
+        products = (node for node in self.nodes if node_class(node, self.classes) == "contraction")
+        self._siblings = {pair: self._join_sibling(*pair) for pair in siblings(products, self.types)}
         for node in reversed(self.nodes):
             self._join_users(node)
         for node in reversed(self.nodes):  # the end of a chain may read more than the whole chain does
@@ -87,8 +93,12 @@ class Grouping:
         return self._members[group]
 
     def groups(self) -> tuple[tuple[Node, ...], ...]:
-        """Each group after those it reads: a group stands where its last node does."""
-        return tuple(sorted(filter(None, self._members.values()), key=lambda nodes: self._place[nodes[-1].name]))
+        """Each group after those it reads: as far as that allows, a group stands where its last node does."""
+        return tuple(self.members(group) for group in self._order().sorted())
+
+    def _order(self) -> KernelOrder:
+        in_turn = {node.name for node in self.nodes if node_class(node, self.classes) == "opaque"}
+        return KernelOrder(self.nodes, self.group_of, self.bases, in_turn)
 
     def _move(self, nodes: tuple[Node, ...], group: int) -> None:
         for node in nodes:
@@ -149,6 +159,21 @@ class Grouping:
         if not refused and not self._illegal(self._joined(own, target)):
             self._move(self.members(own), target)
 
+    def _join_sibling(self, first: str, other: str) -> str:
+        """Puts a product's whole group into that of another product of the same operand; why not, where it cannot."""
+        own, target = self.group_of[other], self.group_of[first]
+        joined = self._joined(own, target)
+        if refused := self._illegal(joined):
+            return refused
+        begin, end = self._place[joined[0].name], self._place[joined[-1].name]
+        between = [node for node in self.nodes[begin:end] if self.group_of[node.name] not in (own, target)]
+        if any(node.op == BREAK for node in between):
+            return "Python runs between them, and may change what they read"
+        if not self._order().may_join(own, target):
+            return "what another kernel makes of one's result is read by the other"
+        self._move(self.members(own), target)
+        return ""
+
     def _join_reader(self, node: Node) -> None:
         """Puts a whole group into that of its first reader although others need its result: the kernel makes both."""
         own = self.group_of[node.name]
@@ -160,7 +185,9 @@ class Grouping:
         if not node_class(node, self.classes) == node_class(last, self.classes) == "pointwise":
             return  # the last one may even be an assertion, which has no result
         alike = self.types[node.results[0]].shape == self.types[last.results[0]].shape
-        if alike and not self._between(own, target) and not self._illegal(self._joined(own, target)):
+        if not alike or self._between(own, target) or self._illegal(self._joined(own, target)):
+            return
+        if self._order().may_join(own, target):
             self._move(self.members(own), target)
 
     def _between(self, first: int, second: int) -> bool:
@@ -198,7 +225,7 @@ class Grouping:
         return self._sorted((*self.members(first), *self.members(second)))
 
     def decisions(self) -> tuple[Fusion, ...]:
-        """One for every edge between two computing nodes."""
+        """One for every edge between two computing nodes, and for products of one operand."""
         found: list[Fusion] = []
         for consumer in self.nodes:
             makers = dict.fromkeys(self._maker[v].name for v in consumer.operands if v in self._maker)
@@ -206,6 +233,8 @@ class Grouping:
                 rule = rule_for(producer, consumer, self.classes)
                 reason = self._reason(producer, consumer)
                 found.append(Fusion(producer.name, consumer.name, not reason, rule.name, reason or rule.text))
+        for (first, other), reason in self._siblings.items():
+            found.append(Fusion(first, other, not reason, SHARED, reason or rule_text(SHARED)))
         return tuple(found)
 
     def _reason(self, producer: Node, consumer: Node) -> str:

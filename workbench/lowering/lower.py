@@ -49,8 +49,9 @@ from workbench.lowering.moved_creations import at_their_readers
 from workbench.lowering.one_attention import one_attention
 from workbench.lowering.one_kernel import OneKernels
 from workbench.lowering.placed_views import PlacedViews
-from workbench.lowering.product_room import ROWS, TPU_V3, Room
+from workbench.lowering.product_room import ROWS, SHARED, TPU_V3, Room
 from workbench.lowering.reshapes import above_reshapes
+from workbench.lowering.shared_operands import through_one_view
 from workbench.lowering.view_edges import across_views
 
 REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
@@ -96,9 +97,12 @@ def lower(
     work.route(on_missing)
     work.items = above_reshapes(work.items, work.types, rows=ROWS not in off)
     classes = work.classes()
+    products = {item.node.name for item in work.items if node_class(item.node, classes) == "contraction"}
+    if SHARED not in off:
+        work.items = through_one_view(work.items, products)
+        work.drop_dead()
     if PROLOGUE not in off:
-        products = {item.node.name for item in work.items if node_class(item.node, classes) == "contraction"}
-        work.items = below_views(work.items, work.types, work.results(), products)
+        work.items = below_views(work.items, work.types, work.results(), products, room)
     work.items = at_their_readers(work.items, work.types, lambda item: node_class(item.node, classes))
     work.drop_dead()
     work.place_views(copies=COPY_AT_ITS_MAKER in off)

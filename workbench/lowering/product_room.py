@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from simulator import Machine
-from workbench.ir import KernelGraph
+from simulator.units.systolic import SINGLE_PASS_BYTES
+from workbench.ir import KernelGraph, TensorType
 
 _MANY: Final = 4
 """Rows for each lane: of so many, a reduction with half of the lanes empty takes longer than another launch."""
+
+_HIDDEN: Final = 2.5
+"""Times as long as memory the arrays take: then nothing that memory does is seen."""
+
+_LITTLE: Final = 0.01
+"""Of all cycles: less is not worth other tiles."""
 
 SLOTS: Final = 2
 """Slots of a buffer that is moved in a loop."""
@@ -21,17 +28,30 @@ SLOTS: Final = 2
 FULL: Final = "no room for whole rows of the product: "
 """How a refusal begins that another machine may not give."""
 
+FEW: Final = "as one kernel they gain nothing on this machine: "
+"""The same of several products."""
+
 ROWS: Final = "rows of a product"
 """The rule that asks for them."""
+
+SHARED: Final = "products of one operand"
+"""The rule that makes one kernel of several products."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """The scratchpad, and the extents that fill an array and the lanes."""
+    """The scratchpad, the extents that fill an array and the lanes, and how fast arrays and memory are."""
 
     scratchpad_bytes: int = 16 << 20
     array_rows: int = 128
     lanes: int = 128
+    array_columns: int = 128
+    macs_per_cycle: float = 32768
+    wide_passes: int = 1
+    """How often a product of elements of more than two bytes goes through an array."""
+    bytes_per_cycle: float = 430.08
+    kernel_cycles: int = 842
+    """What each kernel takes besides its work: the launch, and the latencies of its first load and its last store."""
 
     def refuses_rows(self, rows: int, columns: int, depth: int, row_bytes: int, element_bytes: int) -> str:
         """Why a product of these extents cannot keep `columns` whole, empty when it can.
@@ -54,13 +74,39 @@ class Room:
             )
         return ""
 
+    def refuses_products(
+        self, count: int, shared: TensorType, other: TensorType, result: TensorType, depth: int, *, meet: bool
+    ) -> str:
+        """Why so many products of one operand, each of such tensors, cannot be one kernel, empty when they can.
+
+        A tile of each one's other operand and of its result is in the scratchpad at once. What they save is a kernel's
+        own cycles, and loads of the shared operand, unless those hide behind busy arrays. Where that is little, other
+        tiles make more of a difference. Results that `meet` in a later op save their own way through memory as well.
+        """
+        tile = self.array_rows * self.array_columns
+        wanted = SLOTS * tile * (shared.element_bytes + count * (other.element_bytes + result.element_bytes))
+        if wanted > self.scratchpad_bytes:
+            return FEW + f"tiles of {count} take {wanted:,} bytes of the scratchpad's {self.scratchpad_bytes:,}"
+        passes = self.wide_passes if max(shared.element_bytes, other.element_bytes) > SINGLE_PASS_BYTES else 1
+        arrays = count * result.numel * depth * passes / self.macs_per_cycle
+        again, *rest = (kind.numel * kind.element_bytes / self.bytes_per_cycle for kind in (shared, other, result))
+        memory = count * (again + sum(rest))
+        saved = (count - 1) * (self.kernel_cycles + (again if arrays < _HIDDEN * memory else 0))
+        if not meet and saved < _LITTLE * max(arrays, memory):
+            return FEW + (
+                f"of the {max(arrays, memory):,.0f} cycles that the {'arrays' if arrays > memory else 'memory'} must "
+                f"take for them at least, some {saved:,.0f} would be saved"
+            )
+        return ""
+
 
 def counts(graph: KernelGraph) -> bool:
     """Whether another room may group a graph in another way."""
     products = {kernel.name for kernel in graph.kernels if kernel.kind == "contraction"}
     kernel_of = {item.node.name: item.kernel for item in graph.nodes}
     return any(
-        fusion.reason.startswith(FULL)
+        fusion.reason.startswith((FULL, FEW))
+        or (fusion.fused and fusion.rule == SHARED)
         or (fusion.fused and fusion.rule in (ROWS, "reduction prologue") and kernel_of[fusion.consumer] in products)
         for fusion in graph.fusions
     )
@@ -71,4 +117,13 @@ TPU_V3: Final = Room()
 
 
 def room_of(machine: Machine) -> Room:
-    return Room(machine.scratchpad_bytes, machine.array.rows, machine.vector.lanes)
+    return Room(
+        machine.scratchpad_bytes,
+        machine.array.rows,
+        machine.vector.lanes,
+        machine.array.columns,
+        float(machine.peak_macs_per_cycle),
+        machine.matmul_passes,
+        float(machine.bus_bytes_per_cycle),
+        machine.core.launch_overhead_cycles + 2 * machine.dram_latency_cycles,
+    )

@@ -110,7 +110,7 @@ def role_of(op: ir.Operation) -> str:
 
 def product_loops(op: ir.Operation) -> dict[str, list[int]]:
     """The loops that are batch, m, n and k of a matrix product, once windows stand still; empty when it is none."""
-    groups = _plain_product(op) if linalg.isa_contraction_op(op) else _windowed_product(op)
+    groups = _plain_product(op) if linalg.isa_contraction_op(op) else _joined_product(op) or _windowed_product(op)
     return groups if groups and groups["k"] and (groups["m"] or groups["n"]) else {}
 
 
@@ -122,30 +122,52 @@ def _plain_product(op: ir.Operation) -> dict[str, list[int]]:
     return {letter: [int(loop) for loop in loops] for letter, loops in groups.items()}
 
 
+def _joined_product(op: ir.Operation) -> dict[str, list[int]]:
+    """The loops of several products that share an operand, which `passes/join_products.py` makes one op of."""
+    if op.name != "linalg.generic" or len(op.results) < 2 or "reduction" not in iterators(op) or not is_opened(op):
+        return {}
+    (inputs, outs), maps = segments(op), indexing_maps(op)
+    given = {*list(op.regions[0].blocks[0].arguments)[:inputs]}
+    factors = [_factors(op, number) for number in range(outs)]
+    if inputs != outs + 1 or not all(each and each <= given for each in factors):
+        return {}
+    return _groups(*({loop for loop in axis_loops(maps[place]) if loop is not None} for place in (0, inputs - 1, -1)))
+
+
 def _windowed_product(op: ir.Operation) -> dict[str, list[int]]:
     if is_opened(op) or segments(op) != [2, 1] or not _multiplies_and_adds(op):
         return {}
     left, right, out = (
         {loop for terms in axis_terms(each) for loop, _ in terms} - {*window_loops(op)} for each in indexing_maps(op)
     )
+    return _groups(left, right, out)
+
+
+def _groups(left: set[int], right: set[int], out: set[int]) -> dict[str, list[int]]:
+    """The loops of a product by its operands'; none if a loop is of one operand alone."""
     groups = {"b": left & right & out, "m": left & out - right, "n": right & out - left, "k": left & right - out}
     covered = set[int]().union(*groups.values()) == left | right | out
     return {letter: sorted(loops) for letter, loops in groups.items()} if covered else {}
 
 
 def _multiplies_and_adds(op: ir.Operation) -> bool:
-    """Whether the body adds the product of its inputs to what it has, apart from conversions."""
+    """Whether the body adds the product of its two inputs to what it has, apart from conversions."""
+    left, right, _ = op.regions[0].blocks[0].arguments
+    return _factors(op, 0) == {left, right}
+
+
+def _factors(op: ir.Operation, number: int) -> set[Value]:
+    """What the body multiplies, to add it to that output, apart from conversions; none if it does anything else."""
     block = op.regions[0].blocks[0]
-    left, right, old = block.arguments
-    total = _unconverted(list(block.operations)[-1].operation.operands[0])
-    added = maker(total)
+    old = block.arguments[segments(op)[0] + number]
+    added = maker(_unconverted(list(block.operations)[-1].operation.operands[number]))
     if added is None or added.name not in ("arith.addf", "arith.addi") or old not in list(added.operands):
-        return False
+        return set()
     (summand,) = [each for each in added.operands if each != old] or [old]
     product = maker(_unconverted(summand))
     if product is None or product.name not in ("arith.mulf", "arith.muli"):
-        return False
-    return {_unconverted(each) for each in product.operands} == {left, right}
+        return set()
+    return {_unconverted(each) for each in product.operands}
 
 
 def _unconverted(value: Value) -> Value:

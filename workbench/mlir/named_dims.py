@@ -117,6 +117,12 @@ class Payload:
         return next((op for op in self.ops if op.role == "contraction"), None)
 
     @property
+    def products(self) -> int:
+        """How many matrix products its product is: several that share an operand are one op."""
+        product = self.contraction
+        return 0 if product is None else sum(access.is_output for access in product.accesses)
+
+    @property
     def prologue(self) -> tuple[PayloadOp, ...]:
         """The ops that make operands of the product, in order."""
         wanted, found = set[str](), list[PayloadOp]()
@@ -159,8 +165,8 @@ def copy_for_each_reader(module: ir.Module, op: ir.Operation) -> None:
                 reader.operands[position] = copied.results[0]
 
 
-def tag(module: ir.Module) -> None:
-    """Gives every linalg op its id, in program order, and every reduction a fill of its own.
+def fills_apart(module: ir.Module) -> None:
+    """Gives every reduction a fill of its own.
 
     Common-subexpression elimination merges equal fills; two accumulators that start from one would then need a copy.
     """
@@ -169,6 +175,11 @@ def tag(module: ir.Module) -> None:
             for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
                 with ir.InsertionPoint(op):
                     use.owner.operands[use.operand_number] = op.clone().results[0]
+
+
+def tag(module: ir.Module) -> None:
+    """Gives every linalg op its id, in program order, and every reduction a fill of its own."""
+    fills_apart(module)
     for number, op in enumerate(linalg_ops(module)):
         op.attributes[ID] = integer_attribute(number)
 

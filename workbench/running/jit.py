@@ -30,6 +30,7 @@ from workbench.errors import MissingFunctions, NativeArgumentError, PassError, P
 from workbench.ir.graph import span
 from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
+from workbench.mlir.named_dims import fills_apart
 from workbench.mlir.scheduled_form import memory_space, verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.running.buffer_order import order_buffers
@@ -49,9 +50,7 @@ _ENTRY: Final = f"_mlir_{_SYMBOL}"
 _OWN_BUFFERS = "scf-forall-to-for,func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
 """One thread does the work of all cores. Allocate once at the top, free at every exit: a call leaks nothing."""
 
-_BUFFERIZE = (
-    "canonicalize,cse,eliminate-empty-tensors,one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
-)
+_BUFFERIZE = "eliminate-empty-tensors,one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
 
 _LOWER = (
     "func.func(convert-linalg-to-loops),expand-strided-metadata,lower-affine,"
@@ -186,6 +185,9 @@ def compile_rendered(text: str, name: str, target: Processor | None = None) -> N
     _refuse_aborts(module, name)
     if holds_tosa(module):
         run_passes(module, TO_LINALG)
+    run_passes(module, "canonicalize,cse")
+    with module.context:
+        fills_apart(module)  # or several results would begin in the memory of one
     run_passes(module, _BUFFERIZE)
     return _compile(module, name, target or processor())
 

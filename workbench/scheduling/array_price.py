@@ -15,25 +15,27 @@ def array_cycles(
 ) -> tuple[float, float, float]:
     """Cycles of all steps, of one step, and for its sums to leave.
 
-    Each product of tiles streams through as many passes as its weights take.
+    Each product of tiles streams through as many passes as its weights take. Several products of one operand have
+    chains of their own.
     """
     groups = {letter: [dim for dim, each in payload.kinds.items() if each == letter] for letter in "bmnkw"}
-    products = _products(payload, machine)
+    passes, several = _passes(payload, machine), payload.products
     places = math.prod(tile[dim] for dim in groups["w"])
     total, step = 0, 0
     for pieces in itertools.product(*(_pieces(groups[letter], tile, payload.dims) for letter in "bmnk")):
         count = math.prod(often for often, _ in pieces)
-        cycles = places * _product_cycles(machine, products, *(size for _, size in pieces))
+        cycles = places * _product_cycles(machine, passes, *(size for _, size in pieces))
         total, step = total + count * cycles, max(step, cycles)
     batch, rows, columns, depth = (math.prod(tile[dim] for dim in groups[letter]) for letter in "bmnk")
     fill = min(depth, machine.array.rows) + min(columns, machine.array.columns)
     free = max(1, machine.array.count // len(shares(batch, rows, columns, machine)[1]))
-    chains = math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
+    chains = several * math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
     chain = math.prod(steps[dim] for dim in payload.reduced if dim in steps) * places
     # The next chain begins when all of this one wait at their array, and where a place for its sums is free.
     ahead = chain / max(chain - machine.core.queue_depth, 1) if chain > machine.core.queue_depth else chains
     rounds = math.prod(steps[dim] for dim in groups["w"])
-    return total * rounds / min(free, chains, slots, max(ahead, 1.0)), step, fill
+    at_once = min(free, chains, several * slots, max(ahead, 1.0))
+    return several * total * rounds / at_once, math.ceil(several / min(free, several)) * step, fill
 
 
 def _pieces(dims: list[str], tile: dict[str, int], extents: dict[str, int]) -> list[tuple[int, int]]:
@@ -58,8 +60,8 @@ def _product_cycles(machine: Machine, products: int, batch: int, rows: int, colu
     return times * passes * (each + (0 if sums_stay else machine.array.weight_switch_cycles))
 
 
-def _products(payload: Payload, machine: Machine) -> int:
-    """How often a product of the kernel's factors goes through the array."""
+def _passes(payload: Payload, machine: Machine) -> int:
+    """How often each product of the kernel's factors goes through the array."""
     assert payload.contraction is not None
     factors = [access.element_bytes for access in payload.contraction.accesses if not access.is_output]
     return machine.matmul_passes if max(factors) > SINGLE_PASS_BYTES else 1

@@ -67,5 +67,5 @@ def _arrays(payload: Payload, machine: Machine) -> int:
         return 0
     factors = [access.element_bytes for access in payload.contraction.accesses if not access.is_output]
     passes = machine.matmul_passes if max(factors) > SINGLE_PASS_BYTES else 1
-    points = math.prod(payload.dims[dim] for dim in payload.contraction.loops)
+    points = payload.products * math.prod(payload.dims[dim] for dim in payload.contraction.loops)
     return math.floor(points * passes / machine.peak_macs_per_cycle)

@@ -36,6 +36,7 @@ from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScri
 from workbench.scheduling.passes.borders import SettleBorders, has_borders
 from workbench.scheduling.passes.copy_left_over import CopyLeftOver
 from workbench.scheduling.passes.generalize import Generalize
+from workbench.scheduling.passes.join_products import JoinProducts, ProductsApart, holds_products, joins_products
 from workbench.scheduling.passes.join_results import JoinResults, results_apart
 from workbench.scheduling.passes.keep_sums import KeepSums
 from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands, makes_operands
@@ -240,6 +241,8 @@ def _prepare(
         trace.run("tosa to linalg", TO_LINALG)
     trace.run("open named ops", Generalize())
     trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
+    if holds_products(trace.module):
+        trace.run("join the products", JoinProducts())
     if results_apart(trace.module):
         trace.run("join the results", JoinResults())
     held = makes_operands(trace.module)
@@ -289,6 +292,8 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         trace.run("attach the schedule", AttachScript(script))
     trace.run("tile and fuse", "transform-interpreter")
     trace.run(DETACHED, DetachSchedule())
+    if joins_products(trace.module):
+        trace.run("take the products apart", ProductsApart())
     trace.run("reuse outputs", "eliminate-empty-tensors")
     trace.run(
         "bufferize",

@@ -1,7 +1,8 @@
 """Tensors that go out to DRAM and come back. A tensor from one kernel to another goes through DRAM, and costs one more
 launch. A single kernel would not read it from there, nor write it unless another kernel reads it too. The fusion rule
 that refused gives the reason; all refusals for one reason are one finding. Tensors in the common memory do not
-count."""
+count. Of two products of one operand it is the operand that the second one loads again; where that
+makes no difference on the machine, nothing is missed."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from simulator.tileprogram.program import Access
 from workbench.findings.finding_record import Finding
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts
+from workbench.lowering.product_room import FEW, SHARED
 
 if TYPE_CHECKING:
     from workbench.ir import Fusion
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 def missed_fusions(facts: Facts) -> Iterator[Finding]:
     lowered, rate = facts.lowered, float(facts.machine.bus_bytes_per_cycle)
     kernel_of = {node.node.name: node.kernel for node in lowered.nodes}
-    made_by = {node.node.name: node.node.results for node in lowered.nodes}
+    nodes = {node.node.name: node.node for node in lowered.nodes}
     runs = {launch.name: launch.kernel for launch in facts.scheduled.launches.launches}
     base_of = {view.value: view.base for view in lowered.views}
     kept = {base_of.get(value, value) for value in lowered.captured.outputs}
@@ -33,14 +35,16 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
         for value in launch.arguments:
             readers[base_of.get(value, value)].add(launch.name)
     told, alike = set[tuple[str, str]](), defaultdict[tuple[str, str], list[_Missed]](list)
-    names = {*made_by, *lowered.types}
+    names = {*nodes, *lowered.types}
     for fusion in lowered.fusions:
         producer, consumer = kernel_of.get(fusion.producer, ""), kernel_of.get(fusion.consumer, "")
         apart = producer and consumer and producer != consumer and (producer, consumer) not in told
-        if fusion.fused or not apart or {producer, consumer} & facts.host_kernels:
+        if fusion.fused or not apart or {producer, consumer} & facts.host_kernels or fusion.reason.startswith(FEW):
             continue
         told.add((producer, consumer))
-        values = [base_of.get(value, value) for value in made_by[fusion.producer]]
+        first, second = nodes[fusion.producer], nodes[fusion.consumer]
+        gone = {*first.operands}.intersection(second.operands) if fusion.rule == SHARED else first.results
+        values = [base_of.get(value, value) for value in gone]
         came = sum(facts.moved(consumer, value, Access.READ) for value in values)
         alone = [value for value in values if readers[value] <= {producer, consumer} and value not in kept]
         went = sum(facts.moved(producer, value, Access.WRITE) for value in alone)

@@ -16,8 +16,8 @@ _STORED = "bufferization.materialize_in_destination"
 
 
 def results_apart(module: ir.Module) -> bool:
-    """Whether a kernel stores more than one result."""
-    return len(named(module, _STORED)) > 1
+    """Whether a kernel stores results of more than one op."""
+    return len({store.operands[0].owner for store in named(module, _STORED)}) > 1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScri
 from workbench.scheduling.passes.borders import SettleBorders
 from workbench.scheduling.passes.copy_left_over import CopyLeftOver
 from workbench.scheduling.passes.generalize import Generalize
+from workbench.scheduling.passes.join_products import JoinProducts, ProductsApart
 from workbench.scheduling.passes.join_results import JoinResults
 from workbench.scheduling.passes.keep_sums import KeepSums
 from workbench.scheduling.passes.kernel_pass import KernelPass
@@ -21,6 +22,8 @@ from workbench.scheduling.passes.window_points import WalkWindows
 _PASSES: Final[tuple[type[KernelPass], ...]] = (
     CopyLeftOver,
     Generalize,
+    JoinProducts,
+    ProductsApart,
     JoinResults,
     KeepSums,
     HoldOperands,

@@ -127,7 +127,7 @@ def _split(op: ir.Operation) -> None:
     old = [*(block.arguments[number] for number in kept), *(each.results[0] for each in taken)]
     old += list(block.arguments)[inputs:]
     body = wider.regions[0].blocks.append(*(value.type for value in old))
-    _clone_into(body, rest, dict(zip(old, body.arguments, strict=True)))
+    clone_into(body, rest, dict(zip(old, body.arguments, strict=True)))
     for result, new in zip(op.results, wider.results, strict=True):
         result.replace_all_uses_with(new)
     op.erase()
@@ -156,13 +156,13 @@ def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.Affin
         made = generic([op.operands[n] for n in numbers], out, [*walks, ir.AffineMap.get_identity(len(kept))])
         body = made.regions[0].blocks.append(*(block.arguments[n].type for n in numbers), element)
         known = {block.arguments[number]: value for number, value in zip(numbers, body.arguments, strict=False)}
-        _clone_into(body, [*(each.operation for each in needed), extract], known, kept)
+        clone_into(body, [*(each.operation for each in needed), extract], known, kept)
         with ir.InsertionPoint(body):
             linalg.YieldOp([known[extract.results[0]]])
     return made.results[0], _walk(len(iterators(op)), kept)
 
 
-def _clone_into(
+def clone_into(
     body: ir.Block, ops: Sequence[ir.Operation], known: dict[Value, Value], loops: Sequence[int] | None = None
 ) -> None:
     """Copies of `ops` at the end of a block, reading what `known` has for the values of the old one."""

@@ -1,0 +1,102 @@
+"""Matrix products that read one operand, as the projections of an attention layer do: one kernel of all of them.
+
+It loads each tile of that operand once for all. Weights stay the tensors that they are, each with a result of its own;
+put side by side they would be one wider product, but a copy of parameters on every run, since a user may change them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from workbench.formulas.decompose import reading
+from workbench.ir import LoweredNode, Node, Ref, TensorType
+from workbench.lowering.fusion_candidate import shapes_of
+from workbench.lowering.product_room import Room
+
+ONE_PRODUCT: Final = (
+    "a second product needs whole rows of the first one's result: they would be computed again for every column tile, "
+    "or a whole panel of them stay in the scratchpad, which the schedule does not do yet"
+)
+
+WINDOWS: Final = "a convolution reads windows of its own"
+
+
+def factors(product: Node) -> list[str]:
+    """What it multiplies, which may be one value twice."""
+    return [given.value for given in product.args if isinstance(given, Ref)]
+
+
+def shared_operand(first: Node, second: Node) -> str:
+    """The operand that two products read on the same side, empty if there is none."""
+    return next(
+        (left for left, right in zip(factors(first)[:2], factors(second)[:2], strict=True) if left == right), ""
+    )
+
+
+def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room: Room, *, meet: bool) -> str:
+    """Why these cannot be one kernel, empty when they can, as one alone can. Whether results `meet` in a later op."""
+    first, *others = products
+    for each in others:
+        if not shared_operand(first, each):
+            return ONE_PRODUCT
+        if refused := _unlike(first, each, types):
+            return refused
+    if not others:
+        return ""
+    same, left, right = shared_operand(first, others[0]), *factors(first)[:2]
+    other, depth = right if left == same else left, types[left].shape[-1]
+    return room.refuses_products(len(products), types[same], types[other], types[first.results[0]], depth, meet=meet)
+
+
+def _unlike(first: Node, other: Node, types: Mapping[str, TensorType]) -> str:
+    if "aten.convolution.default" in (first.op, other.op):
+        return WINDOWS
+    values = zip((*first.results, *factors(first)), (*other.results, *factors(other)), strict=True)
+    for kinds in ((types[one], types[another]) for one, another in values):
+        if len({kind.shape for kind in kinds}) > 1:
+            return f"{shapes_of(kind.shape for kind in kinds)} differ, and products of one kernel have one shape"
+        if len({kind.dtype for kind in kinds}) > 1:
+            return f"{kinds[0]} and {kinds[1]} differ, and products of one kernel have one element type"
+    return "" if first.op == other.op else f"{first.op} and {other.op} differ"
+
+
+def siblings(products: Iterable[Node], types: Mapping[str, TensorType]) -> list[tuple[str, str]]:
+    """Products of one operand in pairs, by name: each but the first with the first that is like it, else the first."""
+    known: dict[tuple[int, str], list[Node]] = {}
+    found: list[tuple[str, str]] = []
+    for node in products:
+        keys = [*enumerate(factors(node)[:2])]
+        before = next((known[key] for key in keys if key in known), list[Node]())
+        if before:
+            alike = next((each for each in before if not _unlike(each, node, types)), before[0])
+            found.append((alike.name, node.name))
+        for key in keys:
+            known.setdefault(key, []).append(node)
+    return found
+
+
+def read_again(products: Sequence[Node], types: Mapping[str, TensorType], room: Room) -> dict[str, str]:
+    """By product what it shares with one before it, if both may be one kernel."""
+    named = {node.name: node for node in products}
+    pairs = ((named[first], named[other]) for first, other in siblings(products, types))
+    return {
+        other.name: shared_operand(first, other)
+        for first, other in pairs
+        if not side_by_side((first, other), types, room, meet=False)
+    }
+
+
+def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) -> list[LoweredNode]:
+    """The nodes with `products` that read the first of several equal views: each linear layer makes one of its own."""
+    known: dict[object, str] = {}
+    equal: dict[str, str] = {}
+    found: list[LoweredNode] = []
+    for item in items:
+        node = reading(item.node, equal) if item.node.name in products else item.node
+        if item.route == "view" and len(node.results) == 1:
+            same = known.setdefault((node.op, node.args, *sorted(node.kwargs.items())), node.results[0])
+            equal |= {node.results[0]: same} if same != node.results[0] else {}
+        found.append(replace(item, node=node))
+    return found

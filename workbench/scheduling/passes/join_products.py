@@ -1,0 +1,134 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Products that share an operand as one op while their kernel is tiled, so that each tile of it is loaded once.
+
+The op has a result for each product. No array computes such an op: when it is tiled it is taken apart again, and the
+products stand one after the other in its loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg
+
+from workbench.mlir.bindings import Value, block_of, segments
+from workbench.mlir.indexed_moves import body_slice
+from workbench.mlir.linalg_loops import indexing_maps, iterators, role_of
+from workbench.mlir.named_dims import ID, linalg_ops
+from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.split_gathers import clone_into
+
+
+def holds_products(module: ir.Module) -> bool:
+    """Whether a kernel has several products, each an op of its own."""
+    return len(_products(module)) > 1
+
+
+def joins_products(module: ir.Module) -> bool:
+    """Whether an op of it is several products."""
+    return bool(_joined(module))
+
+
+@dataclass(frozen=True)
+class JoinProducts(KernelPass):
+    """One op of all products: its inputs are the shared operand and the others, in the order of left and right."""
+
+    name = "npu-join-products"
+
+    def run(self, module: ir.Module) -> None:
+        products = _products(module)
+        count, walks = len(products), indexing_maps(products[0])
+        left, right = ([each.operands[place] for each in products] for place in (0, 1))
+        outs = [each.operands[2] for each in products]
+        if len({*left}) == 1:
+            inputs, maps = [left[0], *right], [walks[0], *[walks[1]] * count]
+            places = [(0, 1 + number) for number in range(count)]
+        else:
+            inputs, maps = [*left, right[0]], [*[walks[0]] * count, walks[1]]
+            places = [(number, count) for number in range(count)]
+        with ir.Location.fused([each.location for each in products]), ir.InsertionPoint(_before_readers(products)):
+            joined = _generic(iterators(products[0]), inputs, outs, [*maps, *[walks[2]] * count])
+            body = joined.regions[0].blocks.append(*(ir.ShapedType(each.type).element_type for each in inputs + outs))
+        sums: list[Value] = []
+        for number, product in enumerate(products):
+            block, read = product.regions[0].blocks[0], (*places[number], len(inputs) + number)
+            known = dict(zip(block.arguments, (body.arguments[place] for place in read), strict=True))
+            *ops, end = [each.operation for each in block.operations]
+            clone_into(body, ops, known)
+            sums.append(known[end.operands[0]])
+            product.results[0].replace_all_uses_with(joined.results[number])
+            product.erase()
+        with ir.InsertionPoint(body), joined.location:
+            linalg.YieldOp(sums)
+
+
+@dataclass(frozen=True)
+class ProductsApart(KernelPass):
+    """Each product of a joined op as an op of its own, in its place."""
+
+    name = "npu-products-apart"
+
+    def run(self, module: ir.Module) -> None:
+        for op in _joined(module):
+            _take_apart(op)
+
+
+def _products(module: ir.Module) -> list[ir.Operation]:
+    return [op for op in linalg_ops(module) if role_of(op) == "contraction"]
+
+
+def _joined(module: ir.Module) -> list[ir.Operation]:
+    return [op for op in _products(module) if len(op.results) > 1]
+
+
+def _before_readers(products: Sequence[ir.Operation]) -> ir.Operation:
+    """The last product, behind which every op has gone that reads the result of one."""
+    last, made = products[-1], {value for each in products for value in each.results}
+    behind = last
+    for each in list(block_of(last).operations):
+        op = each.operation
+        if op == last:
+            break
+        if made.intersection(op.operands):
+            made.update(op.results)
+            op.move_after(behind)
+            behind = op
+    return last
+
+
+def _take_apart(op: ir.Operation) -> None:
+    block, maps, inputs = op.regions[0].blocks[0], indexing_maps(op), segments(op)[0]
+    *_, end = [each.operation for each in block.operations]
+    for number, (total, result) in enumerate(zip(end.operands, op.results, strict=True)):
+        needed = body_slice([total], block)
+        ops = [each.operation for each in block.operations if each.operation in needed]
+        used = {value for each in ops for value in each.operands}
+        read = [place for place in range(inputs) if block.arguments[place] in used] + [inputs + number]
+        operands = [op.operands[place] for place in read]
+        with ir.InsertionPoint(op), ops[-1].location:
+            product = _generic(iterators(op), operands[:-1], operands[-1:], [maps[place] for place in read])
+            kinds = [block.arguments[place].type for place in read]
+            body = product.regions[0].blocks.append(*kinds)
+            known = dict(zip([block.arguments[place] for place in read], body.arguments, strict=True))
+            clone_into(body, ops, known)
+            with ir.InsertionPoint(body):
+                linalg.YieldOp([known[total]])
+        if ID in op.attributes:
+            product.attributes[ID] = op.attributes[ID]
+        result.replace_all_uses_with(product.results[0])
+    op.erase()
+
+
+def _generic(
+    kinds: Sequence[str], inputs: Sequence[Value], outs: Sequence[Value], maps: Sequence[ir.AffineMap]
+) -> linalg.GenericOp:
+    return linalg.GenericOp(
+        [out.type for out in outs],
+        inputs,
+        outs,
+        ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]),
+        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+    )
