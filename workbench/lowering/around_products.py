@@ -20,6 +20,8 @@ PROLOGUE: Final = "product prologue"
 
 OF_WINDOWS: Final = "windows overlap, and their borders are filled as they are loaded: a convolution reads memory"
 
+ONLY_POINTWISE: Final = "only pointwise ops run on the tiles that a product reads"
+
 BOTH_SIDES: Final = "it is read on both sides of a product, or after it as well, in tiles that differ"
 
 ROWS_ONLY: Final = "a product's result tile holds whole rows, and this reduces other dims"
@@ -95,7 +97,7 @@ def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tu
         if before[node.name] < 0 or read_after.intersection(node.results):
             return BOTH_SIDES
         if node.name not in pointwise:
-            return "only pointwise ops run on the tiles that a product reads"
+            return ONLY_POINTWISE
         operand = group.types[factors(product)[before[node.name]]].shape
         if group.shape(node) != operand:
             return f"{shapes_of([group.shape(node)])} is not the operand's shape {shapes_of([operand])}"

@@ -169,8 +169,8 @@ class Grouping:
         between = [node for node in self.nodes[begin:end] if self.group_of[node.name] not in (own, target)]
         if any(node.op == BREAK for node in between):
             return "Python runs between them, and may change what they read"
-        if not self._order().may_join(own, target):
-            return "what another kernel makes of one's result is read by the other"
+        if self._reads_views_of_itself(joined) or not self._order().may_join(own, target):
+            return "what is made of one's result is read by the other"
         self._move(self.members(own), target)
         return ""
 
@@ -193,10 +193,13 @@ class Grouping:
     def _between(self, first: int, second: int) -> bool:
         """Whether another group's node lies between, or the second group reads a view of what the first one makes."""
         begin, end = (self._place[self.members(group)[-1].name] for group in (first, second))
-        made = {value for node in self.members(first) for value in node.results}
-        return any(self.group_of[node.name] not in (first, second) for node in self.nodes[begin:end]) or any(
-            self.bases.get(value) in made for node in self.members(second) for value in node.operands
-        )
+        others = any(self.group_of[node.name] not in (first, second) for node in self.nodes[begin:end])
+        return others or self._reads_views_of_itself(self._joined(first, second))
+
+    def _reads_views_of_itself(self, nodes: tuple[Node, ...]) -> bool:
+        """Whether some of these nodes read views of what others make: no kernel holds a view."""
+        made = {value for node in nodes for value in node.results}
+        return any(self.bases.get(value) in made for node in nodes for value in node.operands)
 
     def results(self, members: tuple[Node, ...]) -> tuple[str, ...]:
         """The values that leave a group: what its last node makes comes last."""
@@ -213,6 +216,12 @@ class Grouping:
     def _illegal(self, nodes: tuple[Node, ...]) -> str:
         """Why these nodes cannot, or on request shall not, be one kernel."""
         return illegal(self._candidate(nodes)) or self.choice.refuses(nodes, self.classes)
+
+    def refused(self, producer: Node, consumer: Node, reader: Node) -> str:
+        """Why the groups of two nodes would not be one kernel if `reader` stood in the consumer's place."""
+        own, other = self.group_of[producer.name], self.group_of[consumer.name]
+        joined = (reader if node is consumer else node for node in self._joined(own, other))
+        return self._refused(producer, reader) or self._illegal(tuple(joined))
 
     def _refused(self, producer: Node, consumer: Node) -> str:
         rule = rule_for(producer, consumer, self.classes)

@@ -363,7 +363,7 @@ def _with_kernels(
     work: _Work, kernels: tuple[Kernel, ...], grouping: Grouping
 ) -> tuple[tuple[LoweredNode, ...], tuple[Fusion, ...]]:
     kernel_of = {name: kernel.name for kernel in kernels for name in kernel.nodes}
-    fusions = work.one_kernels.explained((*grouping.decisions(), *across_views(work.items)), work.items)
+    fusions = work.one_kernels.explained((*grouping.decisions(), *across_views(work.items, grouping)), work.items)
     fused = {fusion.consumer: fusion.rule for fusion in fusions if fusion.fused}
     fused |= {fusion.producer: fusion.rule for fusion in fusions if fusion.fused and fusion.producer not in fused}
     nodes = tuple(

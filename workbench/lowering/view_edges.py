@@ -4,29 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench.ir import Fusion, LoweredNode
+from workbench.formulas.decompose import reading
+from workbench.ir import Fusion, LoweredNode, Node, TensorType
+from workbench.lowering.around_products import ONLY_POINTWISE
+from workbench.lowering.fusion_candidate import node_class
+from workbench.lowering.fusion_rules import rule_for
+from workbench.lowering.grouping import Grouping
+from workbench.lowering.reshapes import contiguous
+from workbench.lowering.shared_operands import ONE_PRODUCT
 
 
-def across_views(items: Sequence[LoweredNode]) -> list[Fusion]:
-    """Edges that a view stands on: never fused, since MLIR would fold a reshape into the loop nest."""
+def across_views(items: Sequence[LoweredNode], grouping: Grouping) -> list[Fusion]:
+    """Edges that a view stands on: never fused, since MLIR would fold a reshape into the loop nest.
+
+    A reason that holds without the view as well is told instead, with its rule.
+    """
     maker = {value: item for item in items for value in item.node.results}
     found: list[Fusion] = []
     for item in items:
         for value in item.node.operands if item.route != "view" else ():
-            reason = f"{value} reads the result with other strides: kernels are not fused across a view"
             for producer in behind(value, maker):
-                found.append(Fusion(producer, item.node.name, False, "never across a view", reason))
+                found.append(_edge(producer, item.node, value, grouping))
     return found
 
 
-def behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[str, ...]:
+def _edge(producer: LoweredNode, consumer: Node, value: str, grouping: Grouping) -> Fusion:
+    types, (result, *more) = grouping.types, producer.node.results
+    rule, reason = "never across a view", ""
+    ends = [node.name in grouping.group_of for node in (producer.node, consumer)]
+    if all(ends) and not more and _in_order(types[result], types[value]):
+        reason = _without_the_view(producer.node, consumer, value, grouping)
+        rule = rule_for(producer.node, consumer, grouping.classes).name if reason else rule
+    told = f"{value} {_shown(types[result], types[value])}: kernels are not fused across a view"
+    return Fusion(producer.node.name, consumer.name, False, rule, reason or told)
+
+
+def _in_order(made: TensorType, seen: TensorType) -> bool:
+    """Whether a view shows all of a value, element after element."""
+    return contiguous(made) and contiguous(seen) and made.numel == seen.numel and made.offset == seen.offset
+
+
+def _shown(made: TensorType, seen: TensorType) -> str:
+    if not _in_order(made, seen):
+        return "reads the result with other strides"
+    return "reads the result in another shape" if made.shape != seen.shape else "is a view of the result"
+
+
+def _without_the_view(producer: Node, consumer: Node, value: str, grouping: Grouping) -> str:
+    """Why the two would not share a kernel either if the view were not there; empty if they would, or if that depends
+    on the shape it gives.
+    """
+    result, types = producer.results[0], grouping.types
+    if types[result].shape == types[value].shape:
+        return grouping.refused(producer, consumer, reading(consumer, {value: result}))
+    if node_class(consumer, grouping.classes) != "contraction":
+        return ""
+    kinds = {node_class(node, grouping.classes) for node in grouping.members(grouping.group_of[producer.name])}
+    if "contraction" in kinds:
+        return ONE_PRODUCT
+    return ONLY_POINTWISE if kinds - {"pointwise", "creation"} else ""
+
+
+def behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[LoweredNode, ...]:
     """The nodes that compute what a view shows, several for one that is put together; none for any other value."""
-    names: dict[str, None] = {}
+    found: dict[str, LoweredNode] = {}
     ahead = [value] if value in maker and maker[value].route == "view" else []
     while ahead:
         item = maker.get(ahead.pop(0))
         if item is not None and item.route == "view":
             ahead += item.node.operands
         elif item is not None:
-            names[item.node.name] = None
-    return tuple(names)
+            found[item.node.name] = item
+    return tuple(found.values())

@@ -1,0 +1,45 @@
+"""Edges that a view stands on say what would keep the two apart without it, or how the view shows the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import workbench as wb
+
+X, ROWS, W = (2, 8, 64), (16, 64), (64, 64)
+NORM: Any = {"normalized_shape": (64,)}
+
+EDGES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], str, str]] = {
+    "a norm of sequences": (
+        lambda x, w: F.linear(F.layer_norm(x, **NORM), w), [X, W], "product prologue", "only pointwise ops run",
+    ),
+    "products of sequences": (
+        lambda x, w: F.linear(F.gelu(F.linear(x, w)), w), [X, W], "product prologue", "a second product needs",
+    ),
+    "another order": (
+        lambda x, w: torch.softmax(x, -1).transpose(0, 1) + w, [ROWS, ROWS[::-1]],
+        "never across a view", "transpose reads the result with other strides",
+    ),
+    "another shape": (
+        lambda x: torch.softmax(x, -1).view(8, 128).sum(-1), [X],
+        "never across a view", "view reads the result in another shape",
+    ),
+    "a copy that nobody can tell from it": (
+        lambda x: (h := (x + 1).clone(), h.sum(-1)), [ROWS],
+        "never across a view", "clone is a view of the result",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_an_edge_through_a_view_says_why_it_is_not_fused(name: str):
+    function, shapes, rule, reason = EDGES[name]
+    j = wb.trace(function, *map(torch.randn, shapes))
+    told = [(each.rule, each.reason) for each in j.lowered.record.fusions if not each.fused]
+    assert any(each[0] == rule and reason in each[1] for each in told), told
+    assert j.check().ok
