@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Iterator
@@ -145,6 +146,24 @@ def test_branches_have_threads_of_their_own_and_the_same_bits():
     assert len(seen) > 1
     assert not [each for each in threading.enumerate() if each.name.startswith("kernels")]
     assert journey.check().ok
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.usefixtures("threads")
+def test_a_forked_child_runs_them_side_by_side_too():
+    x = torch.randn(2, 16, 96, 96)
+    journey = wb.trace(Branches().eval(), x)
+    journey.run(x)
+    expected, _ = used(journey, x, 2)
+    child = os.fork()
+    if not child:
+        found = 1
+        try:
+            with mock.patch.object(torch, "get_num_threads", lambda: 2):  # PyTorch's own threads stayed behind
+                found = 0 if torch.equal(journey.run(x), expected) else 2
+        finally:
+            os._exit(found)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.usefixtures("threads")
