@@ -1,4 +1,4 @@
-"""Large models, compiled and run natively beside PyTorch's eager execution: VGG-16 and ResNet-101, batches of ten images.
+"""Large models, compiled and run natively beside PyTorch: VGG-16 and ResNet-101, batches of ten images.
 
     python benchmarks/large_models.py [--only vgg16 resnet101] [--batch 10] [--no-check]
 

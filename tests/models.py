@@ -95,6 +95,30 @@ def _head(channels: int, classes: int) -> list[nn.Module]:
     return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)]
 
 
+class Inception(nn.Module):
+    """GoogLeNet's block: four ways side by side, whose channels are one after another in the result."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.ways = nn.ModuleList(
+            [
+                nn.Sequential(nn.Conv2d(channels, 64, 1), nn.ReLU()),
+                nn.Sequential(nn.Conv2d(channels, 96, 1), nn.ReLU(), nn.Conv2d(96, 128, 3, padding=1), nn.ReLU()),
+                nn.Sequential(nn.Conv2d(channels, 48, 1), nn.ReLU(), nn.Conv2d(48, 96, 5, padding=2), nn.ReLU()),
+                nn.Sequential(nn.MaxPool2d(3, 1, 1), nn.Conv2d(channels, 64, 1), nn.ReLU()),
+            ]
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([way(x) for way in self.ways], 1)
+
+
+def inception(blocks: int = 4) -> nn.Module:
+    """For images of 112 x 112."""
+    stem = [nn.Conv2d(3, 192, 3, 4, 1), nn.ReLU()]
+    return nn.Sequential(*stem, *(Inception(352 if block else 192) for block in range(blocks)))
+
+
 class Attention(nn.Module):
     """Each token looks at those before it."""
 

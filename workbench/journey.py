@@ -201,7 +201,8 @@ class Journey(Shown):
         """Runs the scheduled MLIR natively and returns what the function returns under `torch.no_grad()`.
 
         Results have no gradients, whether the inputs require them or not. Weights and closed-over tensors have their
-        current values; the function's changes in place happen.
+        current values; the function's changes in place happen. Kernels with no path between them run side by side,
+        on as many threads as `torch.get_num_threads()`.
         """
         return self._computing.run(inputs, kwargs)
 

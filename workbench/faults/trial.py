@@ -87,7 +87,7 @@ class Trials:
         """The verdict on the work: the remembered one, or that of a trial now."""
         if self._off():
             return Verdict(OK)
-        key = hashlib.sha256("\0".join([trial.kind, trial.key, made_by()]).encode()).hexdigest()
+        key = _versioned(trial)
         allowed = _seconds()
         known = self._known.get(key) or _kept(key)
         if known is None or (known.outcome == HUNG and known.seconds < allowed):
@@ -99,6 +99,11 @@ class Trials:
         if known.lasting:
             self._known[key] = known
         return known
+
+    def remembers(self, trial: Trial) -> bool:
+        """Whether this process needs no trial, since it has a harmless verdict or does without."""
+        known = self._known.get(_versioned(trial))
+        return self._off() or (known is not None and known.harmless)
 
     def expect(self) -> None:
         """Starts the worker in the background, since it will be needed soon and takes seconds to start."""
@@ -140,6 +145,10 @@ class Trials:
 
 TRIALS: Final = Trials()
 """The trials of this process: a worker costs seconds to start, so there is only one."""
+
+
+def _versioned(trial: Trial) -> str:
+    return hashlib.sha256("\0".join([trial.kind, trial.key, made_by()]).encode()).hexdigest()
 
 
 def _seconds() -> float:

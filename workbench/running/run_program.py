@@ -1,30 +1,33 @@
 """A lowered graph run natively: kernels launched in order on torch tensors, without copies.
 
 Every value that is no view owns a storage; a view is other strides over its base's storage. Inputs are used where
-they are, intermediates are made when their kernel is launched and dropped after their last reader.
+they are, intermediates are made when their kernel is launched and dropped after their last reader. Where PyTorch may
+use several threads (`torch.get_num_threads()`), kernels with no path between them run side by side.
 """
 
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 
 from workbench.environment.turns import turn
 from workbench.errors import IndexOutOfRange, NativeInputError, NoData
-from workbench.faults.trial import TRIALS
-from workbench.ir import Bound, Input, Kernel, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.ir.kernel_identity import nameless
 from workbench.ir.moved_views import moved
-from workbench.running.guarded_call import Arguments, run_trial
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.running.machine_code import target
 from workbench.running.native_store import NativeStore
+from workbench.running.side_by_side import Touched, most_at_once, side_by_side, waits
+from workbench.running.tried_kernel import TriedKernel
 from workbench.tensors.element_types import to_dtype, uninitialised
 from workbench.tensors.kernel_function import KernelFunction
 from workbench.tensors.tensor_memory import plain
@@ -79,7 +82,18 @@ class _Step:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     bounds: tuple[Bound, ...]
+    native: bool
+    """Whether it is machine code, and no function of Python."""
 
+    @property
+    def may_share(self) -> bool:
+        """Whether it may run beside others: who tries a kernel compiles it, and so takes a turn that this thread may
+        have."""
+        return self.native and not (isinstance(self.kernel, TriedKernel) and not self.kernel.is_remembered())
+
+
+WORTH_A_THREAD: Final = 1 << 17
+"""Elements of a kernel's arguments together from which it takes longer than a thread does to begin."""
 
 NO_HOSTS: Mapping[str, KernelFunction] = MappingProxyType({})
 
@@ -87,28 +101,6 @@ Unproven: TypeAlias = "Mapping[str, tuple[str, ...]]"
 """Kernels that a worker has to run before this process does, each with its nodes as people call them."""
 
 ALL_PROVEN: Unproven = MappingProxyType({})
-
-
-@dataclass
-class _Tried:
-    """A kernel that is not known to be safe: at its first call a worker runs it first, on the same tensors."""
-
-    get: Callable[[], NativeKernel]
-    form: str
-    text: str
-    kernel: Kernel
-    nodes: tuple[str, ...]
-    passed: bool = False
-
-    def __call__(self) -> KernelFunction:
-        return self.get() if self.passed else self._run
-
-    def _run(self, tensors: Sequence[torch.Tensor]) -> None:
-        names = (*self.kernel.inputs, *self.kernel.outputs)
-        given = Arguments(names, tensors, len(self.kernel.inputs))
-        TRIALS.pass_or_raise(run_trial(self.form, self.text, self.kernel.name, self.nodes, given))
-        self.passed = True
-        self.get()(tensors)
 
 
 def _hosted(hosts: Mapping[str, KernelFunction]) -> dict[str, Callable[[], KernelFunction]]:
@@ -119,19 +111,35 @@ def _itself(function: KernelFunction) -> KernelFunction:
     return function
 
 
+@dataclass
+class _Live:
+    """The storages of a run, and how many steps have yet to use each; `changing` is held while either changes."""
+
+    tensors: dict[str, torch.Tensor]
+    uses: Counter[str]
+    changing: threading.Lock = field(default_factory=threading.Lock)
+
+
 class NativeProgram:
     """A graph's kernels in launch order, run on real tensors."""
 
-    def __init__(self, lowered: KernelGraph, kernels: Mapping[str, Callable[[], KernelFunction]]) -> None:
-        """`kernels` gives the callable for each of `lowered.kernels`, by name."""
+    def __init__(
+        self,
+        lowered: KernelGraph,
+        native: Mapping[str, Callable[[], KernelFunction]],
+        hosts: Mapping[str, KernelFunction] = NO_HOSTS,
+    ) -> None:
+        """Each of `lowered.kernels` is among `native` or `hosts`, by name."""
+        kernels = {**native, **_hosted(hosts)}
         self._graph = lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
         self._results = _types_of_results(lowered)
         self._steps = tuple(
-            _Step(kernels[kernel.name], kernel.inputs, kernel.outputs, kernel.bounds) for kernel in lowered.kernels
+            _Step(kernels[kernel.name], kernel.inputs, kernel.outputs, kernel.bounds, kernel.name in native)
+            for kernel in lowered.kernels
         )
-        self._dropped_after = self._last_uses()
+        self._kept = self._needed_at_the_end()
         self._empty = self._without_maker()
 
     @classmethod
@@ -154,7 +162,7 @@ class NativeProgram:
                 text = texts[launch.kernel]
                 get = partial(cache.scheduled, text, launch.kernel)
                 native[launch.name] = _tried_if("scheduled", get, text, launch.name, lowered, unproven)
-        return cls(lowered, {**native, **_hosted(hosts)})
+        return cls(lowered, native, hosts)
 
     @classmethod
     def from_rendered(
@@ -171,12 +179,12 @@ class NativeProgram:
             form, compiler = ("scheduled", cache.scheduled) if item.handwritten else ("rendered", cache.rendered)
             get = partial(compiler, item.mlir, item.kernel)
             native[item.kernel] = _tried_if(form, get, item.mlir, item.kernel, lowered, unproven)
-        return cls(lowered, {**native, **_hosted(hosts)})
+        return cls(lowered, native, hosts)
 
     @classmethod
     def from_functions(cls, lowered: KernelGraph, functions: Mapping[str, KernelFunction]) -> NativeProgram:
         """Runs these functions in the kernels' places."""
-        return cls(lowered, _hosted(functions))
+        return cls(lowered, {}, functions)
 
     def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The output leaves for graph inputs given in graph order; recorded mutations are done on those inputs.
@@ -191,16 +199,61 @@ class NativeProgram:
         with torch.no_grad():
             live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
             live |= {name: allocate(self._types[name]) for name in self._empty}
-            for step, dropped in zip(self._steps, self._dropped_after, strict=True):
-                for bound in step.bounds:
-                    _check_indices(bound, self._tensor(bound.value, live))
-                for name in (self._base.get(name, name) for name in step.outputs):
-                    if name not in live:  # an assembled result has a storage before all its parts are made
-                        live[name] = allocate(self._types[name])
-                step.kernel()([self._tensor(name, live) for name in (*step.inputs, *step.outputs)])
-                for name in dropped:
-                    del live[name]
+            self._run_steps(_Live(live, Counter(self._uses)))
             return self._finish(live, dict(zip((item.value for item in inputs), values, strict=True)))
+
+    def _run_steps(self, live: _Live) -> None:
+        """Runs the steps in order; side by side where several are worth a thread and none has to be tried first."""
+        threads = min(torch.get_num_threads(), self._at_once)
+        if threads > 1 and all(step.may_share for step in self._steps):
+            functions = [step.kernel() for step in self._steps]  # may compile, which is for this thread
+
+            def do(index: int) -> None:
+                with torch.no_grad():
+                    self._run_step(self._steps[index], functions[index], live)
+
+            side_by_side(self._waits, threads, do)
+        else:
+            for step in self._steps:
+                self._run_step(step, step.kernel(), live)
+
+    def _run_step(self, step: _Step, kernel: KernelFunction, live: _Live) -> None:
+        for bound in step.bounds:
+            _check_indices(bound, self._tensor(bound.value, live.tensors))
+        with live.changing:
+            for name in (self._base.get(name, name) for name in step.outputs):
+                if name not in live.tensors:  # an assembled result has a storage before all its parts are made
+                    live.tensors[name] = allocate(self._types[name])
+        kernel([self._tensor(name, live.tensors) for name in (*step.inputs, *step.outputs)])
+        with live.changing:
+            for name in self._storages(step):
+                live.uses[name] -= 1
+                if not live.uses[name] and name not in self._kept:
+                    del live.tensors[name]
+
+    def _storages(self, step: _Step) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._base.get(name, name) for name in (*step.inputs, *step.outputs)))
+
+    @cached_property
+    def _uses(self) -> Counter[str]:
+        """How many steps read or write each storage."""
+        return Counter(name for step in self._steps for name in self._storages(step))
+
+    @cached_property
+    def _touched(self) -> list[Touched]:
+        def reached(names: Sequence[str]) -> tuple[tuple[str, TensorType], ...]:
+            return tuple((self._base.get(name, name), self._types[name]) for name in names)
+
+        return [Touched(reached(step.inputs), reached(step.outputs)) for step in self._steps]
+
+    @cached_property
+    def _waits(self) -> tuple[tuple[int, ...], ...]:
+        return waits(self._touched)
+
+    @cached_property
+    def _at_once(self) -> int:
+        """How many threads have work at some time."""
+        return most_at_once(self._waits, [each.elements >= WORTH_A_THREAD for each in self._touched])
 
     def _accepted(self, item: Input, given: torch.Tensor) -> torch.Tensor:
         """The tensor to read for an input: the given one, or a copy in the recorded layout."""
@@ -264,18 +317,11 @@ class NativeProgram:
             name for name, kind in self._types.items() if not kind.numel and name not in made and name not in self._base
         )
 
-    def _last_uses(self) -> tuple[tuple[str, ...], ...]:
-        """For each step the values whose storage no later step needs."""
-        last: dict[str, int] = {}
-        for index, step in enumerate(self._steps):
-            last |= {self._base.get(name, name): index for name in (*step.inputs, *step.outputs)}
+    def _needed_at_the_end(self) -> frozenset[str]:
+        """The storages of what is returned."""
         kept = {self._base.get(name, name) for name in self._graph.outputs}
         kept |= {self._base.get(mutation.value, mutation.value) for mutation in self._graph.mutations}
-        dropped: list[list[str]] = [[] for _ in self._steps]
-        for name, index in last.items():
-            if name not in kept:
-                dropped[index].append(name)
-        return tuple(map(tuple, dropped))
+        return frozenset(kept)
 
 
 def _types_of_results(lowered: KernelGraph) -> dict[str, TensorType]:
@@ -302,7 +348,7 @@ def _moved_back(view: TensorType, now: TensorType, given: TensorType) -> TensorT
 def _tried_if(
     form: str, get: Callable[[], NativeKernel], text: str, name: str, lowered: KernelGraph, unproven: Unproven
 ) -> Callable[[], KernelFunction]:
-    return _Tried(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
+    return TriedKernel(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
 
 
 def _check_indices(bound: Bound, index: torch.Tensor) -> None:
