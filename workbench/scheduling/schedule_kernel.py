@@ -101,9 +101,10 @@ def _advice(payload: Payload, mapping: Mapping) -> str:
     inside = inside_reduced(share(payload, mapping.cores), mapping.tile, mapping.order)
     if not inside:
         return SMALLER
+    dims = ", ".join(inside)
     return (
-        f"The order has {', '.join(inside)} inside a reduced dim, so the sums of all tiles along {', '.join(inside)} are "
-        f"there at once. They take less with {' or '.join(inside)} before the reduced dims, or with fewer slots."
+        f"The order has {dims} inside a reduced dim, so the sums of all tiles along {dims} are there at once. They take "
+        f"less with {' or '.join(inside)} before the reduced dims."
     )
 
 
