@@ -103,8 +103,8 @@ def _advice(payload: Payload, mapping: Mapping) -> str:
         return SMALLER
     dims = ", ".join(inside)
     return (
-        f"The order has {dims} inside a reduced dim, so the sums of all tiles along {dims} are there at once. They take "
-        f"less with {' or '.join(inside)} before the reduced dims."
+        f"The order has {dims} inside a reduced dim, so the sums of all tiles along {dims} are there at once. They "
+        f"take less with {' or '.join(inside)} before the reduced dims."
     )
 
 
