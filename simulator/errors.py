@@ -71,6 +71,9 @@ class NotYetSupported(SimulatorError):
         super().__init__(f"{where}: {feature} cannot be simulated by this version")
 
 
+SMALLER = "A smaller tile or fewer buffers in the mapping makes it fit."
+
+
 class DoesNotFit(SimulatorError):
     """The buffers of a program need more scratchpad than the machine has: a result, carried by an exception."""
 
@@ -80,7 +83,7 @@ class DoesNotFit(SimulatorError):
         demand: int,
         capacity: int,
         buffers: Sequence[tuple[str, int]],
-        advice: str = "A smaller tile or fewer buffers in the mapping makes it fit.",
+        advice: str = SMALLER,
         program: object = None,
     ) -> None:
         self.kernel = kernel

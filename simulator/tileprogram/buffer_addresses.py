@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.errors import DoesNotFit
+from simulator.errors import SMALLER, DoesNotFit
 from simulator.tileprogram.hazards import DependenceTracker
 from simulator.tileprogram.program import I64, Buffer, Space, TileProgram
 
@@ -91,7 +91,7 @@ def in_use(program: TileProgram) -> list[Use]:
     ]
 
 
-def check_fit(program: TileProgram, capacity: int) -> None:
+def check_fit(program: TileProgram, capacity: int, advice: str = SMALLER) -> None:
     """Raises `DoesNotFit` if the buffers, as they lie, need more than `capacity` bytes.
 
     It names the buffers to shrink: those in use at the peak, or all if none share bytes.
@@ -106,7 +106,7 @@ def check_fit(program: TileProgram, capacity: int) -> None:
         fullest = max(at_once, key=lambda numbers: (sum(uses[n].size for n in numbers), numbers))
         crowd = [crowd[n] for n in fullest]
     sizes = sorted(((buffer.name, buffer.bytes) for buffer in crowd), key=lambda pair: -pair[1])
-    raise DoesNotFit(program.kernel, program.scratchpad_bytes, capacity, sizes, program=program)
+    raise DoesNotFit(program.kernel, program.scratchpad_bytes, capacity, sizes, advice, program)
 
 
 def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:

@@ -91,7 +91,17 @@ GROUPS = (
         ("workbench/scheduling/passes/promote.py", "workbench/scheduling/passes/padded_views.py"),
         MLIR,
     ),
-    Group("heuristic", 0.15, ("workbench/scheduling/heuristic.py", "workbench/scheduling/core_split.py"), MLIR),
+    Group(
+        "heuristic",
+        0.15,
+        (
+            "workbench/scheduling/heuristic.py",
+            "workbench/scheduling/scratchpad_demand.py",
+            "workbench/scheduling/loop_order.py",
+            "workbench/scheduling/core_split.py",
+        ),
+        MLIR,
+    ),
     Group(
         "comparison",
         0.2,

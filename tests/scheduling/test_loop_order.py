@@ -125,6 +125,7 @@ def test_sums_that_do_not_fit_are_refused_with_their_bytes():
     with pytest.raises(DoesNotFit) as caught:
         ordered(torch.matmul, (torch.randn(large, large),) * 2, tile=tile, order=["k", "m", "n"])
     assert max(size for _, size in caught.value.buffers) == large * large * 4
+    assert "the sums of all tiles along m, n are there at once" in str(caught.value)
     assert caught.value.demand == large * large * 4 + 2 * 2 * 16 * 16 * 4
     ordered(torch.matmul, (torch.randn(large, large),) * 2, tile=tile, order=["m", "k", "n"])
 

@@ -259,7 +259,7 @@ def test_the_reason_of_a_default_counts_its_steps():
     [
         (lambda x: x.to(torch.int8) + 1.0, [(5, 5000, 3)], {"d0": 1, "d1": 1560, "d2": 3}),  # packed as the widest is
         (torch.matmul, [(512, 300), (300, 400)], {"m": 128, "n": 64, "k": 112}),  # an array of 16 x 8
-        (torch.matmul, [(100, 20), (20, 20)], {"m": 32, "n": 20, "k": 20}),
+        (torch.matmul, [(100, 20), (20, 20)], {"m": 16, "n": 20, "k": 20}),  # with a third slot
         (
             lambda x, w: F.conv2d(x, w),
             [(1, 16, 40, 40), (64, 16, 3, 3)],
@@ -279,9 +279,26 @@ def test_default_tiles_suit_the_machine(
 def test_columns_may_be_walked_innermost_where_windows_move():
     kinds = {"oc": "n", "ow": "m", "ic": "k", "kw": "w"}
     dims = dict.fromkeys(kinds, 4)
-    moving, still = (SimpleNamespace(dims=dims, reduced=("ic", "kw"), windows=w, kinds=kinds) for w in (("kw",), ()))
-    assert heuristic._orders(moving) == [("oc", "ow", "ic", "kw"), ("ow", "oc", "ic", "kw")]  # type: ignore[arg-type]
-    assert heuristic._orders(still) == [("oc", "ow", "ic", "kw")]  # type: ignore[arg-type]
+    moving: Any = SimpleNamespace(dims=dims, reduced=("ic", "kw"), windows=("kw",), kinds=kinds)
+    cut = dict.fromkeys(kinds, 2)
+    orders = [("oc", "ow", "ic", "kw"), ("ow", "oc", "ic", "kw")]
+    assert heuristic._orders(moving, dims) == heuristic._orders(moving, cut) == orders
+
+
+def test_rows_and_columns_are_walked_in_both_orders_where_both_are_cut():
+    dims, kinds = {"m": 8, "n": 8, "k": 8}, {"m": "m", "n": "n", "k": "k"}
+    still: Any = SimpleNamespace(dims=dims, reduced=("k",), windows=(), kinds=kinds)
+    assert heuristic._orders(still, {"m": 4, "n": 4, "k": 8}) == [("m", "n", "k"), ("n", "m", "k")]
+    assert heuristic._orders(still, {"m": 8, "n": 4, "k": 4}) == [("m", "n", "k")]
+
+
+def test_a_batch_is_tiled_and_a_third_slot_taken_where_that_is_faster():
+    """A load waits for the memory, so a core is faster with two of them under way."""
+    shapes = [torch.randn(5, 33, 40), torch.randn(5, 40, 29)]
+    chosen = flow(torch.bmm, shapes).scheduled.kernels[0].mapping
+    assert chosen.buffers == 3 and 1 < chosen.tile["b"] < 5
+    large = flow(torch.matmul, [torch.randn(1024, 1024)] * 2).scheduled.kernels[0].mapping
+    assert large.buffers == heuristic.SLOTS
 
 
 def test_places_of_a_window_that_is_cut_are_taken_one_by_one():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from simulator.errors import DoesNotFit
+from simulator.errors import SMALLER, DoesNotFit
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit
 from simulator.tileprogram.program import TileProgram
@@ -89,12 +89,24 @@ def schedule_kernel(
                 continue
         scheduled = _read_off(rendered, tiled, machine)
         if wanted or scheduled.program.scratchpad_bytes <= capacity:
-            check_fit(scheduled.program, capacity)
+            check_fit(scheduled.program, capacity, _advice(payload, mapping))
             return scheduled
         crowd = [(buffer.name, buffer.bytes) for buffer in scheduled.program.buffers]
     largest_first = sorted(crowd, key=lambda each: -each[1])
     advice = SMALLEST + (FEWER if len(rendered.origins) > 1 else ".")
     raise DoesNotFit(rendered.kernel, sum(size for _, size in crowd), capacity, largest_first, advice)
+
+
+def _advice(payload: Payload, mapping: Mapping) -> str:
+    """What makes a user's mapping fit."""
+    inside = inside_reduced(share(payload, mapping.cores), mapping.tile, mapping.order)
+    if not inside:
+        return SMALLER
+    dims = ", ".join(inside)
+    return (
+        f"The order has {dims} inside a reduced dim, so the sums of all tiles along {dims} are there at once. They "
+        f"take less with {' or '.join(inside)} before the reduced dims."
+    )
 
 
 SMALLEST = "Its tiles are single elements already, each with one slot: use a machine with a larger scratchpad"
