@@ -304,7 +304,8 @@ def window(draw: Draw) -> Drawn:
     dtype = str(value.tensor.dtype).removeprefix("torch.")
     weight = draw.input((groups * draw.random.randint(1, 4), channels // groups, kernel, kernel), dtype)
     extra = f"stride={stride}, padding={padding}, dilation={draw.random.choice((1, 1, 2))}, groups={groups}"
-    return _of(f"F.conv2d({name}, {weight.name}, None, {extra})", value, weight)
+    before = draw.random.choice(_BEFORE).format(name)
+    return _of(f"F.conv2d({before}, {weight.name}, None, {extra})", value, weight)
 
 
 def indexing(draw: Draw) -> Drawn:

@@ -7,10 +7,11 @@ less than the trip through DRAM within bounds, which are rules on shapes: loweri
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Final
 
-from workbench.ir import Node, Ref
+from workbench.ir import Literal, Node, Ref, Sequence, TensorType
 from workbench.lowering.fusion_candidate import Candidate, reduced_dims, shapes_of
 from workbench.lowering.reduction_space import reduction_space
 
@@ -22,7 +23,10 @@ ONE_PRODUCT: Final = (
     "or a whole panel of them stay in the scratchpad, which the schedule does not do yet"
 )
 
-OF_WINDOWS: Final = "windows overlap, and their borders are filled as they are loaded: a convolution reads memory"
+OF_WINDOWS: Final = (
+    "windows overlap, and their borders are filled as they are loaded: a convolution reads memory, unless its window "
+    "is one point, without padding and in one group"
+)
 
 BOTH_SIDES: Final = "it is read on both sides of a product, or after it as well, in tiles that differ"
 
@@ -76,7 +80,7 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
 
 def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...], whole: bool) -> str:
     """Pointwise ops over the shape of the operand that they make, and read by nothing else."""
-    if product.op == "aten.convolution.default":
+    if product.op == "aten.convolution.default" and not of_points(group, product):
         return OF_WINDOWS
     read_after = {value for node in after for value in node.operands}
     pointwise = {node.name for node in group.of("pointwise")}
@@ -98,11 +102,42 @@ def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tu
 def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -> str:
     """Why making an operand again for every tile of the other one costs more than its trip through DRAM."""
     operand = group.types[factors(product)[place]]
-    other = group.types[factors(product)[1 - place]].shape[-1 if place == 0 else -2]
+    other = _free(group.types[factors(product)[1 - place]], 1 - place, product.op)
     made = {value for node in chain for value in node.results}
     read = {value for node in chain for value in node.operands} - made
     taken = sum(group.types[value].element_bytes for value in read if group.types[value].shape == operand.shape)
     return too_often(other, len(chain), taken, operand.element_bytes)
+
+
+def of_points(group: Candidate, product: Node) -> bool:
+    """Whether a convolution is a product of matrices: its window is one point, and each channel meets all others."""
+    weight = group.types[factors(product)[1]].shape
+    padding, groups = product.args[4], product.args[8]
+    zeros = isinstance(padding, Sequence) and all(item == Literal("int", 0) for item in padding.items)
+    return set(weight[2:]) == {1} and zeros and groups == Literal("int", 1)
+
+
+def _free(operand: TensorType, place: int, op: str) -> int:
+    """The extent along which tiles of an operand follow each other."""
+    if op != "aten.convolution.default":
+        return operand.shape[-1 if place else -2]
+    batch, _, *space = operand.shape
+    return batch if place else batch * math.prod(space)
+
+
+def _of_points(group: Candidate, product: Node) -> bool:
+    """Whether a convolution is a product of matrices: its window is one point, and each channel meets all others."""
+    weight = group.types[factors(product)[1]].shape
+    padding, groups = product.args[4], product.args[8]
+    unpadded = isinstance(padding, Sequence) and all(item == Literal("int", 0) for item in padding.items)
+    return set(weight[2:]) == {1} and unpadded and groups == Literal("int", 1)
+
+
+def _free(operand: TensorType, place: int, op: str) -> int:
+    """The extent along which tiles of an operand follow each other."""
+    if op != "aten.convolution.default":
+        return operand.shape[-1 if place else -2]
+    return operand.shape[0] if place else operand.numel // operand.shape[1]
 
 
 def too_often(other: int, operations: int, taken: int, left: int) -> str:
