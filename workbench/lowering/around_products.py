@@ -7,7 +7,6 @@ less than the trip through DRAM within bounds, which are rules on shapes: loweri
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import Final
 
@@ -80,7 +79,7 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
 
 def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...], whole: bool) -> str:
     """Pointwise ops over the shape of the operand that they make, and read by nothing else."""
-    if product.op == "aten.convolution.default" and not of_points(group, product):
+    if product.op == "aten.convolution.default" and not _of_points(group, product):
         return OF_WINDOWS
     read_after = {value for node in after for value in node.operands}
     pointwise = {node.name for node in group.of("pointwise")}
@@ -107,22 +106,6 @@ def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -
     read = {value for node in chain for value in node.operands} - made
     taken = sum(group.types[value].element_bytes for value in read if group.types[value].shape == operand.shape)
     return too_often(other, len(chain), taken, operand.element_bytes)
-
-
-def of_points(group: Candidate, product: Node) -> bool:
-    """Whether a convolution is a product of matrices: its window is one point, and each channel meets all others."""
-    weight = group.types[factors(product)[1]].shape
-    padding, groups = product.args[4], product.args[8]
-    zeros = isinstance(padding, Sequence) and all(item == Literal("int", 0) for item in padding.items)
-    return set(weight[2:]) == {1} and zeros and groups == Literal("int", 1)
-
-
-def _free(operand: TensorType, place: int, op: str) -> int:
-    """The extent along which tiles of an operand follow each other."""
-    if op != "aten.convolution.default":
-        return operand.shape[-1 if place else -2]
-    batch, _, *space = operand.shape
-    return batch if place else batch * math.prod(space)
 
 
 def _of_points(group: Candidate, product: Node) -> bool:
