@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from workbench.errors import MappingError
-from workbench.lowering.around_products import BOTH_SIDES, LONGEST, OF_WINDOWS, ROWS_ONLY
+from workbench.lowering.around_products import BOTH_SIDES, IN_GROUPS, LONGEST, OF_WINDOWS, ROWS_ONLY
 from workbench.lowering.product_room import FULL
 
 APART = {"off": ["product prologue", "rows of a product"]}
@@ -100,7 +100,10 @@ REFUSED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], str]] = {
     "a broadcast operand": (lambda x, w: F.relu(x).expand(6, 8) @ w, [(1, 8), (8, 8)], "strides"),
     "a reduction before": (lambda x, w: torch.softmax(x, -1) @ w, [(8, 8), (8, 8)], "only pointwise ops run on"),
     "a convolution in groups": (
-        lambda x, w: F.conv2d(F.relu(x), w, groups=2), [(1, 4, 8, 8), (4, 2, 1, 1)], OF_WINDOWS,
+        lambda x, w: F.conv2d(F.relu(x), w, groups=2), [(1, 4, 8, 8), (4, 2, 1, 1)], IN_GROUPS,
+    ),
+    "the weight of one channel": (
+        lambda x, w: F.conv2d(x, w * 2), [(1, 1, 8, 8), (4, 1, 3, 3)], IN_GROUPS,
     ),
     "a padded convolution of points": (
         lambda x, w: F.conv2d(F.relu(x), w, padding=1), [(1, 4, 8, 8), (4, 4, 1, 1)], OF_WINDOWS,

@@ -1,4 +1,4 @@
-"""What is computed on the operand's tile of a convolution whose window is one point: right, and faster than apart."""
+"""What is computed on the tiles that a convolution reads, of images where its window is one point: right and faster."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ BEFORE: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], tuple[int, ...], tup
     "an image of one point": (lambda x, w: F.conv2d(F.silu(x), w), (3, 16, 1, 1), W, 1),
     "sequences": (lambda x, w: F.conv1d(F.gelu(x), w), (3, 16, 30), W[:3], 1),
     "volumes": (lambda x, w: F.conv3d(F.gelu(x), w), (2, 16, 3, 4, 5), (*W, 1), 1),
+    "the weight of windows": (lambda x, w: F.conv2d(x, torch.tanh(w), padding=1), X, (24, 16, 3, 3), 1),
+    "the weight of windows with steps": (
+        lambda x, w: F.relu(F.conv2d(x, w * 0.5, stride=2, padding=2, dilation=2)), X, (24, 16, 3, 2), 1,
+    ),
+    "the converted weight of sequences": (
+        lambda x, w: F.conv1d(x, w.half().float(), padding=2), (3, 16, 30), (24, 16, 5), 1,
+    ),
     "channels last": (
         lambda x, w: F.conv2d(F.silu(x).contiguous(memory_format=torch.channels_last), w), X, W, 1,
     ),
@@ -64,6 +71,13 @@ def test_it_is_right_in_any_tiles(tile: dict[str, int]):
         mapping = {"*": {"tile": tile, "order": order}}
         j = wb.trace(lambda x, w: F.conv2d(F.silu(x), w * 2), x, w, mapping=mapping)
         assert len(names(j)) == 1 and j.check().ok
+
+
+@pytest.mark.parametrize("tile", [{"oh": 2, "ow": 5}, {"oc": 5, "ic": 7}, {"kh": 1, "ic": 3}, {"b": 1, "kw": 2}])
+def test_a_weight_of_windows_is_right_in_any_tiles(tile: dict[str, int]):
+    x, w, mapping = torch.randn(2, 16, 5, 9), torch.randn(12, 16, 3, 3), {"*": {"tile": tile}}
+    j = wb.trace(lambda x, w: F.conv2d(x, torch.tanh(w), padding=1), x, w, mapping=mapping)
+    assert len(names(j)) == 1 and j.check().ok
 
 
 def test_an_activation_that_others_read_is_stored():

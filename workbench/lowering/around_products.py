@@ -23,8 +23,12 @@ ONE_PRODUCT: Final = (
 )
 
 OF_WINDOWS: Final = (
-    "windows overlap, and their borders are filled as they are loaded: a convolution reads memory, unless its window "
-    "is one point, without padding and in one group"
+    "windows overlap, and their borders are filled as they are loaded: a convolution reads its images from memory, "
+    "unless its window is one point, without padding"
+)
+
+IN_GROUPS: Final = (
+    "a convolution in groups, or of one channel, has tiles so small that their passes take longer than loads"
 )
 
 BOTH_SIDES: Final = "it is read on both sides of a product, or after it as well, in tiles that differ"
@@ -79,8 +83,8 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
 
 def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...], whole: bool) -> str:
     """Pointwise ops over the shape of the operand that they make, and read by nothing else."""
-    if product.op == "aten.convolution.default" and not _of_points(group, product):
-        return OF_WINDOWS
+    if product.op == "aten.convolution.default" and (refused := _before_windows(group, product, {*before.values()})):
+        return refused
     read_after = {value for node in after for value in node.operands}
     pointwise = {node.name for node in group.of("pointwise")}
     nodes = [node for node in group.nodes if node.name in before]
@@ -108,12 +112,15 @@ def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -
     return too_often(other, len(chain), taken, operand.element_bytes)
 
 
-def _of_points(group: Candidate, product: Node) -> bool:
-    """Whether a convolution is a product of matrices: its window is one point, and each channel meets all others."""
-    weight = group.types[factors(product)[1]].shape
+def _before_windows(group: Candidate, product: Node, places: set[int]) -> str:
+    """Why a convolution reads these operands from memory. One whose window is one point is a product of matrices."""
+    _, channels, *window = group.types[factors(product)[1]].shape
     padding, groups = product.args[4], product.args[8]
+    point = set(window) == {1}
+    if groups != Literal("int", 1) or (channels == 1 and not point):
+        return IN_GROUPS
     unpadded = isinstance(padding, Sequence) and all(item == Literal("int", 0) for item in padding.items)
-    return set(weight[2:]) == {1} and unpadded and groups == Literal("int", 1)
+    return OF_WINDOWS if places != {1} and not (point and unpadded) else ""
 
 
 def _free(operand: TensorType, place: int, op: str) -> int:
