@@ -246,7 +246,7 @@ def test_a_pattern_that_others_leave_no_kernel_is_an_error(journey: wb.Journey):
 
 def test_patterns_name_several_kernels_names_go_first_and_the_star_last():
     def three(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return torch.softmax((x @ a) @ b, -1)
+        return torch.softmax((x @ a) @ b, 0)
 
     given = [torch.randn(64, 64), torch.randn(64, 64), torch.randn(64, 96)]
 
@@ -255,7 +255,7 @@ def test_patterns_name_several_kernels_names_go_first_and_the_star_last():
         return [next(iter(kernel.mapping.tile.values())) for kernel in made.scheduled.kernels]
 
     names = [kernel.kernel for kernel in flow(three, given).scheduled.kernels]
-    assert [name[:9] for name in names] == ["k0_matmul", "k1_matmul", "k2__softm"] or len(names) == 3
+    assert names == ["k0_matmul", "k1_matmul", "k2_softmax"]
     tile = {size: {"tile": {"m": size}} for size in (8, 16)}
     assert tiles(**{"k?_matmul*": tile[8]})[:2] == [8, 8]
     assert tiles(**{"*": {"buffers": 1}, "k[01]_*": tile[8], names[0]: tile[16]})[:2] == [16, 8]

@@ -232,7 +232,7 @@ def test_batch_norms_become_part_of_the_weights_of_a_copy():
     j = wb.trace(model, x, machine="tpu-v4")
     tried = j.findings.tried()
     (row,) = tried[tried.rule == "batch norms to fold"].itertuples()
-    assert "4 launches of 6 compute only 2 batch norms" in row.reason and row.gain > 0.1 * j.simulated.cycles
+    assert "2 launches of 4 compute only 2 batch norms" in row.reason and row.gain > 0.1 * j.simulated.cycles
     made = j.changed("folded batch norms")
     assert len(made.scheduled.record.launches.launches) == 2 and made.check() and isinstance(model[1], nn.BatchNorm2d)
     torch.testing.assert_close(made.run(x), model(x), rtol=1e-4, atol=1e-5)
@@ -295,7 +295,7 @@ def test_only_batch_norms_that_can_be_folded_are():
     """What a hook does would be lost, two readers need what the layer made, and in training there are other figures."""
     x = torch.randn(2, 16, 12, 12)
     half = wb.trace(_normed(hook=True), x).changed("folded batch norms")
-    assert len(half.scheduled.record.launches.launches) == 4, "the second pair has no hook"
+    assert len(half.scheduled.record.launches.launches) == 3, "the second pair has no hook"
     for model in (
         _normed(twice=True),
         _normed().train(),

@@ -29,11 +29,23 @@ def test_values_of_another_width():
     agrees(F.scaled_dot_product_attention, *qkv((4, 9, 16), (4, 9, 16), (4, 9, 5)), **FORMULA)
 
 
-def test_two_products_and_a_softmax_are_three_kernels():
+@pytest.mark.parametrize(
+    "off, kinds",
+    [
+        ([], ["contraction", "contraction"]),
+        (["rows of a product"], ["contraction", "reduction", "contraction"]),
+    ],
+    ids=str,
+)
+def test_the_softmax_is_in_the_kernel_of_the_first_product_or_one_of_its_own(off: list[str], kinds: list[str]):
+    fusion: Any = {"off": ["attention", *off]}
     made = agrees(
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3), *qkv(*SHAPES), machine="tpu-v3", **FORMULA
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3),
+        *qkv(*SHAPES),
+        machine="tpu-v3",
+        fusion=fusion,
     )
-    assert [kernel.kind for kernel in made.lowered.record.kernels] == ["contraction", "reduction", "contraction"]
+    assert [kernel.kind for kernel in made.lowered.record.kernels] == kinds
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 from torch import nn
 
 import workbench as wb
 from tests.programs import PROGRAMS
+
+NORMS_APART: Any = {"off": ["rows of a product"]}
+"""Norms and softmaxes after products have kernels of their own."""
 
 
 @functools.cache
@@ -23,7 +27,7 @@ def two_cores() -> wb.Journey:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 128), nn.Softmax(-1)).eval()
     machine = wb.machine("tpu-v3", memory="banked", cores=2)
-    return wb.trace(network, torch.randn(256, 256), machine=machine)
+    return wb.trace(network, torch.randn(256, 256), machine=machine, fusion=NORMS_APART)
 
 
 @functools.cache
@@ -40,7 +44,7 @@ def by_host() -> wb.Journey:
 def shared() -> wb.Journey:
     """Two equal layers, of which the second runs the programs of the first."""
     layers = (nn.Linear(64, 64), nn.LayerNorm(64), nn.Linear(64, 64), nn.LayerNorm(64))
-    return wb.trace(nn.Sequential(*layers).eval(), torch.randn(64, 64))
+    return wb.trace(nn.Sequential(*layers).eval(), torch.randn(64, 64), fusion=NORMS_APART)
 
 
 RUNS = {"softmax": softmax, "two cores, banked": two_cores, "a step on the host": by_host, "shared": shared}

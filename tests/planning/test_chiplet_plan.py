@@ -31,8 +31,8 @@ class Layer(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def turns() -> Journey:
-    """Pages in turn."""
-    return wb.trace(Layer(), torch.randn(128, 128), machine=machine())
+    """Pages in turn; the softmax has a kernel of its own."""
+    return wb.trace(Layer(), torch.randn(128, 128), machine=machine(), fusion={"off": ["rows of a product"]})
 
 
 def remote(journey: Journey) -> int:
@@ -146,7 +146,8 @@ def test_what_takes_an_address_after_another_is_placed_anew(memory: str) -> None
         return x
 
     line = {"chiplets": 4, "cores": 4, "dram_channels": 4, "chiplet_links": "0-1 1-2 2-3", "dram_placement": "local"}
-    journey = wb.trace(chain, torch.arange(64), machine=machine(memory=memory, **line))
+    apart = {"off": ["rows of a product"]}
+    journey = wb.trace(chain, torch.arange(64), machine=machine(memory=memory, **line), fusion=apart)
     storages = journey.scheduled.record.launches.storages
     assert len({each.address for each in storages}) == 6 < len(storages) == 15
     assert remote(journey) > 0

@@ -34,7 +34,7 @@ class Reused(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def plain() -> Journey:
-    return wb.trace(Reused(), torch.randn(32, 64), machine="tpu-v4")
+    return wb.trace(Reused(), torch.randn(32, 64), machine="tpu-v4", fusion={"off": ["rows of a product"]})
 
 
 def dram_bytes(journey: Journey) -> tuple[int, int]:

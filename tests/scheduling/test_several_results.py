@@ -68,7 +68,7 @@ def test_in_any_tiles(tile: dict[str, int]):
 
 APART_ANYWAY: dict[str, tuple[Callable[..., Any], str]] = {
     "another shape": (lambda x: (h := x + 1, h.sum(-1)), "of one shape only"),
-    "a copy": (lambda x: (h := (x + 1).clone(), h.sum(-1)), "of one shape only"),
+    "a copy": (lambda x: (h := (x + 1).t().clone(), h.sum(-1)), "with other strides"),
     "a reduction last": (lambda x: (h := x + 1, torch.relu(h) @ x.t() + h.sum()), "kernel"),
 }
 

@@ -33,7 +33,8 @@ TILE = 16 * 16 * 4
 def traced() -> tuple[Pruned, Journey]:
     model = Pruned()
     mapping = {name: MAPPING["*"] for name in ("k0_linear", "k2_linear")}
-    return model, wb.trace(model, torch.randn(32, 32), machine="edge-8x8", mapping=mapping)
+    apart = {"off": ["rows of a product"]}
+    return model, wb.trace(model, torch.randn(32, 32), machine="edge-8x8", mapping=mapping, fusion=apart)
 
 
 @pytest.fixture(scope="module")

@@ -24,11 +24,12 @@ def test_each_stage_is_made_from_those_before_it_and_each_option_is_read_first_b
         seen.add(stage.artefact)
     assert [stage.artefact for stage in ALL] == [each.name for each in fields(Stages)]
     read = [option for stage in ALL for option in stage.options]
-    of_registrations = ("rewrites",)  # which patterns and graph passes there are, of which `fusion` turns some off
-    assert sorted(read) == sorted(("machine", *of_registrations, *OPTIONS)), (
+    of_registrations = "rewrites"  # which patterns and graph passes there are, of which `fusion` turns some off
+    of_the_machine = "room"  # the little that grouping knows of it: another machine may have the same
+    assert sorted(read) == sorted(("machine", of_registrations, of_the_machine, *OPTIONS)), (
         "an option that no stage reads, or that two read first"
     )
-    assert {*read} <= {each.name for each in fields(Request)}
+    assert {*read} - {of_the_machine} <= {each.name for each in fields(Request)}
     kept = {*OPTIONS} - {"simulate_seconds", "tuned"}  # tuned mappings are kept as mappings
     assert {each.name for each in fields(Asked)} == kept and {*AS_JSON} <= {*OPTIONS}
 
@@ -61,6 +62,18 @@ def test_what_an_option_does_not_touch_is_shared(options: dict[str, object], las
     assert changed._stages.kernels is j._stages.kernels and changed._stages.sources is j._stages.sources
     assert changed._stages.origins is not j._stages.origins
     assert changed.with_(**options) is changed  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("machine, last", [("edge-8x8", "rewritten"), ("tpu-v4", "imported")])
+def test_a_machine_with_another_room_groups_anew_what_depends_on_it(machine: str, last: str):
+    """`edge-8x8` holds no whole rows of this product, `tpu-v4` has the room of `tpu-v3`."""
+    j = wb.trace(lambda x, w: torch.softmax(x @ w, -1), torch.randn(64, 256), torch.randn(256, 512))
+    _ = j.rendered
+    changed = j.with_(machine=machine)
+    names = [stage.artefact for stage in STAGES]
+    shared = [name for name in names if getattr(changed._stages, name) is getattr(j._stages, name)]
+    assert shared[: names.index(last) + 1] == names[: names.index(last) + 1] and "tiled" not in shared
+    assert ("grouped" in shared) == (len(changed.lowered.kernels) == len(j.lowered.kernels))
 
 
 @pytest.mark.parametrize("options", [{"mapping": {"*": {"buffers": 1}}}, {"machine": "tpu-v4"}], ids=str)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,9 +121,14 @@ class Small(nn.Module):
         return self.last(self.layers(x))
 
 
+def small(x: torch.Tensor, **changed: Any) -> wb.Journey:
+    """With the softmax in a kernel of its own."""
+    return wb.trace(Small(**changed), x, fusion={"off": ["rows of a product"]})
+
+
 def test_an_edited_function_is_matched_although_names_and_paths_shift():
     x = torch.randn(40, 24)
-    before, after = wb.trace(Small(), x), wb.trace(Small(norm=True), x)
+    before, after = small(x), wb.trace(Small(norm=True), x, fusion={"apart": [("linear_1", "softmax")]})
     both = wb.compare(before, after, names=("before", "after"))
     ops = [[node.op.split(".")[1] for node in run.nodes] for run in both.record.runs]
     pairs = [
@@ -147,7 +153,7 @@ def test_an_edited_function_is_matched_although_names_and_paths_shift():
 
 def test_another_op_in_the_same_module_stands_for_the_one_before():
     x = torch.randn(40, 24)
-    both = wb.compare(wb.trace(Small(), x), wb.trace(Small(act=nn.Sigmoid), x), names=("relu", "sigmoid"))
+    both = wb.compare(small(x), small(x, act=nn.Sigmoid), names=("relu", "sigmoid"))
     assert both.record.matching.rows == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert both.record.sentences()[0] == "the programs differ: they share 3 ATen calls (4 of relu, 4 of sigmoid)"
     nodes = both.nodes.set_index("what")
@@ -212,7 +218,7 @@ def test_two_to_eight_journeys(fused: wb.Journey):
 
 def test_modules_hold_all_that_is_inside_of_them():
     x = torch.randn(40, 24)
-    relu, gelu = wb.trace(Small(), x), wb.trace(Small(act=nn.Sigmoid), x)
+    relu, gelu = small(x), small(x, act=nn.Sigmoid)
     both = wb.compare(relu, gelu, names=("a", "b"))
     modules = both.modules.set_index("module")
     assert set(modules.index) >= {"", "layers", "layers.2", "last"}

@@ -39,7 +39,8 @@ def strided() -> wb.Journey:
 
 @pytest.fixture(scope="module")
 def two() -> wb.Journey:
-    return traced(lambda x, w: torch.softmax(x @ w, 1), X, torch.randn(64, 64))
+    apart = {"off": ["rows of a product"]}
+    return traced(lambda x, w: torch.softmax(x @ w, 1), X, torch.randn(64, 64), fusion=apart)
 
 
 def test_a_product_in_one_tile_has_the_figures_one_counts_by_hand():

@@ -157,9 +157,10 @@ class Grouping:
             return
         target = min(users, key=lambda group: self._place[self.members(group)[-1].name])
         last = self.members(target)[-1]
+        if not node_class(node, self.classes) == node_class(last, self.classes) == "pointwise":
+            return  # the last one may even be an assertion, which has no result
         alike = self.types[node.results[0]].shape == self.types[last.results[0]].shape
-        pointwise = node_class(node, self.classes) == node_class(last, self.classes) == "pointwise"
-        if alike and pointwise and not self._between(own, target) and not self._illegal(self._joined(own, target)):
+        if alike and not self._between(own, target) and not self._illegal(self._joined(own, target)):
             self._move(self.members(own), target)
 
     def _between(self, first: int, second: int) -> bool:
