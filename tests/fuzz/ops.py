@@ -279,6 +279,27 @@ def sharing_an_operand(draw: Draw) -> Drawn:
     return Drawn((f"shared = {read}", f"OUT = {together}"), tuple(each.name for each in (value, *weights)), False)
 
 
+_MASKED = (
+    "{0}", "({0} + {1})", "{0}.masked_fill({1} > 0, -1e4)", "torch.where({1} > 0, {0}, -torch.inf)",
+    "{0}.masked_fill({1} > 0.5, float('-inf'))", "torch.tanh({0} + {1})",
+)  # fmt: skip
+
+
+def written_attention(draw: Draw) -> Drawn:
+    """Attention by hand: scaled scores with a mask, their softmax, and the sum of values; in forms that are one kernel,
+    and in some that are not."""
+    value = draw.pick(lambda tensor: tensor.dim() in (2, 3, 4) and tensor.is_floating_point())
+    *lead, queries, width = value.tensor.shape
+    dtype = str(value.tensor.dtype).removeprefix("torch.")
+    keys, made = draw.random.choice((1, 3, 8, 17)), draw.random.choice((1, 4, 9))
+    shared = [extent if draw.random.random() < 0.8 else 1 for extent in lead]
+    key, values = draw.input((*shared, keys, width), dtype), draw.input((*shared, keys, made), dtype)
+    mask = draw.input((draw.random.choice((1, queries)), keys), dtype)
+    scores = f"({value.name} @ {key.name}.transpose(-1, -2) {draw.random.choice(('* 0.25', '/ 3', ''))})"
+    weights = f"torch.softmax({draw.random.choice(_MASKED).format(scores, mask.name)}, -1)"
+    return _of(f"{weights} @ {values.name}", value, key, values, mask)
+
+
 def window(draw: Draw) -> Drawn:
     shape = (
         draw.random.choice((1, 2)),
@@ -302,7 +323,8 @@ def window(draw: Draw) -> Drawn:
     dtype = str(value.tensor.dtype).removeprefix("torch.")
     weight = draw.input((groups * draw.random.randint(1, 4), channels // groups, kernel, kernel), dtype)
     extra = f"stride={stride}, padding={padding}, dilation={draw.random.choice((1, 1, 2))}, groups={groups}"
-    return _of(f"F.conv2d({name}, {weight.name}, None, {extra})", value, weight)
+    before = draw.random.choice(_BEFORE).format(name)
+    return _of(f"F.conv2d({before}, {weight.name}, None, {extra})", value, weight)
 
 
 def indexing(draw: Draw) -> Drawn:
@@ -402,6 +424,7 @@ TABLE: tuple[tuple[Callable[[Draw], Drawn], int], ...] = (
     (whole_numbers, 3), (reduction, 8), (deciding, 2), (ordering, 1), (scan, 1), (normalising, 4), (view, 10),
     (moving, 4), (joining, 2), (product, 5), (around_a_product, 4), (window, 4), (indexing, 3), (writing, 3),
     (changing, 1), (casting, 3), (attention, 2), (patterned, 2), (residual, 2), (sharing_an_operand, 2),
+    (written_attention, 3),
 )  # fmt: skip
 DRAWN = [draw for draw, _ in TABLE]
 WEIGHTS = [weight for _, weight in TABLE]

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from workbench.errors import MappingError
-from workbench.lowering.around_products import BOTH_SIDES, LONGEST, OF_WINDOWS, ROWS_ONLY
+from workbench.lowering.around_products import BOTH_SIDES, IN_GROUPS, LONGEST, OF_WINDOWS, ROWS_ONLY
 from workbench.lowering.product_room import FULL
 
 APART = {"off": ["product prologue", "rows of a product"]}
@@ -99,6 +99,18 @@ REFUSED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], str]] = {
     "read after it as well": (lambda x, w: (y := x.relu()) @ w + y, [(8, 8), (8, 8)], BOTH_SIDES),
     "a broadcast operand": (lambda x, w: F.relu(x).expand(6, 8) @ w, [(1, 8), (8, 8)], "strides"),
     "a reduction before": (lambda x, w: torch.softmax(x, -1) @ w, [(8, 8), (8, 8)], "only pointwise ops run on"),
+    "a convolution in groups": (
+        lambda x, w: F.conv2d(F.relu(x), w, groups=2), [(1, 4, 8, 8), (4, 2, 1, 1)], IN_GROUPS,
+    ),
+    "the weight of one channel": (
+        lambda x, w: F.conv2d(x, w * 2), [(1, 1, 8, 8), (4, 1, 3, 3)], IN_GROUPS,
+    ),
+    "a padded convolution of points": (
+        lambda x, w: F.conv2d(F.relu(x), w, padding=1), [(1, 4, 8, 8), (4, 4, 1, 1)], OF_WINDOWS,
+    ),
+    "a convolution of many channels": (
+        lambda x, w: F.conv2d(F.relu(x), w), [(1, 4, 3, 3), (LONGEST + 1, 4, 1, 1)], "more than 4,096",
+    ),
     "a convolution": (lambda x, w: F.conv2d(F.relu(x), w), [(1, 2, 8, 8), (4, 2, 3, 3)], OF_WINDOWS),
     "columns": (lambda x, w: torch.softmax(x @ w, 0), [(8, 8), (8, 8)], ROWS_ONLY),
     "all of it": (lambda x, w: (x @ w).sum(), [(8, 8), (8, 8)], ROWS_ONLY),

@@ -202,6 +202,9 @@ REFUSED: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]], str]] =
         lambda q, k, v, h: ((q @ k.mT).softmax(-1) * h) @ v, lambda: [*qkv(2), torch.randn(2, 1, 1)],
         "mul changes the weights",
     ),
+    "keys before queries": (
+        lambda q, k, v: v.mT @ (k @ q.mT / 4).softmax(-2), lambda: qkv(2), "weights as its second factor",
+    ),
     "a softmax over queries": (lambda q, k, v: (q @ k.mT).softmax(-2) @ v, lambda: qkv(2), "not along the keys"),
     "scores that are rounded": (
         lambda q, k, v: (q @ k.mT).bfloat16().softmax(-1).float() @ v, lambda: qkv(2), "to_copy rounds to bf16",

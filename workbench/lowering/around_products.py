@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from workbench.ir import Node
+from workbench.ir import Literal, Node, Sequence, TensorType
 from workbench.lowering.fusion_candidate import Candidate, reduced_dims, shapes_of
 from workbench.lowering.reduction_space import reduction_space
 from workbench.lowering.shared_operands import ONE_PRODUCT, factors, side_by_side
@@ -18,7 +18,14 @@ from workbench.lowering.shared_operands import ONE_PRODUCT, factors, side_by_sid
 PROLOGUE: Final = "product prologue"
 """The rule that fuses what makes an operand."""
 
-OF_WINDOWS: Final = "windows overlap, and their borders are filled as they are loaded: a convolution reads memory"
+OF_WINDOWS: Final = (
+    "windows overlap, and their borders are filled as they are loaded: a convolution reads its images from memory, "
+    "unless its window is one point, without padding"
+)
+
+IN_GROUPS: Final = (
+    "a convolution in groups, or of one channel, has tiles so small that their passes take longer than loads"
+)
 
 ONLY_POINTWISE: Final = "only pointwise ops run on the tiles that a product reads"
 
@@ -88,8 +95,8 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
 
 def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...], whole: bool) -> str:
     """Pointwise ops over the shape of the operand that they make, and read by nothing else."""
-    if product.op == "aten.convolution.default":
-        return OF_WINDOWS
+    if product.op == "aten.convolution.default" and (refused := _before_windows(group, product, {*before.values()})):
+        return refused
     read_after = {value for node in after for value in node.operands}
     pointwise = {node.name for node in group.of("pointwise")}
     nodes = [node for node in group.nodes if node.name in before]
@@ -110,11 +117,29 @@ def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tu
 def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -> str:
     """Why making an operand again for every tile of the other one costs more than its trip through DRAM."""
     operand = group.types[factors(product)[place]]
-    other = group.types[factors(product)[1 - place]].shape[-1 if place == 0 else -2]
+    other = _free(group.types[factors(product)[1 - place]], 1 - place, product.op)
     made = {value for node in chain for value in node.results}
     read = {value for node in chain for value in node.operands} - made
     taken = sum(group.types[value].element_bytes for value in read if group.types[value].shape == operand.shape)
     return too_often(other, len(chain), taken, operand.element_bytes)
+
+
+def _before_windows(group: Candidate, product: Node, places: set[int]) -> str:
+    """Why a convolution reads these operands from memory. One whose window is one point is a product of matrices."""
+    _, channels, *window = group.types[factors(product)[1]].shape
+    padding, groups = product.args[4], product.args[8]
+    point = set(window) == {1}
+    if groups != Literal("int", 1) or (channels == 1 and not point):
+        return IN_GROUPS
+    unpadded = isinstance(padding, Sequence) and all(item == Literal("int", 0) for item in padding.items)
+    return OF_WINDOWS if places != {1} and not (point and unpadded) else ""
+
+
+def _free(operand: TensorType, place: int, op: str) -> int:
+    """The extent along which tiles of an operand follow each other."""
+    if op != "aten.convolution.default":
+        return operand.shape[-1 if place else -2]
+    return operand.shape[0] if place else operand.numel // operand.shape[1]
 
 
 def too_often(other: int, operations: int, taken: int, left: int) -> str:

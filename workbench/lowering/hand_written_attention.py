@@ -69,10 +69,16 @@ def hand_written_attention(graph: AtenGraph) -> Iterator[HandWritten]:
 def _ending_in(values: GraphValues, last: Node) -> HandWritten | None:
     weights, value = (arg.value for arg in last.args[:2] if isinstance(arg, Ref))
     after = values.path(weights, _SOFTMAX)
+    keys_first = not after
+    if keys_first:
+        weights, value = value, weights
+        after = values.path(weights, _SOFTMAX)
     before = values.path(after[-1].operands[0], (*_PRODUCTS, _WITH_SUM)) if after else ()
     if not before:
         return None
     scores, inner = _Scores(values), (*before[::-1], *after[::-1])
+    if keys_first:
+        scores.refuse(f"{last.name} has the weights as its second factor, and the kernel is softmax(q @ k.T) @ v")
     scores.read(before, after)
     call, passed = scores.call(before[-1], value)
     reason = scores.reason or _needed_elsewhere(values, inner) or _unlike(values, call, (*inner, last))
