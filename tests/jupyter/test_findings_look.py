@@ -17,6 +17,7 @@ import workbench as wb
 from tests.browser.lab import PATIENCE_SECONDS, becomes, needs_chromium, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
+from tests.jupyter.timelines import NORMS_APART
 from workbench.errors import BadOption
 from workbench.findings.findings_answer import Findings
 from workbench.jupyter.widgets.stepper_widget import Stepper
@@ -26,7 +27,9 @@ from workbench.views.basics.cards import Card
 @pytest.fixture
 def journey() -> wb.Journey:
     """A product and what it does not fuse with: findings of each kernel and of the whole, none of them tried yet."""
-    return wb.trace(lambda a, b: torch.softmax(a @ b, 1), torch.randn(64, 64), torch.randn(64, 1024))
+    return wb.trace(
+        lambda a, b: torch.softmax(a @ b, 1), torch.randn(64, 64), torch.randn(64, 1024), fusion=NORMS_APART
+    )
 
 
 def opened(journey: wb.Journey) -> Front:

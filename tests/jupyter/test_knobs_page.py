@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 import workbench as wb
 from tests.browser.lab import becomes, chromium, needs_chromium, patient, settle
 from tests.jupyter.live import live
+from tests.jupyter.timelines import NORMS_APART
 from workbench.jupyter.widgets.knobs_widget import KnobsLook, KnobsWidget
 from workbench.jupyter.widgets.stepper_widget import Stepper
 from workbench.jupyter.widgets.widget_base import Answer
@@ -446,7 +447,8 @@ def test_axe_finds_nothing_in_either_theme(editor: Editor):
 
 def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Browser):
     torch.manual_seed(0)
-    j = wb.trace(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Softmax(-1)), torch.randn(16, 32))
+    model = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Softmax(-1))
+    j = wb.trace(model, torch.randn(16, 32), fusion=NORMS_APART)
     lab = j.widget()
     assert isinstance(lab, Stepper) and j.simulated.cycles
     page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))

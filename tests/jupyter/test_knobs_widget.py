@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from tests.jupyter.browserless import Front
-from tests.jupyter.timelines import by_host
+from tests.jupyter.timelines import NORMS_APART, by_host
 from workbench.errors import BadOption
 from workbench.jupyter.widgets.knobs_widget import KnobsWidget
 from workbench.jupyter.widgets.stepper_widget import Stepper
@@ -177,7 +177,8 @@ def test_the_map_is_filled_stopped_and_taken(j: wb.Journey, opened: tuple[KnobsW
 
 def test_in_the_lab_it_shows_the_kernel_that_is_selected():
     torch.manual_seed(0)
-    j = wb.trace(torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Softmax(-1)), torch.randn(16, 32))
+    model = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Softmax(-1))
+    j = wb.trace(model, torch.randn(16, 32), fusion=NORMS_APART)
     widget = j.widget()
     assert isinstance(widget, Stepper)
     front = Front(widget)

@@ -14,6 +14,7 @@ from torch import nn
 import workbench as wb
 from tests.browser.lab import becomes, needs_chromium
 from tests.jupyter.live import open_lab
+from tests.jupyter.timelines import NORMS_APART
 from workbench.jupyter.widgets.stepper_widget import Stepper
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _IN_SIGHT = """names => names.map(name => {
 def lab(chromium_browser: Browser) -> Iterator[tuple[Page, Stepper]]:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(96, 128), nn.GELU(), nn.Linear(128, 96), nn.Softmax(1))
-    widget = wb.trace(model, torch.randn(64, 96), machine="edge-8x8").widget()
+    widget = wb.trace(model, torch.randn(64, 96), machine="edge-8x8", fusion=NORMS_APART).widget()
     assert isinstance(widget, Stepper)
     with open_lab(chromium_browser, widget) as page:
         yield page, widget

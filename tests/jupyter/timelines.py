@@ -11,7 +11,6 @@ from torch import nn
 import workbench as wb
 from tests.programs import PROGRAMS
 
-
 NORMS_APART: Any = {"off": ["rows of a product"]}
 """Norms and softmaxes after products have kernels of their own."""
 
