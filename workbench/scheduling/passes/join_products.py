@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
-from workbench.mlir.bindings import Value, block_of, segments
+from workbench.mlir.bindings import Value, block_of, block_owning, maker, owner_of, segments
 from workbench.mlir.indexed_moves import body_slice
 from workbench.mlir.linalg_loops import indexing_maps, iterators, role_of
 from workbench.mlir.named_dims import ID, linalg_ops
@@ -59,6 +59,7 @@ class JoinProducts(KernelPass):
             *ops, end = [each.operation for each in block.operations]
             clone_into(body, ops, known)
             sums.append(known[end.operands[0]])
+            _place(sums[-1], product.location)
             product.results[0].replace_all_uses_with(joined.results[number])
             product.erase()
         with ir.InsertionPoint(body), joined.location:
@@ -116,10 +117,26 @@ def _take_apart(op: ir.Operation) -> None:
             clone_into(body, ops, known)
             with ir.InsertionPoint(body):
                 linalg.YieldOp([known[total]])
+        _place(_start(operands[-1]), product.location)
         if ID in op.attributes:
             product.attributes[ID] = op.attributes[ID]
         result.replace_all_uses_with(product.results[0])
     op.erase()
+
+
+def _start(value: Value) -> Value:
+    """What a sum is before the loops that carry it."""
+    while maker(value) is None and owner_of(block := block_owning(value)).name == "scf.for":
+        bounds = 3
+        value = owner_of(block).operands[bounds + ir.BlockArgument(value).arg_number - 1]
+    return value
+
+
+def _place(value: Value, location: ir.Location) -> None:
+    """Lets the op that makes a value name a product's node."""
+    op = maker(value)
+    if op is not None:
+        op.location = location
 
 
 def _generic(
