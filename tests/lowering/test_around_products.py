@@ -193,3 +193,8 @@ def test_rules_that_are_off_move_nothing():
     assert kernels(j) == ["k0_relu", "k1_linear", "k2_softmax"]
     shapes = [j.lowered.record.types[kernel.outputs[0]].shape for kernel in j.lowered.record.kernels]
     assert shapes == [X, (32, 24), (2, 16, 24)]
+
+
+def test_a_single_number_made_of_a_product_has_no_rows():
+    x, w = torch.randn(1), torch.randn(3, 1)
+    assert wb.trace(lambda x, w: F.linear(x, w).std(0), x.bfloat16(), w.bfloat16()).check().ok

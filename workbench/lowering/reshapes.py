@@ -112,7 +112,7 @@ class _Moves:
     def _is_of_rows(self, value: str, shape: tuple[int, ...], flat: tuple[int, ...]) -> bool:
         """Whether it has one number for each row, under either shape."""
         source = self.source.get(value)
-        if source is None or shape[-1] != flat[-1]:
+        if source is None or not shape or not flat or shape[-1] != flat[-1]:
             return False
         return (self.types[value].shape, self.types[source].shape) == ((*shape[:-1], 1), (*flat[:-1], 1))
 
