@@ -288,7 +288,7 @@ class Journey(Shown):
         if request.rewrites_off != asked.rewrites_off:
             stale.add("rewrites")
         if request.room_here != asked.room_here and (
-            not self._stages.lowered.made or counts(self.lowered.record)
+            not self._stages.lowered.made or counts(self.lowered.record, asked.room_here, request.room_here)
         ):  # another machine may hold other rows
             stale.add("room")
         if "fusion" not in changed and self._stages.lowered.made:

@@ -76,6 +76,13 @@ def test_a_machine_with_another_room_groups_anew_what_depends_on_it(machine: str
     assert ("grouped" in shared) == (len(changed.lowered.kernels) == len(j.lowered.kernels))
 
 
+def test_products_of_one_operand_are_grouped_anew_for_another_machine():
+    """Whether they gain from one kernel depends on how fast its arrays and its memory are."""
+    j = wb.trace(lambda x, a, b: (x @ a, x @ b), *(torch.randn(64, 64) for _ in range(3)))
+    _ = j.rendered
+    assert j.with_(machine="tpu-v4")._stages.grouped is not j._stages.grouped
+
+
 @pytest.mark.parametrize("options", [{"mapping": {"*": {"buffers": 1}}}, {"machine": "tpu-v4"}], ids=str)
 def test_what_is_rendered_is_made_anew_for_templates_alone(options: dict[str, object]):
     for function, shared in ((torch.softmax, True), (torch.cumsum, False)):

@@ -53,6 +53,11 @@ class Room:
     kernel_cycles: int = 842
     """What each kernel takes besides its work: the launch, and the latencies of its first load and its last store."""
 
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """What decides whether there is room for rows."""
+        return self.scratchpad_bytes, self.array_rows, self.lanes
+
     def refuses_rows(self, rows: int, columns: int, depth: int, row_bytes: int, element_bytes: int) -> str:
         """Why a product of these extents cannot keep `columns` whole, empty when it can.
 
@@ -100,16 +105,19 @@ class Room:
         return ""
 
 
-def counts(graph: KernelGraph) -> bool:
+def counts(graph: KernelGraph, room: Room, other: Room) -> bool:
     """Whether another room may group a graph in another way."""
     products = {kernel.name for kernel in graph.kernels if kernel.kind == "contraction"}
     kernel_of = {item.node.name: item.kernel for item in graph.nodes}
-    return any(
-        fusion.reason.startswith((FULL, FEW))
-        or (fusion.fused and fusion.rule == SHARED)
+    of_rows = any(
+        fusion.reason.startswith(FULL)
         or (fusion.fused and fusion.rule in (ROWS, "reduction prologue") and kernel_of[fusion.consumer] in products)
         for fusion in graph.fusions
     )
+    of_products = any(
+        fusion.rule == SHARED and (fusion.fused or fusion.reason.startswith(FEW)) for fusion in graph.fusions
+    )
+    return (of_rows and room.sizes != other.sizes) or (of_products and room != other)
 
 
 TPU_V3: Final = Room()
