@@ -109,7 +109,9 @@ def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
     if not isinstance(whole, dict):
         raise MappingFileError(f"{path}: expected an object with `version` and a list `{_TABLE}`")
     if kind == "JSON" and (twice := repeated_key_of_json(text)):
-        raise MappingFileError(f"{path}, line {twice[0]}: the key {twice[1]!r} stands there again; leave one of them out")
+        raise MappingFileError(
+            f"{path}, line {twice[0]}: the key {twice[1]!r} stands there again; leave one of them out"
+        )
     lines = lines_of_toml(text, _TABLE) if kind == "TOML" else lines_of_json(text, _TABLE)
     return cast("dict[str, Any]", whole), lines
 
