@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 import workbench as wb
 from workbench.errors import MappingError, MappingFileError
+from workbench.mappings.key_lines import lines_of_json
 
 INPUTS = torch.randn(64, 32), torch.randn(32, 48)
 
@@ -106,6 +108,8 @@ BAD = {
     "version = 1\n[[mapping]]\nops = ['mm']\nmachine = 3\nbuffers = 1": "line 4: machine = 3",
     "version = 1\n[[mapping]]\nops = ['mm']\nshapes = [3]\nbuffers = 1": "line 4: shapes = .*expected a shape",
     "version = 1\n[[mapping]]\nops = ['mm']\nshapes = [[-3]]\nbuffers = 1": "line 4: shapes = .*-3 is no extent",
+    "version = 1.0\n": "version = 1.0; this version",
+    "version = 1\n\nmapping = [{ops = ['mm'], buffers = 1}, 3]": "line 3: 3 is no entry",
     "version = 1\n[[mapping]]\nops = ['mm']\n\norder = ['m', 'm']": "line 5: order = .*each of them once",
 }
 
@@ -123,6 +127,27 @@ def test_json_has_lines_too(tmp_path: Path):
         traced(written(tmp_path, text, "b.json"))
     with pytest.raises(MappingFileError, match=r"not JSON: .*line 2"):
         traced(written(tmp_path, '{"version": 1,\n', "b.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"version": 1,\n"mapping": [\n{"ops": ["mm"], "buffers": 1,\n"buffers": 2}]}', "line 4: the key 'buffers'"),
+        ('{"version": 1,\n"mapping": [{"ops": ["mm"], "buffers": 1}],\n"mapping": []}', "line 3: the key 'mapping'"),
+        ('{"version": 1, "mapping": [{"ops": ["mm"],\n"tile": {"m": 1, "\\u006d": 2}}]}', "line 2: the key 'm'"),
+    ],
+)
+def test_a_key_that_stands_twice_in_json_is_refused_as_in_toml(text: str, told: str, tmp_path: Path):
+    with pytest.raises(MappingFileError, match=f"{told} stands there again"):
+        traced(written(tmp_path, text, "b.json"))
+
+
+def test_the_lines_of_a_long_file_take_as_long_as_the_file_is():
+    entry = '{"ops": ["mm"],\n"tile": {"m": 4}}'
+    text = f'{{"version": 1, "mapping": [{", ".join([entry] * 30_000)}]}}'
+    began = time.process_time()
+    assert lines_of_json(text, "mapping")[29_999, "tile"] == 30_001
+    assert time.process_time() - began < 10, "a scan from the beginning for each token takes minutes"
 
 
 def test_files_that_are_none_are_told(tmp_path: Path):

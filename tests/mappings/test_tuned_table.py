@@ -86,8 +86,10 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
     "of another format version": ({"version": 2}, "a table of version 2, expected 1. Tune again"),
     "another file": ({"format": "aten-workbench/journey"}, r"expected what j\.tuned\(\)\.save\(path\) wrote"),
     "no list": ({"entries": {}}, "damaged or edited: entries is no list"),
-    "an empty entry": ({"entries": [{}]}, "damaged or edited: 'mapping' is missing"),
-    "no gain": ({"minimum_gain": "all"}, "minimum_gain = 'all' is no number"),
+    "an empty entry": ({"entries": [{}]}, "damaged or edited: entry 0: 'kernel' is missing"),
+    "no gain": ({"minimum_gain": "all"}, "minimum_gain = 'all' is no part of the cycles"),
+    "a gain that is no number": ({"minimum_gain": float("nan")}, "minimum_gain = nan is no part of the cycles"),
+    "a version that is true": ({"version": True}, "a table of version True, expected 1"),
     "no machine": ({"machine": 3}, "machine = 3 is no text"),
 }
 
@@ -105,8 +107,11 @@ def test_files_that_it_does_not_understand_are_refused(change: str, table: Path)
     [
         ("mapping", {"tile": {}}, "expected tile, order, buffers, cores"),
         ("mapping", {"tile": {"m": 0}, "order": ["m"], "buffers": 1, "cores": {}}, "entry 0: tile of m = 0"),
-        ("after", 0, "entry 0: before and after are no cycles"),
-        ("ops", [3], "ops = 3 is no text"),
+        ("after", 0, r"entry 0: before = \d+ and after = 0 are no cycles and fewer ones"),
+        ("after", True, r"entry 0: before = \d+ and after = True"),
+        ("after", 10**9, r"entry 0: before = \d+ and after = 1000000000"),
+        ("ops", [3], "entry 0: ops = 3 is no text"),
+        ("ops", "matmul", "entry 0: ops = 'matmul' is no list of texts"),
         ("key", None, "key = None is no text"),
     ],
 )
@@ -116,6 +121,59 @@ def test_damaged_entries_are_refused(key: str, value: Any, told: str, table: Pat
     table.write_text(json.dumps(whole))
     with pytest.raises(TunedTableError, match=told):
         wb.trace(program, *INPUTS, tuned=table)
+
+
+def test_two_entries_for_the_same_kernels_are_refused(table: Path):
+    whole = json.loads(table.read_text())
+    whole["entries"].append({**whole["entries"][0], "after": 1})
+    table.write_text(json.dumps(whole))
+    last = len(whole["entries"]) - 1
+    with pytest.raises(TunedTableError, match=f"damaged or edited: entries 0 and {last} are for the same kernels"):
+        wb.trace(program, *INPUTS, tuned=table)
+
+
+def test_a_journey_that_uses_a_table_saves_its_entries_again(table: Path):
+    """To tune further, or another model, must not lose what was found before."""
+    before = json.loads(table.read_text())["entries"]
+    j = wb.trace(program, *INPUTS, machine="edge-8x8", tuned=table)
+    j.tuned(budget=1).save(table)
+    assert json.loads(table.read_text())["entries"] == before
+    assert j.with_(tuned=table).simulated.cycles == j.simulated.cycles
+    square = torch.randn(64, 64)
+    other = wb.trace(lambda a: torch.relu(a @ a), square, machine="edge-8x8", tuned=table).tuned(budget=16)
+    assert other.mappings
+    other.save(table)
+    after = json.loads(table.read_text())["entries"]
+    assert after[: len(before)] == before and len(after) == len(before) + len(other.mappings)
+    other.start.with_(machine="tpu-v3").tuned(budget=1).save(table)
+    assert json.loads(table.read_text())["entries"] == [], "those are for another machine"
+
+
+def test_a_faster_mapping_takes_the_place_of_an_entry(table: Path):
+    whole = json.loads(table.read_text())
+    entry = whole["entries"][0]
+    j = wb.trace(program, *INPUTS, machine="edge-8x8")
+    made = j.scheduled.record.kernel(entry["kernel"]).mapping
+    slow: Any = {"tile": made.tile, "order": list(made.order), "buffers": 1, "cores": {}}
+    cycles = int(j.with_(mapping={entry["kernel"]: slow}).tuned(budget=1, kernels=[entry["kernel"]]).table.cycles[0])
+    whole["entries"][0] = {**entry, "mapping": slow, "before": 10**6, "after": cycles}
+    table.write_text(json.dumps(whole))
+    again = wb.trace(program, *INPUTS, machine="edge-8x8", tuned=table).tuned(budget=20, kernels=[entry["kernel"]])
+    again.save(table)
+    entries = json.loads(table.read_text())["entries"]
+    assert len(entries) == len(whole["entries"])
+    assert entries[0]["after"] == again.table.tuned[0] < cycles and entries[0]["before"] == 10**6
+
+
+def test_a_kernel_with_a_script_of_the_users_is_left_to_it(table: Path):
+    plain = wb.trace(program, *INPUTS, machine="edge-8x8")
+    name = json.loads(table.read_text())["entries"][0]["kernel"]
+    scripts = {name: plain.scheduled.record.kernel(name).schedule}
+    assert "tuned" in plain.with_(tuned=table).scheduled.record.kernel(name).mapping.reason
+    both = plain.with_(tuned=table, schedule=scripts).scheduled.record.kernel(name)
+    alone = plain.with_(schedule=scripts).scheduled.record.kernel(name)
+    assert (both.program, both.mapping) == (alone.program, alone.mapping)
+    assert both.mapping.reason == "the user's script"
 
 
 def test_what_is_no_file_is_refused(table: Path):

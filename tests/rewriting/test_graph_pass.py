@@ -148,6 +148,25 @@ def test_a_saved_journey_needs_no_pass(tmp_path: Path):
     assert ops(loaded.with_(fusion={"off": ["doubling by adding"]})) == ["mul", "relu", "add"]
 
 
+def test_a_pass_that_writes_into_the_graph_leaves_the_captured_one():
+    @wb.graph_pass("it")
+    def _(graph: AtenGraph) -> AtenGraph:
+        graph.types.clear()
+        graph.nodes[-1].kwargs["alpha"] = Literal("int", 7)
+        return graph
+
+    j = traced()
+    assert j.captured.record.nodes[-1].kwargs == {} and len(j.captured.record.types) == 4
+    assert j.lowered.changes.change.tolist() == ["changed"]
+    assert not j.check().ok, "the sum is another one"
+
+
+def test_an_op_that_fails_on_the_host_is_named_and_not_the_one_it_took_the_place_of():
+    wb.graph_pass("it")(changing("relu", op="aten.bernoulli.default"))
+    with pytest.raises(errors.HostFailed, match=r"^aten.bernoulli.default for aten.relu.default at .* has no kernel"):
+        traced().run(torch.full((6, 8), 9.0))
+
+
 def test_a_graph_with_breaks_is_left_alone():
     calls: list[str] = []
     wb.graph_pass("seen")(lambda graph: calls.append(graph.name) or graph)
@@ -250,6 +269,35 @@ BAD: dict[str, tuple[Pass, type[Exception], str]] = {
         changing("add", op="aten.sum.default", args=(Ref("relu"),)),
         errors.InvalidRewrite,
         "result 0 was 'add' of 6x8xf32, and is 'add' of f32 now",
+    ),
+    "list of nodes": (
+        lambda graph: replace(graph, nodes=[*graph.nodes[:-1], replace(graph.nodes[-1], op="aten.sub.Tensor")]),  # pyright: ignore
+        errors.InvalidRewrite,
+        r"its nodes are \[Node.*; expected a tuple of records of workbench.ir.Node",
+    ),
+    "nodes that end": (
+        lambda graph: replace(graph, nodes=(node for node in graph.nodes)),  # pyright: ignore
+        errors.InvalidRewrite,
+        "its nodes are <generator .*; expected a tuple",
+    ),
+    "no outputs": (lambda graph: replace(graph, outputs=None), errors.InvalidRewrite, "its outputs are None"),  # pyright: ignore
+    "no types": (lambda graph: replace(graph, types={"x": 5}), errors.InvalidRewrite, "its types are {'x': 5}"),  # pyright: ignore
+    "no mutations": (lambda graph: replace(graph, mutations=None), errors.InvalidRewrite, "its mutations are None"),  # pyright: ignore
+    "number": (
+        changing("mul", args=(Ref("x"), 3.0)),
+        errors.InvalidRewrite,
+        r"node 'mul': its argument 3.0 is a plain value; expected a number as Literal\('float', 3.0\)",
+    ),
+    "text": (changing("relu", args=("mul",)), errors.InvalidRewrite, r"node 'relu': .* a tensor as Ref\('mul'\)"),
+    "list of arguments": (changing("relu", args=[Ref("mul")]), errors.InvalidRewrite, "'relu': its args are .*a tuple"),
+    "no keywords": (changing("relu", kwargs=None), errors.InvalidRewrite, "node 'relu': its kwargs are None"),
+    "results as a text": (changing("relu", results="relu"), errors.InvalidRewrite, "'relu': its results are 'relu'"),
+    "no origin": (changing("relu", origin=None), errors.InvalidRewrite, "node 'relu': its origin is None"),
+    "no name": (lambda graph: new(graph, name=""), errors.InvalidRewrite, "its name is ''; expected a text"),
+    "op itself": (
+        changing("relu", op=torch.ops.aten.relu),
+        errors.InvalidRewrite,
+        "node 'relu': its op is <OpOverloadPacket.*; expected a text",
     ),
     "mutation": (
         lambda graph: replace(graph, mutations=(Mutation("x", "relu"),)),

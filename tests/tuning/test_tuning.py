@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+import re
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,47 @@ def test_a_broken_executor_ends_it_with_the_reason(j: wb.Journey):
     assert found.stopped == "the executor broke: a worker died" and found.journey is j
 
 
+def _done(result: object = None, error: BaseException | None = None) -> Future[Any]:
+    future = Future[Any]()
+    future.set_exception(error) if error else future.set_result(result)
+    return future
+
+
+class _Answering:
+    """An executor that works for a time, and then answers with what `after` returns or raises."""
+
+    def __init__(self, works: int, after: Callable[[], Any]) -> None:
+        self.left, self.after = works, after
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.left -= 1
+        return _done(fn(*args, **kwargs)) if self.left >= 0 else self.after()
+
+
+def _refuses() -> Any:
+    raise RuntimeError("cannot schedule new futures after shutdown")
+
+
+BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
+    "shut down": (_refuses, "RuntimeError: cannot schedule new futures after shutdown"),
+    "out of time": (lambda: _done(error=TimeoutError("the cluster is busy")), "TimeoutError: the cluster is busy"),
+    "cancelled": (lambda: _done(error=CancelledError()), "CancelledError: "),
+    "nonsense": (lambda: _done((1, 2)), r"a result of what it was given to run is \(1, 2\)"),
+    "no future": (lambda: None, "AttributeError: 'NoneType' object has no attribute 'result'"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_whatever_an_executor_answers_what_was_found_before_is_kept(j: wb.Journey, answer: Any, broken: str):
+    after, told = BROKEN[broken]
+    works = int(answer.table.tried[0])
+    found = j.tuned(budget=20, executor=_Answering(works, after))
+    assert re.fullmatch(f"the executor broke: {told}", found.stopped)
+    assert tuple(found.table.iloc[0])[:-1] == tuple(answer.table.iloc[0])[:-1] and found.table.tried[1] == 0
+    with pytest.raises(BadOption, match=rf"mapspace\('k0'\): the executor broke: {told}"):
+        j.scheduled.mapspace("k0", simulate=4, executor=_Answering(0, after))
+
+
 def test_wb_tune_is_a_trace_that_is_tuned(j: wb.Journey, answer: Any):
     torch.manual_seed(0)
     found = wb.tune(program, torch.randn(40, 24), torch.randn(24, 24), machine="edge-8x8", fusion=APART, budget=20)
@@ -163,6 +206,7 @@ def test_kernels_without_a_space_are_told(tmp_path: Path):
         ({"budget": 0}, "budget=0: expected a whole number, 1 or more"),
         ({"budget": True}, "budget=True"),
         ({"seed": -1}, "seed=-1: expected a whole number, 0 or more"),
+        ({"kernels": [9]}, "9 is no name of a kernel, such as 'k0'"),
         ({"kernels": ["k9"]}, "no kernel has the name 'k9'"),
         ({"executor": 3}, "executor=3: expected a concurrent.futures.Executor"),
         ({"bugdet": 3}, "did you mean 'budget'"),
@@ -171,6 +215,14 @@ def test_kernels_without_a_space_are_told(tmp_path: Path):
 def test_wrong_options_are_told(j: wb.Journey, options: dict[str, Any], told: str):
     with pytest.raises(wb.WorkbenchError, match=told):
         j.tuned(**options)
+
+
+def test_a_kernel_of_one_element_takes_the_mappings_of_its_space():
+    made = wb.trace(lambda x: x + 1, torch.tensor(1.0), machine="edge-8x8")
+    space = made.scheduled.mapspace("k0", simulate=10)
+    for row, cycles in enumerate(space.table.cycles):
+        again = made.with_(mapping={"k0": space.mapping(row)})
+        assert again.simulated.cycles == cycles and again.scheduled.record.kernels[0].mapping.reason == "user"
 
 
 def test_a_schedule_alone_has_no_map_space(j: wb.Journey):

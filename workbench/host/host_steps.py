@@ -38,7 +38,7 @@ def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequ
         if node.op in ASSERTIONS:
             raise AssertionFailed(f"an assertion at {node.origin.place} does not hold: {error}") from None
         raise HostFailed(
-            f"{node.origin.op} at {node.origin.place} has no kernel, and PyTorch cannot compute it on the host: "
+            f"{_called(node)} has no kernel, and PyTorch cannot compute it on the host: "
             f"{error}. The same call fails in PyTorch alone: convert its operands, or keep it out of the traced "
             "function"
         ) from error
@@ -56,10 +56,17 @@ def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor) -> None:
     if made.is_quantized and alike:
         kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
     raise HostResult(
-        f"{node.origin.op} at {node.origin.place} made {kinds[0]} on the host, and was captured as {kinds[1]}: "
+        f"{_called(node)} made {kinds[0]} on the host, and was captured as {kinds[1]}: "
         "PyTorch gives its result another type without data than with data. Keep this call out of the traced "
         "function, or convert its operands so that both types agree"
     )
+
+
+def _called(node: Node) -> str:
+    """The op, its line, and the op of that line if another one does its work: a part of it, or what a graph pass
+    wrote."""
+    what = f"{node.op} for {node.origin.op}" if node.op != node.origin.op else node.op
+    return f"{what} at {node.origin.place}"
 
 
 def steps(lowered: KernelGraph) -> tuple[HostStep, ...]:

@@ -4,7 +4,7 @@ table of tuned mappings. What the user says comes first; a tuned mapping is for 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field, replace
 
 from simulator.errors import DoesNotFit
@@ -58,8 +58,9 @@ def asked_mappings(
     machine: Machine,
     mapping: Mapping[str, UserMapping] | MappingFile | None,
     tuned: TunedTable | None,
+    scripts: Collection[str] = (),
 ) -> AskedMappings:
-    """The mappings of a graph's kernels on a machine."""
+    """The mappings of a graph's kernels on a machine; `scripts` names those that the user's transform scripts tile."""
     if tuned is None and not isinstance(mapping, MappingFile):
         return AskedMappings(mapping)
     kinds = [*kernel_kinds(lowered)]
@@ -75,9 +76,11 @@ def asked_mappings(
         found |= by_full_names(mapping or {}, [kind.name for kind in kinds])
     if tuned is None:
         return AskedMappings(found, sources, notes)
+    scripted = by_full_names(dict.fromkeys(scripts), [kind.name for kind in kinds])
     said, leaders, here = dict(found), dict[str, str](), tuned.is_for(machine)
     for kind in kinds:
-        if asked_of(said, (kind.name, leaders.setdefault(kind.key, kind.name))) is not None:
+        names = kind.name, leaders.setdefault(kind.key, kind.name)
+        if asked_of(said, names) is not None or not scripted.keys().isdisjoint(names):
             continue
         if not here:
             notes[kind.name] = f"{tuned.path} is for another machine, {tuned.machine}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 Lines = Mapping[tuple[int, str], int]
 """(the entry's number, its key) -> the line, from 1; with the key "" where the entry begins."""
@@ -38,8 +38,7 @@ def lines_of_json(text: str, table: str) -> dict[tuple[int, str], int]:
     """The lines of a list of objects under a key of the outermost object."""
     found, path, entry = dict[tuple[int, str], int](), list[str](), -1
     last, listed = "", False
-    for token in _TOKEN.finditer(text):
-        what, number = token[0], text.count("\n", 0, token.start()) + 1
+    for what, number in _tokens(text):
         if what in "{[":
             path.append(what)
             if listed and path == ["{", "[", "{"]:
@@ -55,3 +54,29 @@ def lines_of_json(text: str, table: str) -> dict[tuple[int, str], int]:
         elif what.startswith('"'):
             last = json.loads(what)
     return found
+
+
+def repeated_key_of_json(text: str) -> tuple[int, str] | None:
+    """The line and name of the first key that stands twice in one object: a parser keeps the last of them alone."""
+    objects, last = list[set[str]](), ""
+    for what, number in _tokens(text):
+        if what in "{[":
+            objects.append(set())
+        elif what in "}]":
+            objects.pop()
+        elif what == ":":
+            if last in objects[-1]:
+                return number, last
+            objects[-1].add(last)
+        elif what.startswith('"'):
+            last = json.loads(what)
+    return None
+
+
+def _tokens(text: str) -> Iterator[tuple[str, int]]:
+    """Each token of JSON with its line."""
+    number, before = 1, 0
+    for token in _TOKEN.finditer(text):
+        number += text.count("\n", before, token.start())
+        before = token.start()
+        yield token[0], number

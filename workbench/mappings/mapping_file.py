@@ -28,7 +28,7 @@ from simulator.files.regular_files import check_readable
 from simulator.machine.machine import Machine
 from workbench.errors import MappingFileError
 from workbench.mappings.kernel_kind import KernelKind, short
-from workbench.mappings.key_lines import Lines, lines_of_json, lines_of_toml
+from workbench.mappings.key_lines import Lines, lines_of_json, lines_of_toml, repeated_key_of_json
 from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
 from workbench.scheduling.user_mapping import UserMapping
 
@@ -108,13 +108,17 @@ def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
         raise MappingFileError(f"{path}: not {kind}: {error}") from None
     if not isinstance(whole, dict):
         raise MappingFileError(f"{path}: expected an object with `version` and a list `{_TABLE}`")
+    if kind == "JSON" and (twice := repeated_key_of_json(text)):
+        raise MappingFileError(
+            f"{path}, line {twice[0]}: the key {twice[1]!r} stands there again; leave one of them out"
+        )
     lines = lines_of_toml(text, _TABLE) if kind == "TOML" else lines_of_json(text, _TABLE)
     return cast("dict[str, Any]", whole), lines
 
 
 def _check_head(path: Path, whole: Mapping[str, object]) -> None:
     version = whole.get("version")
-    if version != _VERSION or isinstance(version, bool):
+    if version != _VERSION or type(version) is not int:
         raise MappingFileError(f"{path}: version = {version!r}; this version of the workbench reads {_VERSION}")
     for key in whole:
         if key not in ("version", _TABLE):
@@ -133,7 +137,9 @@ class _Place:
     number: int
 
     def line(self, key: str = "") -> int:
-        return self.lines.get((self.number, key), self.lines.get((self.number, ""), 1))
+        """The line of a key, else of the entry, else of the list that it is in."""
+        places = (self.number, key), (self.number, ""), (-1, _TABLE)
+        return next((self.lines[place] for place in places if place in self.lines), 1)
 
     def error(self, key: str, what: str) -> MappingFileError:
         return MappingFileError(f"{self.path}, line {self.line(key)}: {what}")

@@ -20,8 +20,8 @@ def mistake_in(key: object, value: object) -> str:
     if key == "buffers":
         return "" if _is_count(value) else f"buffers = {value!r}: expected a whole number of slots, 1 or more"
     if key == "order":
-        dims = cast("list[object]", value) if isinstance(value, list | tuple) else []  # a text is a sequence of letters
-        right = dims and all(isinstance(dim, str) for dim in dims) and len(set(dims)) == len(dims)
+        dims = cast("list[object]", value) if isinstance(value, list | tuple) else None  # a text is one of letters too
+        right = dims is not None and all(isinstance(dim, str) for dim in dims) and len(set(dims)) == len(dims)
         told = f"order = {value!r}: expected a list of the kernel's dims, outermost first, each of them once"
         return "" if right else told
     if not isinstance(value, Mapping):

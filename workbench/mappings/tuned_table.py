@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -90,7 +90,7 @@ def read_tuned_table(given: str | os.PathLike[str]) -> TunedTable:
     if not isinstance(whole, dict) or cast("dict[str, Any]", whole).get("format") != FORMAT:
         raise TunedTableError(f"{path}: no table of tuned mappings: expected what j.tuned().save(path) wrote")
     told = cast("dict[str, Any]", whole)
-    if told.get("version") != VERSION:
+    if told.get("version") != VERSION or type(told.get("version")) is not int:
         raise TunedTableError(f"{path}: a table of version {told.get('version')!r}, expected {VERSION}. {_AGAIN}")
     if told.get("made_by") != WORKBENCH:
         what = f"{path}: made with aten-workbench {told.get('made_by')}, and this is {WORKBENCH}"
@@ -107,12 +107,16 @@ def _reason(error: Exception) -> str:
 
 def _table(path: Path, told: dict[str, Any]) -> TunedTable:
     gain = told["minimum_gain"]
-    if isinstance(gain, bool) or not isinstance(gain, int | float):
-        raise ValueError(f"minimum_gain = {gain!r} is no number")
+    if isinstance(gain, bool) or not isinstance(gain, int | float) or not 0 <= gain < 1:
+        raise ValueError(f"minimum_gain = {gain!r} is no part of the cycles, from 0 to less than 1")
     machine, key = (_text(told[name], name) for name in ("machine", "machine_key"))
     if not isinstance(told["entries"], list):
         raise ValueError("entries is no list")
     entries = tuple(_entry(number, each) for number, each in enumerate(cast("list[object]", told["entries"])))
+    known = dict[str, int]()
+    for number, each in enumerate(entries):
+        if known.setdefault(each.key, number) != number:
+            raise ValueError(f"entries {known[each.key]} and {number} are for the same kernels")
     return TunedTable(str(path), machine, key, float(gain), entries)
 
 
@@ -121,6 +125,8 @@ def _entry(number: int, given: object) -> TunedEntry:
         raise ValueError(f"entry {number} is no object")
     entry = cast("dict[str, Any]", given)
     where = f"entry {number}: "
+    if missing := [each.name for each in fields(TunedEntry) if each.name not in entry]:
+        raise ValueError(f"{where}{missing[0]!r} is missing")
     mapping = entry["mapping"]
     if not isinstance(mapping, dict) or set(cast("dict[str, object]", mapping)) != set(OF_A_KERNEL):
         raise ValueError(f"{where}mapping = {mapping!r:.60}: expected {', '.join(OF_A_KERNEL)}")
@@ -128,11 +134,17 @@ def _entry(number: int, given: object) -> TunedEntry:
         if mistake := mistake_in(key, value):
             raise ValueError(where + mistake)
     before, after = entry["before"], entry["after"]
-    if not all(isinstance(each, int) and each > 0 for each in (before, after)):
-        raise ValueError(f"{where}before and after are no cycles")
-    ops, arguments = (tuple(_text(each, name) for each in entry[name]) for name in ("ops", "arguments"))
-    kernel, key = (_text(entry[name], name) for name in ("kernel", "key"))
+    if not all(type(each) is int for each in (before, after)) or not 0 < after <= before:
+        raise ValueError(f"{where}before = {before!r:.30} and after = {after!r:.30} are no cycles and fewer ones")
+    ops, arguments = (_texts(entry[name], f"{where}{name}") for name in ("ops", "arguments"))
+    kernel, key = (_text(entry[name], f"{where}{name}") for name in ("kernel", "key"))
     return TunedEntry(kernel, ops, arguments, key, before, after, cast("UserMapping", mapping))
+
+
+def _texts(value: object, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} = {value!r:.60} is no list of texts")
+    return tuple(_text(each, name) for each in cast("list[object]", value))
 
 
 def _text(value: object, name: str) -> str:

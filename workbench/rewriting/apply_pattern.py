@@ -72,10 +72,12 @@ class _Run:
         return nearest(search.missing, search)
 
     def _exactly(self, found: Found, last: Node) -> tuple[PatternGraph, Found] | None:
-        """A match in which numbers differ, by the pattern's graph for the tensors of the match."""
-        if not found.loose:
+        """A match by the pattern's graph for its tensors: a number of the example's graph may follow from the
+        example's extents, so that it is another one here, or only happens to be the same."""
+        bound = self._bound(self.pattern.graph, found)
+        if not found.loose and (not self.pattern.graph.has_numbers or bound == self.pattern.parameters.example):
             return self.pattern.graph, found
-        graph = self.pattern.at(self._bound(self.pattern.graph, found))
+        graph = self.pattern.at(bound)
         if isinstance(graph, str):
             self.refused = Missing(self.pattern.graph.nodes[-1], last, graph, tuple(found.nodes.values()))
             return None

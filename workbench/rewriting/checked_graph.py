@@ -11,6 +11,7 @@ from workbench.aten.overload_names import overloads
 from workbench.errors import InvalidRewrite, UnknownOverload
 from workbench.formulas.formula_builder import infer
 from workbench.ir import ASSERTIONS, AtenGraph, Node, RecordFormatError, TensorType, graph_checks
+from workbench.rewriting.graph_form import mistakes_in_form
 from workbench.rewriting.result_names import named_as_before
 
 KEPT: Final = ("name", "inputs", "tree", "aliases", "capture", "input_tree", "numbers")
@@ -40,6 +41,8 @@ class _Check:
         return {node.name: node for node in self.before.nodes}
 
     def whole(self) -> AtenGraph:
+        for mistake, node in mistakes_in_form(self.made):
+            raise self.refused(mistake, node)
         for each in fields(AtenGraph):
             if each.name in KEPT and getattr(self.made, each.name) != getattr(self.before, each.name):
                 raise self.refused(
@@ -59,8 +62,6 @@ class _Check:
         """Raises for nodes that nobody could run."""
         known, names = {slot.value for slot in self.made.inputs}, set[str]()
         for node in self.made.nodes:
-            if not isinstance(node, Node):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user's pass returns
-                raise self.refused(f"its nodes have {node!r:.60} among them; expected records of workbench.ir.Node")
             if node.name in names:
                 raise self.refused("two nodes have this name", node.name)
             names.add(node.name)

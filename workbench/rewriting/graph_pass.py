@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from simulator.argument_types import checks_what_it_is_given
@@ -44,11 +45,24 @@ def passed(name: str, function: GraphPass, graph: AtenGraph) -> AtenGraph:
     """The graph that a pass makes of a graph, checked, with all types; the given one if it changes nothing."""
     place = Owner.of(function).place
     try:
-        made = function(graph)
+        made = function(_with_own_dicts(graph))
     except WorkbenchError as error:
         raise GraphPassFailed(name, place, graph.name, str(error)) from error
     except Exception as error:  # any exception of the user's own code becomes an error that names the pass
         raise GraphPassFailed(name, place, graph.name, f"{type(error).__name__}: {error}") from error
     if not isinstance(made, AtenGraph):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user's pass returns
         raise GraphPassResult(name, place, made)
-    return graph if made is graph or made == graph else checked(name, place, graph, made)
+    return graph if made == graph else checked(name, place, graph, made)
+
+
+def _with_own_dicts(graph: AtenGraph) -> AtenGraph:
+    """The same graph with dicts of its own: a pass that writes into one must not change the graph that was captured."""
+    nodes = tuple(
+        replace(
+            node,
+            args=tuple(_with_own_dicts(arg) if isinstance(arg, AtenGraph) else arg for arg in node.args),
+            kwargs=dict(node.kwargs),
+        )
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=nodes, types=dict(graph.types))

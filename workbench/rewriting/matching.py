@@ -14,7 +14,7 @@ from typing import Final
 from workbench.aten.overload_schema import arguments
 from workbench.ir import Arg, AtenGraph, Literal, Nearest, Node, Ref, Sequence
 from workbench.ir.value_names import written
-from workbench.rewriting.pattern_graph import Free, Items, Part, PatternGraph
+from workbench.rewriting.pattern_graph import Free, Items, Part, PatternGraph, same_literal
 
 COMMUTATIVE: Final = frozenset(
     f"aten.{name}"
@@ -161,7 +161,7 @@ class Search:
             if arg.kind not in ("bool", "int", "float") or known != arg:
                 return f"is {written(arg)}, and {part.parameter} is {written(known)} elsewhere"
             return replace(found, numbers={**found.numbers, part.parameter: arg})
-        if _same(part, arg):
+        if same_literal(part, arg):
             return found
         if self.loosely and part.kind in ("int", "float") and arg.kind == part.kind:
             return replace(found, loose=True)
@@ -202,14 +202,6 @@ class Search:
             return
         if len(found.nodes) == len(self.pattern.nodes):
             yield found
-
-
-def _same(part: Literal, arg: Literal) -> bool:
-    """Whether two literals are the same number, text or none: 1 is also 1.0, but neither is true."""
-    numbers = ("int", "float")
-    if part.kind in numbers and arg.kind in numbers:
-        return part.value == arg.value or (part.value != part.value and arg.value != arg.value)
-    return part == arg
 
 
 def nearest(missing: Missing | None, search: Search) -> Nearest | None:

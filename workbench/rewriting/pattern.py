@@ -51,7 +51,7 @@ class Pattern:
     """A registered pattern. Calling it calls its function."""
 
     def __init__(self, name: str, function: Callable[..., object], op: object, example: object, takes: object) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function, updated=())  # attributes of a callable object would hide our own
         self.name, self.function = name, function
         self.place = Owner.of(function).place
         self.op = self._one_overload(op)
@@ -106,16 +106,23 @@ class Pattern:
         return found[0]
 
     def _parameters(self, example: object) -> Parameters:
-        signature = inspect.signature(self.function)
+        called = getattr(self.function, "__name__", type(self.function).__name__)
+        if inspect.iscoroutinefunction(self.function):
+            raise self.refused(f"{called} is async; a pattern must be synchronous")
+        try:
+            signature = inspect.signature(self.function)
+        except ValueError:
+            told = f"Python does not tell the parameters of {called}; write a function that calls it"
+            raise self.refused(told) from None
         if not isinstance(example, tuple):
             raise self.refused(
                 f"example={type(example).__name__} is no tuple; expected a tensor or number for each parameter of "
-                f"{self.function.__name__}{signature}, as in example=(torch.empty(4, 8), 1e-6)"
+                f"{called}{signature}, as in example=(torch.empty(4, 8), 1e-6)"
             )
         try:
             bound = signature.bind(*cast("tuple[object, ...]", example))
         except TypeError as error:
-            raise self.refused(f"example= does not fit {self.function.__name__}{signature}: {error}") from None
+            raise self.refused(f"example= does not fit {called}{signature}: {error}") from None
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             if not isinstance(value, torch.Tensor | bool | int | float):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isfinite
 from typing import TypeAlias
 
 import torch
@@ -61,6 +62,11 @@ class PatternGraph:
         return self.graph.outputs
 
     @cached_property
+    def has_numbers(self) -> bool:
+        """Whether numbers are among its arguments, which may follow from extents."""
+        return any(literal.kind in ("int", "float") for node in self.nodes for literal in node.literals)
+
+    @cached_property
     def maker(self) -> Mapping[str, tuple[Node, int]]:
         """Value -> the node that makes it, and which of its results it is."""
         return {value: (node, place) for node in self.nodes for place, value in enumerate(node.results)}
@@ -77,15 +83,19 @@ class _Source:
     def captured(self, given: Given) -> AtenGraph:
         """Captured with tensors of these types, each of its own and without numbers in it."""
         inputs = [
-            torch.empty_strided(value.shape, value.strides, dtype=to_dtype(value.dtype))
-            if isinstance(value, TensorType)
-            else value
-            for value in given.values()
+            self._tensor(name, value) if isinstance(value, TensorType) else value for name, value in given.items()
         ]
         try:
             return capture(self.function, inputs).graph
         except WorkbenchError as error:
             raise self.refused(f"its function cannot be captured: {error}") from error
+
+    def _tensor(self, name: str, kind: TensorType) -> torch.Tensor:
+        try:
+            return torch.empty_strided(kind.shape, kind.strides, dtype=to_dtype(kind.dtype))
+        except RuntimeError as error:  # too large, or of an element type that has no plain tensors
+            told = next(iter(str(error).splitlines()))
+            raise self.refused(f"no tensor like its parameter {name!r}, {kind}, can be made: {told}") from None
 
 
 def captured_pattern(function: Function, given: Given, refused: Refused) -> PatternGraph:
@@ -201,7 +211,7 @@ def _others(value: bool | int | float) -> Iterator[bool | int | float]:
     elif isinstance(value, int):
         yield from (value + 1, value - 1, value * 2)
     else:
-        yield from (value * 1.5 + 0.25, value / 2)
+        yield from (value * 1.5 + 0.25, value / 2) if isfinite(value) else (1.0, 2.0)
 
 
 def _freed(part: Part, twin: Part, name: str, numbers: Numbers) -> tuple[Part, int]:
@@ -213,6 +223,8 @@ def _freed(part: Part, twin: Part, name: str, numbers: Numbers) -> tuple[Part, i
         return part, 0
     if not isinstance(part, Literal) or not isinstance(twin, Literal):
         raise _OtherGraph
+    if same_literal(part, twin):
+        return part, 0
     if _is(part, numbers[0]) and _is(twin, numbers[1]):
         return Free(name), 1
     raise _Differs(f"{part.value} and {twin.value}")
@@ -223,4 +235,12 @@ def _is(literal: Literal, number: bool | int | float) -> bool:
     assert same is not None
     if "bool" in (literal.kind, same.kind):
         return literal == same
-    return literal.kind in ("int", "float") and literal.value == number
+    return same_literal(literal, same)
+
+
+def same_literal(one: Literal, other: Literal) -> bool:
+    """Whether two literals are the same number, text or none: 1 is also 1.0, but neither is true."""
+    numbers = ("int", "float")
+    if one.kind in numbers and other.kind in numbers:
+        return one.value == other.value or (one.value != one.value and other.value != other.value)
+    return one == other

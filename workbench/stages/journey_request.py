@@ -90,7 +90,8 @@ class Request:
 
     def mappings(self, lowered: KernelGraph) -> AskedMappings:
         """What is asked of each kernel of the graph."""
-        return mappings.asked_mappings.asked_mappings(lowered, self.machine, self.mapping, self.tuned)
+        scripts = self.schedule or {}
+        return mappings.asked_mappings.asked_mappings(lowered, self.machine, self.mapping, self.tuned, scripts)
 
     def said(self, lowered: KernelGraph) -> dict[str, UserMapping]:
         """The mappings that the user gives kernels, those of a file by the kernels' names."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -92,10 +93,27 @@ def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Exe
     if executor is None:
         yield from (measure(work, mapping) for mapping in mappings)
         return
-    futures = [executor.submit(measure, work, mapping) for mapping in mappings]
+    futures = list[Future[Any]]()
     try:
+        for mapping in mappings:
+            futures.append(_of_executor(lambda mapping=mapping: executor.submit(measure, work, mapping)))
         for future in futures:
-            yield future.result()
+            found = _of_executor(lambda future=future: future.result())
+            if not isinstance(found, Measured):
+                raise BrokenExecutor(f"a result of what it was given to run is {found!r:.60}")
+            yield found
     finally:
         for future in futures:
-            future.cancel()
+            with contextlib.suppress(Exception):  # of an executor that is broken
+                future.cancel()
+
+
+def _of_executor(asked: Callable[[], Any]) -> Any:
+    """What an executor answers; `BrokenExecutor` for whatever it raises. It may be anybody's: one that is shut down, a
+    cluster that ran out of time, a process to which nothing can be sent."""
+    try:
+        return asked()
+    except (Stopped, BrokenExecutor):
+        raise
+    except Exception as error:
+        raise BrokenExecutor(f"{type(error).__name__}: {error}") from error

@@ -41,7 +41,10 @@ def map_space(journey: Staged, request: Request, kernel: str, simulate: int, exe
         work = work_of(journey, request, made)
         explored = explored_of(work, made)
         places = range(min(simulate, len(explored.space.candidates)))
-        _measure(work, explored, places, executor, len(places))
+        try:
+            _measure(work, explored, places, executor, len(places))
+        except BrokenExecutor as error:
+            raise BadOption(f"mapspace({kernel!r}): the executor broke: {error}") from error
     return MapSpace(explored)
 
 
@@ -60,6 +63,8 @@ def tuned(
     scheduled = journey.scheduled.record
     names = [each.kernel for each in scheduled.kernels]
     if kernels is not None:
+        if wrong := [name for name in kernels if not isinstance(name, str)]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadOption(f"kernels={kernels!r:.80}: {wrong[0]!r:.40} is no name of a kernel, such as 'k0'")
         asked = {scheduled_kernel(scheduled, kernel_of(journey, name)).kernel for name in kernels}
         names = [name for name in names if name in asked]
     left_out = {name: why for name in names if (why := why_not(journey, scheduled.kernel(name)))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, cast
 
@@ -101,17 +101,27 @@ class Tuning(Shown, Generic[J]):
     @knows_its_options
     def save(self, path: str | os.PathLike[str], *, minimum_gain: float = 0.01) -> None:
         """Writes the mappings that save at least this part of a kernel's cycles to a file, for `tuned=path`: later
-        compiles on this machine use them for kernels of the same ops, shapes and element types."""
+        compiles on this machine use them for kernels of the same ops, shapes and element types. Entries of the table
+        that the tuned journey uses stay, unless a faster mapping was found: they are part of what it starts from."""
         if isinstance(minimum_gain, bool) or not 0 <= minimum_gain < 1:
             raise BadOption(f"minimum_gain={minimum_gain!r}: expected a part of the cycles, from 0 to less than 1")
         kinds = {kind.name: kind for kind in kernel_kinds(self.start.lowered.record)}
-        entries = tuple(
-            _entry(kinds[each.kernel], each)
-            for each in self.explored
-            if each.best != each.today and gain(each) >= minimum_gain
-        )
+        faster = [each for each in self.explored if each.best != each.today and gain(each) >= minimum_gain]
+        entries = self._entries_before()
+        for found in (_entry(kinds[each.kernel], each) for each in faster):
+            old = entries.get(found.key, found)
+            if found is old or found.after < old.after:
+                entries[found.key] = replace(found, before=max(old.before, found.before))
         machine = self.start.machine
-        write_tuned_table(TunedTable(os.fspath(path), machine.label, machine_key(machine), minimum_gain, entries))
+        told = machine.label, machine_key(machine)
+        write_tuned_table(TunedTable(os.fspath(path), *told, minimum_gain, tuple(entries.values())))
+
+    def _entries_before(self) -> dict[str, TunedEntry]:
+        """The entries, by key, of the table that the journey at the start uses."""
+        table = self.start.options.get("tuned")
+        if not isinstance(table, TunedTable) or not table.is_for(self.start.machine):
+            return {}
+        return {each.key: each for each in table.entries}
 
     def _table(self) -> Table:
         launches = [launch.kernel for launch in self.start.scheduled.record.launches.launches]
