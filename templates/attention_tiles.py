@@ -49,9 +49,9 @@ class Held:
 
 
 def strides(of: Call, name: str) -> dict[str, int]:
-    """The strides of a tensor's axes by letters; no axis that is the same all along."""
+    """The strides of a tensor's axes by letters; no axis that is the same all along, or that a mask has not."""
     kind, axes = of.tensors[name].type, of.axes(name)
-    last = zip(axes, kind.shape[-2:], kind.strides[-2:], strict=True)
+    last = zip(axes[-len(kind.shape) :] if kind.shape else "", kind.shape[-2:], kind.strides[-2:], strict=True)
     found = {each: stride for each, extent, stride in last if name != "attn_mask" or (extent > 1 and stride)}
     return {walk.letter: walk.steps[name] for walk in of.walks if walk.letter and walk.steps[name]} | found
 

@@ -47,7 +47,7 @@ def _mapping(kernel: ScheduledKernel, cores: int, drawn: random.Random) -> dict[
         tile[smallest] = min(2 * tile[smallest], dims[smallest])
     said: dict[str, Any] = {"tile": tile, "order": drawn.sample([*dims], len(dims))}
     said["buffers"] = min(drawn.randint(1, 4), max(_rounds(tile, dims), 1))
-    if cores > 1 and drawn.random() < 0.5:
+    if cores > 1 and dims and drawn.random() < 0.5:
         said["cores"] = {drawn.choice([*dims]): drawn.randint(2, cores)}
     return said
 

@@ -166,6 +166,9 @@ BEHIND: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], int]] = {
     "sum of sequences": (lambda x, w: F.linear(x, w).sum(-1), [X, W], 1),
     "scores of heads": (lambda q, k: torch.softmax(q @ k.mT * 0.2, -1), [(2, 3, 8, 16), (2, 3, 9, 16)], 1),
     "an activation that is returned": (lambda x, w: (y := torch.relu(x), F.linear(y, w)), [X, W], 2),
+    "an activation that is returned, of the shape of the product": (
+        lambda x, w: (y := torch.relu(x), y @ w + 1), [W[1:] * 2, W[1:] * 2], 2,
+    ),
     "an activation that another op reads": (lambda x, w: F.linear(y := torch.relu(x), w).sum() + y.sum(), [X, W], 4),
     "a bias along the rows": (lambda x, w, b: F.linear(x + b, w), [X, W, (32,)], 2),
 }  # fmt: skip

@@ -154,6 +154,15 @@ def test_it_is_one_kernel_that_is_right_and_faster(name: str, machine: str):
     assert moved["dram_write_bytes"] < before["dram_write_bytes"]
 
 
+@pytest.mark.parametrize("shape", [(24,), (), (1,), (2, 1, 1, 1, 24)])
+def test_a_mask_of_any_number_of_dims(shape: tuple[int, ...]):
+    added = agrees(lambda q, k, v, m: (q @ k.mT + m).softmax(-1) @ v, *qkv(2, 3), torch.randn(shape))
+    hidden = agrees(
+        lambda q, k, v, m: (q @ k.mT).masked_fill(m, -1e9).softmax(-1) @ v, *qkv(2, 3), torch.rand(shape) > 0.5
+    )
+    assert attentions(added) == attentions(hidden) == 1
+
+
 def test_a_query_that_sees_no_key_is_nan_as_in_pytorch():
     q, k, v = qkv(2, queries=6, keys=12)
     mask = torch.rand(6, 12) > 0.5

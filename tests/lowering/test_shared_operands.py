@@ -14,7 +14,7 @@ from tests.flow import moved
 from workbench.errors import FusionError
 from workbench.lowering.around_products import ROWS_OF_SEVERAL
 from workbench.lowering.product_room import FEW, SHARED
-from workbench.lowering.shared_operands import WINDOWS
+from workbench.lowering.shared_operands import ONE_PRODUCT, WINDOWS
 
 APART = {"off": [SHARED]}
 Shape = tuple[int, ...]
@@ -127,6 +127,9 @@ DIFFERENT: dict[str, tuple[Callable[..., Any], list[Shape], str]] = {
     ),
     "what one makes, on the way to the other": (
         lambda x, a, b: x @ a + torch.softmax((x @ b).t(), -1).t(), [(40, 40)] * 3, "is read by the other",
+    ),
+    "no operand of all": (
+        lambda x, y, a, b: (x @ a, x @ b, y @ a), [(40, 40)] * 4, ONE_PRODUCT,
     ),
     "convolutions": (
         lambda x, a, b: (F.conv2d(x, a), F.conv2d(x, b)), [(1, 8, 10, 10), *[(16, 8, 1, 1)] * 2], WINDOWS,

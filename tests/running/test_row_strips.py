@@ -107,3 +107,11 @@ def test_a_buffer_that_others_read_keeps_its_rows() -> None:
     run_passes(module, "func.func(linalg-generalize-named-ops)")
     cut_into_strips(module)
     assert [str(each.results[0].type) for each in named(module, "memref.alloc")] == ["memref<256x256xf32>"]
+
+
+def test_an_op_may_read_one_tensor_by_rows_and_as_a_whole():
+    """The places of rows and those of columns are one tensor here."""
+    j = wb.trace(
+        lambda: torch.ones(400, 400, dtype=torch.bool).triu(1), machine="tpu-v3", mapping={"*": {"tile": {"d0": 400}}}
+    )
+    assert j.check().ok

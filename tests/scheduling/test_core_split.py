@@ -92,6 +92,22 @@ def test_any_kernel_may_be_spread_over_any_cores(case: str, cores: int):
     assert_all_holds(made, inputs)
 
 
+WHOLE: dict[str, Callable[..., Any]] = {
+    "a scaled weight": lambda x, w, v: x @ (w * 0.5),
+    "two weights of one kernel": lambda x, w, v: (x @ (w * 0.5)) + (x @ torch.tanh(v)),
+    "rows": lambda x, w, v: torch.softmax(x @ (w * 0.5), -1),
+}
+
+
+@pytest.mark.parametrize("what", WHOLE)
+@pytest.mark.parametrize("tile", [{}, {"m": 20}, {"k": 9}, {"m": 20, "k": 9}])
+def test_each_core_makes_an_operand_that_all_read_whole(what: str, tile: dict[str, int]):
+    inputs = [torch.randn(70, 17), torch.randn(17, 33), torch.randn(17, 33)]
+    made = spread(WHOLE[what], inputs, 2, mapping={"cores": {"m": 2}, "tile": tile})
+    assert set(program_of(made).core.tolist()) == {0, 1}
+    assert_all_holds(made, inputs)
+
+
 def test_gathers_and_scatters_are_spread_too():
     table, index = torch.randn(50, 24), torch.randint(0, 50, (37,))
     made = spread(lambda t, i: F.embedding(i, t) * 2, [table, index], 4, mapping={"cores": {"d0": 4}})

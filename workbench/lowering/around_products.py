@@ -93,6 +93,11 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
     return found
 
 
+def makes_operand(group: Candidate, node: Node) -> bool:
+    """Whether a product of the group reads what the node makes, or what others make of that."""
+    return any(node.name in _before(group, product) for product in group.of("contraction"))
+
+
 def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...], whole: bool) -> str:
     """Pointwise ops over the shape of the operand that they make, and read by nothing else."""
     if product.op == "aten.convolution.default" and (refused := _before_windows(group, product, {*before.values()})):

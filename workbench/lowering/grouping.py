@@ -8,6 +8,7 @@ from typing import Final
 
 from workbench.aten.automatic_route import class_of
 from workbench.ir import BREAK, Fusion, Node, TensorType
+from workbench.lowering.around_products import makes_operand
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class
 from workbench.lowering.fusion_rules import SEVERAL, illegal, rule_for, rule_text
 from workbench.lowering.kernel_order import KernelOrder
@@ -187,6 +188,8 @@ class Grouping:
         alike = self.types[node.results[0]].shape == self.types[last.results[0]].shape
         if not alike or self._between(own, target) or self._illegal(self._joined(own, target)):
             return
+        if makes_operand(self._candidate(self._joined(own, target)), node):
+            return  # a product reads it in other tiles than those in which results are stored
         if self._order().may_join(own, target):
             self._move(self.members(own), target)
 

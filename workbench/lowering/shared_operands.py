@@ -28,24 +28,23 @@ def factors(product: Node) -> list[str]:
     return [given.value for given in product.args if isinstance(given, Ref)]
 
 
-def shared_operand(first: Node, second: Node) -> str:
-    """The operand that two products read on the same side, empty if there is none."""
-    return next(
-        (left for left, right in zip(factors(first)[:2], factors(second)[:2], strict=True) if left == right), ""
-    )
+def shared_operand(*products: Node) -> str:
+    """The operand that all of these products read on the same side, empty if there is none."""
+    sides = zip(*(factors(each)[:2] for each in products), strict=True)
+    return next((side[0] for side in sides if len({*side}) == 1), "")
 
 
 def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room: Room, *, meet: bool) -> str:
     """Why these cannot be one kernel, empty when they can, as one alone can. Whether results `meet` in a later op."""
     first, *others = products
+    if not (same := shared_operand(*products)):
+        return ONE_PRODUCT
     for each in others:
-        if not shared_operand(first, each):
-            return ONE_PRODUCT
         if refused := _unlike(first, each, types):
             return refused
     if not others:
         return ""
-    same, left, right = shared_operand(first, others[0]), *factors(first)[:2]
+    left, right = factors(first)[:2]
     other, depth = right if left == same else left, types[left].shape[-1]
     return room.refuses_products(len(products), types[same], types[other], types[first.results[0]], depth, meet=meet)
 

@@ -183,9 +183,9 @@ def _write(run: _Run) -> None:
         small = {value: made for value, axis in walked.items() if (made := _smaller(value, axis, strip, run))}
         with ir.InsertionPoint(end):
             views = {value: _part(value, axis, place, strip) for value, axis in walked.items() if value not in small}
-        for op in run.ops:
+        for op, axes in zip(run.ops, run.axes, strict=True):
             for position, value in enumerate(list(op.operands)):
-                if value in walked:
+                if axes[position] is not None:  # an op may read the same tensor as a whole too
                     op.operands[position] = small.get(value) or views[value]
             op.move_before(end.operation)
 

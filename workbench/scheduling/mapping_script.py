@@ -67,9 +67,13 @@ def _spread(payload: Payload, mapping: Mapping) -> list[str]:
         cut = f"tile_using_forall %op{last.id}cores tile_sizes {sizes}"
     else:
         cut = f"fuse %op{last.id}cores tile_sizes {sizes} {{apply_cleanup, use_forall}}"
+    cut_dims = {dim for dim, size in zip(last.loops, sizes, strict=True) if size}
+    shared = [op for op in payload.prologue if not cut_dims & {*op.loops}]
     return [
         f"  %op{last.id}cores = {_match(last)}",
         f"  %share{last.id}, %cores{last.id} = transform.structured.{cut} : ({_HANDLE}) -> ({_HANDLE}, {_HANDLE})",
+        # What all shares read whole is not fused into them, yet each core has a scratchpad of its own to make it in.
+        *(line for op in reversed(shared) for line in _moved(op, f"%cores{last.id}", "cores")),
         _CLEAN.format(f"{last.id}cores"),
     ]
 
@@ -134,16 +138,17 @@ def _tile(
         f"  %op{name} = {_match(op)}",
         f"  %tiled{name}, %loops{name}:{loops} = transform.structured.{kind} %op{name} {options}"
         f" : ({_HANDLE}) -> ({results})",
-        *(line for each in reversed(into) for line in _moved(each, f"%loops{name}{'#0' * (loops > 1)}")),
+        *(line for each in reversed(into) for line in _moved(each, f"%loops{name}{'#0' * (loops > 1)}", "into")),
         _CLEAN.format(name),
     ]
 
 
-def _moved(op: PayloadOp, loop: str) -> list[str]:
-    """The op computed a tile at a time where the loop reads it."""
+def _moved(op: PayloadOp, loop: str, level: str) -> list[str]:
+    """The op computed, or as much of it as a tile reads, where the loop reads it."""
+    name = f"{op.id}{level}"
     return [
-        f"  %op{op.id}into = {_match(op)}",
-        f"  %tile{op.id}, %around{op.id} = transform.structured.fuse_into_containing_op %op{op.id}into into {loop}"
+        f"  %op{name} = {_match(op)}",
+        f"  %tile{name}, %around{name} = transform.structured.fuse_into_containing_op %op{name} into {loop}"
         f" : ({_HANDLE}, {_HANDLE}) -> ({_HANDLE}, {_HANDLE})",
     ]
 
