@@ -70,7 +70,7 @@ def compiled(given: Workload, machine: Machine, form: Form | None, result: torch
     journey = wb.trace(given.function, *given.inputs, machine=machine, **options)
     if form and form.apart:
         pairs = kept_apart(journey.lowered.record, form.apart)
-        journey = journey.with_(fusion=[*options.get("fusion", ()), *pairs])
+        journey = journey.with_(fusion={**options.get("fusion", {}), "apart": pairs})
     scheduled = journey.scheduled.record
     captured = journey.lowered.record.captured
     types = [captured.types[value] for value in captured.outputs]

@@ -149,6 +149,11 @@ _SIX_PASSES = (
     "each of the four is a kernel is not published: forms of three, four, five and six passes were tried on the row"
 )
 
+_FUSED_BY_US_ALONE = {
+    "fusion": {"off": ["several results", "product prologue", "rows of a product", "products of one operand"]}
+}
+"""Nothing says that the chip's compiler makes such kernels."""
+
 _OF_TPU_V3: dict[str, Form] = {
     "softmax": Form(
         "three kernels: maximum (read), sum of exponentials (read), quotient (read, write)",
@@ -172,15 +177,16 @@ _OF_TPU_V3: dict[str, Form] = {
         rewritten=attention,
     ),
     "resnet": Form(
-        "ours, with the factor and the summand of each batch norm in kernels of their own",
-        "nothing says that the chip's compiler stores several results from one kernel",
-        options={"fusion": {"off": ["several results", "product prologue"]}},
+        "ours, with one result a kernel and nothing before a product",
+        "nothing says that the chip's compiler makes such kernels",
+        options=_FUSED_BY_US_ALONE,
     ),
     "bert": Form(
-        "its layer norms and its attention as alone, all else ours",
-        "that of layer norms and attention",
+        "its layer norms and its attention as alone; else ours, with one result a kernel and nothing before a product",
+        "that of layer norms and attention; nothing says that the chip's compiler makes other kernels",
         rewritten=encoder,
         apart=(_MEAN_ALONE, _STATISTICS_ALONE, _SCALE_ALONE),
+        options=_FUSED_BY_US_ALONE,
     ),
 }
 

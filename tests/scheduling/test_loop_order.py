@@ -15,6 +15,7 @@ import workbench as wb
 from simulator.errors import DoesNotFit
 from simulator.tileprogram.program import Opcode
 from tests.flow import Flow, count, flow, moved
+from workbench.errors import MappingError
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_space import mapping_space
 from workbench.scheduling.schedule_kernel import context_for, payloads
@@ -161,3 +162,15 @@ def test_a_file_may_ask_for_such_an_order(tmp_path: Path):
     j = wb.trace(torch.matmul, A, B, machine="edge-8x8", mapping=str(file))
     assert j.scheduled.record.kernels[0].mapping.order == ("k", "m", "n")
     assert j.check().ok
+
+
+def test_several_products_keep_reduced_loops_innermost():
+    weights = torch.randn(2, 256, 256)
+    j = wb.trace(lambda x, u, w: (x @ u, x @ w), torch.randn(256, 256), *weights)
+    (kernel,) = j.lowered.kernels
+    late = {"tile": {"m": 128, "n": 128, "k": 128}, "order": ["m", "k", "n"]}
+    with pytest.raises(MappingError, match="loop over n inside one over a reduced dim, but this kernel has 2 products"):
+        _ = j.with_(mapping={"*": late}).scheduled
+    space = j.scheduled.mapspace(kernel.name).table
+    assert {"m n k", "n m k"} >= set(space[space["tile.k"] < 256].order)
+    assert j.with_(mapping={"*": late}, fusion={"off": ["products of one operand"]}).check().ok

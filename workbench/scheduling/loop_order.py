@@ -17,6 +17,20 @@ def inside_reduced(payload: Payload, tile: Mapping[str, int], order: Sequence[st
     return tuple(dim for dim in tiled[first:] if dim not in payload.reduced)
 
 
+def refused_order(payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> str:
+    """Why a kernel cannot have this order, empty when it can: one of several products would load what they share for
+    each of them.
+    """
+    inside = inside_reduced(payload, tile, order) if payload.products > 1 else ()
+    if not inside:
+        return ""
+    return (
+        f"order {list(order)!r} has the loop over {inside[0]} inside one over a reduced dim, but this kernel has "
+        f"{payload.products} products, which would load what they share once for each of them so. Put reduced dims "
+        "last, or give each product its own kernel: fusion={'off': ['products of one operand']}"
+    )
+
+
 def loops_of(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> list[str]:
     """The loops that a tensor is moved in, outermost first: inner ones that it does not depend on leave it in place.
 

@@ -18,6 +18,7 @@ from workbench.mlir.named_dims import Payload
 from workbench.scheduling.core_split import share, splits
 from workbench.scheduling.heuristic import Predictions
 from workbench.scheduling.least_cycles import least_cycles
+from workbench.scheduling.loop_order import refused_order
 from workbench.scheduling.scratchpad_demand import Demand
 from workbench.scheduling.user_mapping import UserMapping, rounds_of, useful_slots
 
@@ -111,7 +112,8 @@ def _legal(payload_with: Callable[[int], Payload], machine: Machine, ladder: _La
                     continue
                 if demand.fits(tile):
                     orders = itertools.islice(_orders(mine, tile), ladder.orders)
-                    yield from (Mapping(tile, order, slots, cores, "") for order in orders if demand.fits(tile, order))
+                    fitting = (order for order in orders if not refused_order(mine, tile, order))
+                    yield from (Mapping(tile, order, slots, cores, "") for order in fitting if demand.fits(tile, order))
 
 
 def _orders(payload: Payload, tile: dict[str, int]) -> Iterator[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from simulator.errors import SMALLER, DoesNotFit
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit
 from simulator.tileprogram.program import TileProgram
-from workbench.errors import PassError, ScheduledFormError, ScheduleScriptError
+from workbench.errors import MappingError, PassError, ScheduledFormError, ScheduleScriptError
 from workbench.extraction.extract import extract
 from workbench.extraction.program_size import buffers_at_once
 from workbench.ir import Folded, KernelModule, Mapping, ScheduledKernel
@@ -29,7 +29,7 @@ from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.scheduling import heuristic
 from workbench.scheduling.core_split import checked_cores, share, spread, spread_of
-from workbench.scheduling.loop_order import inside_reduced
+from workbench.scheduling.loop_order import inside_reduced, refused_order
 from workbench.scheduling.mapping_script import splits_reduction, transform_script
 from workbench.scheduling.pass_pipeline import PassTrace
 from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
@@ -234,7 +234,10 @@ class _Ready:
     def take_for(self, payload: Payload, mapping: Mapping) -> PassTrace:
         """The form that a mapping tiles."""
         trace = self.take(splits_reduction(payload, mapping))
-        if inside_reduced(share(payload, mapping.cores), mapping.tile, mapping.order):
+        mine = share(payload, mapping.cores)
+        if refused := refused_order(mine, mapping.tile, mapping.order):
+            raise MappingError(self.rendered.kernel, refused)
+        if inside_reduced(mine, mapping.tile, mapping.order):
             trace.run("keep the sums", KeepSums())
             trace.run("name the ops", Tag())
         return trace
