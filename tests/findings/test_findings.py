@@ -168,7 +168,7 @@ def test_a_loaded_journey_has_findings_and_says_what_needs_the_function(tmp_path
 
 
 def test_channels_last_is_tried_on_a_copy():
-    layer, x = nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 14, 14)
+    layer, x = nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 20, 20)
     tried = wb.trace(layer, x, machine=ROW_AFTER_ROW).findings.tried()
     row = tried[tried.rule == "channels outermost"].iloc[0]
     assert row.gain > 0 and 0.5 <= row.predicted / row.gain <= 2

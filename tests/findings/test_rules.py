@@ -97,12 +97,20 @@ def _mlp() -> wb.Journey:
 
 
 def _narrow() -> wb.Journey:
-    return _traced(nn.Linear(400, 60), (37, 400))
+    """In two slots: with three, the next weights are there in time."""
+    mapping = {"*": {"tile": {"k": 256}, "buffers": 2}}
+    return wb.trace(nn.Linear(400, 60), torch.randn(37, 400), machine="tpu-v3", mapping=mapping)
 
 
 def _across_lanes() -> wb.Journey:
     """On lanes that take four cycles for a step of a tree: with one the memory is what is waited for."""
     return _traced(lambda x: torch.softmax(x, 1), (512, 512), machine=wb.machine("tpu-v3", cross_lane_step_cycles=4))
+
+
+def _half_columns() -> wb.Journey:
+    """Rows of 24 numbers, which are one and a half requests of 64 bytes."""
+    given, tile = (torch.randn(40, 48), torch.randn(48, 48)), {"m": 40, "n": 24, "k": 16}
+    return wb.trace(torch.matmul, *given, machine="edge-8x8", mapping={"*": {"tile": tile}})
 
 
 def _means() -> wb.Journey:
@@ -114,7 +122,7 @@ def _small_images() -> wb.Journey:
 
 
 def _short_rows() -> wb.Journey:
-    return _traced(nn.Conv2d(64, 64, 3, padding=1), (1, 64, 14, 14), machine=ROW_AFTER_ROW)
+    return _traced(nn.Conv2d(64, 64, 3, padding=1), (1, 64, 20, 20), machine=ROW_AFTER_ROW)
 
 
 def _batch_norm(*, training: bool = False) -> wb.Journey:
@@ -230,7 +238,7 @@ def test_a_rule_fires_where_it_must_and_nowhere_else(rule: str):
     [
         (_small_images, "18% of the products are with zeros around the images"),
         (lambda: _traced(lambda x: torch.softmax(x, 1), (6, 40, 24), machine=ROW_AFTER_ROW), "19% of 128 lanes"),
-        (lambda: _traced(torch.matmul, (40, 48), (48, 48), machine="edge-8x8"), "in requests of 64"),
+        (_half_columns, "in requests of 64"),
         (
             lambda: _traced(torch.matmul, (64, 64), (64, 64)),
             "98,304 bytes for 49,152 needed ones, in whole blocks",
@@ -268,7 +276,7 @@ REMEDIES: list[tuple[str, Program]] = [
     ("mapping of one's own", RULES["mapping of one's own"][0]),
     (
         "weights in the open",
-        lambda: _traced(nn.Linear(512, 512), (64, 512), machine=wb.machine("tpu-v3", systolic_preload_depth=1)),
+        lambda: _traced(nn.Linear(1024, 512), (64, 1024), machine=wb.machine("tpu-v3", systolic_preload_depth=1)),
     ),
 ]
 

@@ -28,6 +28,7 @@ def test_every_golden_file_is_of_a_program():
 def test_a_worse_heuristic_fails_by_name(nothing_kept: None, monkeypatch: pytest.MonkeyPatch):
     """With a slot a buffer no transfer is hidden: the file says which program, machine and kernel, and how much."""
     monkeypatch.setattr(heuristic, "SLOTS", 1)
+    monkeypatch.setattr(heuristic, "WEIGHED", (1,))
     told = list(differences(read("matmul_512"), golden("matmul_512")))
     assert any(line.startswith("runs tpu-v3 cycles: ") and "(+" in line for line in told)
     assert any(line.startswith("runs edge-8x8 kernels k0_matmul tile: ") for line in told)

@@ -22,7 +22,7 @@ JOINED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "a residual after a product": (
         lambda x, r, w: (h := F.linear(x, w) + r, F.layer_norm(h, (96,))), [X, X, (96, 96)],
     ),
-    "of sequences": (lambda x, r, w: (h := F.linear(x, w) + r, F.layer_norm(h, (96,))), [(2, 8, 96)] * 2 + [(96, 96)]),
+    "of sequences": (lambda x, r, w: (h := F.linear(x, w) + r, F.layer_norm(h, (96,))), [(2, 24, 96)] * 2 + [(96, 96)]),
     "a batch of one": (lambda x: (h := x * 2, torch.softmax(h, -1)), [(1, 96)]),
     "exponentials": (lambda x: (e := torch.exp(x), e / e.sum(-1, keepdim=True)), [X]),
     "two types": (lambda x: (h := x * 2, (h > 0)), [X]),

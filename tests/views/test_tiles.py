@@ -219,7 +219,9 @@ def test_tensors_are_grids_in_the_order_of_the_moves(product: wb.Journey):
 
 
 def test_of_many_axes_those_that_are_cut_are_drawn():
-    journey = wb.trace(torch.bmm, torch.randn(5, 33, 40), torch.randn(5, 40, 29), machine="edge-8x8")
+    tile = {"b": 1, "m": 33, "n": 29, "k": 40}
+    inputs = torch.randn(5, 33, 40), torch.randn(5, 40, 29)
+    journey = wb.trace(torch.bmm, *inputs, machine="edge-8x8", mapping={"*": {"tile": tile}})
     (kernel,) = journey.scheduled.kernels
     first = grids(journey.scheduled.tiles(kernel.name).record)[0]
     assert first.axes == (0, 2) and first.hidden == (1,)

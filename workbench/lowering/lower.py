@@ -39,6 +39,7 @@ from workbench.ir import (
 from workbench.lowering.around_products import PROLOGUE
 from workbench.lowering.below_views import below_views
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
+from workbench.lowering.equal_views import through_one_view
 from workbench.lowering.fusion_candidate import node_class
 from workbench.lowering.fusion_options import choice_of, pairs_apart, rules_off
 from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER, kind_of
@@ -51,7 +52,6 @@ from workbench.lowering.one_kernel import OneKernels
 from workbench.lowering.placed_views import PlacedViews
 from workbench.lowering.product_room import ROWS, SHARED, TPU_V3, Room
 from workbench.lowering.reshapes import above_reshapes
-from workbench.lowering.shared_operands import through_one_view
 from workbench.lowering.view_edges import across_views
 
 REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
