@@ -122,7 +122,7 @@ def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tu
 def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -> str:
     """Why making an operand again for every tile of the other one costs more than its trip through DRAM."""
     operand = group.types[factors(product)[place]]
-    other = _free(group.types[factors(product)[1 - place]], 1 - place, product.op)
+    other = free_extent(group.types[factors(product)[1 - place]], 1 - place, product.op)
     made = {value for node in chain for value in node.results}
     read = {value for node in chain for value in node.operands} - made
     taken = sum(group.types[value].element_bytes for value in read if group.types[value].shape == operand.shape)
@@ -140,7 +140,7 @@ def _before_windows(group: Candidate, product: Node, places: set[int]) -> str:
     return OF_WINDOWS if places != {1} and not (point and unpadded) else ""
 
 
-def _free(operand: TensorType, place: int, op: str) -> int:
+def free_extent(operand: TensorType, place: int, op: str) -> int:
     """The extent along which tiles of an operand follow each other."""
     if op != "aten.convolution.default":
         return operand.shape[-1 if place else -2]

@@ -15,7 +15,7 @@ from workbench.aten.automatic_route import class_of
 from workbench.formulas.decompose import reading
 from workbench.ir import LoweredNode, Node, TensorType
 from workbench.ir.value_names import marked_name
-from workbench.lowering.around_products import too_often
+from workbench.lowering.around_products import free_extent, too_often
 from workbench.lowering.product_room import Room
 from workbench.lowering.reshapes import contiguous
 from workbench.lowering.shared_operands import factors, read_again
@@ -57,8 +57,8 @@ def _uses(products: Iterable[Node], types: dict[str, TensorType]) -> Iterable[tu
             continue
         left, right = factors(product)[:2]
         if left != right:
-            yield left, _Use(types[right].shape[-1])
-            yield right, _Use(types[left].shape[-2])
+            yield left, _Use(free_extent(types[right], 1, product.op))
+            yield right, _Use(free_extent(types[left], 0, product.op))
 
 
 def _step(
