@@ -126,7 +126,7 @@ class Computing:
             for slot, value in zip(graph.inputs, [*user, *held], strict=True)
         ]
         answers = checking.wide_reference.Answers(
-            partial(checking.wide_reference.outcome, self._eager, graph, user, held)
+            partial(checking.wide_reference.outcome, partial(self._eager, held), graph, user, held)
         )
         if stage == "captured":
             plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
@@ -186,12 +186,16 @@ class Computing:
             checking.tensor_comparison.Pair(name, got, kind) for name, got, kind in mine
         ], checking.wide_reference.Answers(theirs)
 
-    def _eager(self, leaves: Sequence[torch.Tensor]) -> object:
-        """Calls the user's own function; its changes of lists, dicts and objects are undone."""
-        target = self.request.target
+    def _eager(self, held: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]) -> object:
+        """Calls the user's own function; its changes of lists, dicts and objects are undone.
+
+        `held` are the tensors that the function holds; in a training step also its gradients and optimizers' states.
+        """
+        target, program = self.request.target, self._program("check")
         assert target is not None
-        arguments, keywords = self._program("check").arguments(leaves)
-        with capturing.tensor_copies.holding_as_before(tensors_room.reachable_tensors.reachable(target).containers):
+        arguments, keywords = program.arguments(leaves)
+        holds = tensors_room.reachable_tensors.reachable(target)
+        with capturing.tensor_copies.holding_as_before(holds.containers), program.holding(held):
             return target(*arguments, **keywords)
 
     def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:

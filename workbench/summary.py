@@ -12,6 +12,7 @@ from workbench.ir import HOST
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.once import Once
 from workbench.stages.stage_table import Stages
+from workbench.views.graphs.graph_tables import counted_parts
 from workbench.views.graphs.module_tree import captured_tree
 from workbench.views.pages.overview import Overview, Stage
 
@@ -78,7 +79,7 @@ def _of_captured(captured: Captured) -> tuple[str, ...]:
 def _of_lowered(lowered: Lowered) -> tuple[str, ...]:
     kernels = lowered.record.kernels
     hosted = sum(kernel.kind == HOST for kernel in kernels)
-    made = count_of(len(kernels) - hosted, "kernel")
+    made = counted_parts(lowered.record) or count_of(len(kernels) - hosted, "kernel")
     return (made, f"{count_of(hosted, 'step')} on the host") if hosted else (made,)
 
 

@@ -17,7 +17,7 @@ from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulate
 from workbench.environment.progress import waiting
 from workbench.environment.turns import compiling
 from workbench.environment.verb_options import knows_its_options
-from workbench.errors import BadOption, HostRoute, JourneyFileEdited, MappingError, not_yet
+from workbench.errors import BadOption, HostRoute, JourneyFileEdited, MappingError
 from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
@@ -83,11 +83,9 @@ def trace(
     memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`). `placement` gives tensors a chiplet
     or a policy (`{"fc1.weight": 1, "x": "local"}`). `layout` is the order in which axes of tensors lie in DRAM: `given`
     as PyTorch has them, `least` with the least padding to the machine's blocks (`dram_tile`), a mapping for some
-    tensors, `{"fc1.weight": (1, 0)}`; None is `least` on a machine with blocks. `train=True` is refused: a trace has no
-    gradients.
+    tensors, `{"fc1.weight": (1, 0)}`; None is `least` on a machine with blocks. `train=True` traces a step of
+    training: the function calls `loss.backward()` and an optimizer's `step()`, see docs/training.md.
     """
-    if train:
-        raise not_yet("train=True", "Forward passes without gradients work.")
     capturing.user_call.refuse_uncallable(fn_or_module)
     given = MappingProxyType(dict(kwargs or {}))
     options = checked_options(
@@ -103,7 +101,7 @@ def trace(
         placement=placement,
         layout=layout,
     )
-    request = Request(fn_or_module, inputs, given, **options).given(**options)
+    request = Request(fn_or_module, inputs, given, train=train, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
     made = Stages.of(request)
     _ = made.captured(), made.sources()

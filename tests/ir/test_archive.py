@@ -141,7 +141,7 @@ def edited(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], No
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 4"),
+        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 5"),
         (manifest_with(schema="0" * 16), errors.JourneyFileVersion, "records '0000000000000000'"),
         (manifest_with(format="other/thing"), errors.JourneyFileForeign, "of format 'other/thing'"),
         (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json no longer has its checksum"),
@@ -329,6 +329,14 @@ def test_a_file_of_version_3_opens_and_goes_on():
     """The softmax of the notebooks, as it was recorded before graphs could be rewritten."""
     old = wb.load(Path(__file__).with_name("version_3.journey"))
     assert old.lowered.record.rewrites == () and old.lowered.record.merged == {}
+    assert old.with_(machine="edge-8x8").simulated.cycles > 0 and old.with_(fusion="none").lowered.kernels
+
+
+def test_a_file_of_version_4_opens_and_goes_on():
+    """The softmax of the notebooks, as it was recorded before steps of training."""
+    old = wb.load(Path(__file__).with_name("version_4.journey"))
+    nodes = [*old.captured.record.nodes, *(item.node for item in old.lowered.record.nodes)]
+    assert old.captured.record.saved == () and {node.origin.part for node in nodes} == {""}
     assert old.with_(machine="edge-8x8").simulated.cycles > 0 and old.with_(fusion="none").lowered.kernels
 
 

@@ -62,10 +62,15 @@ class Captured(Handle[AtenGraph]):
 
     @property
     def params(self) -> pd.DataFrame:
-        """The function's own tensors: parameters, buffers, closed-over tensors and constants."""
-        return views.data_frames.frame(
-            views.graph_tables.inputs_table(self.record, "parameter", "buffer", "closure", "constant")
-        )
+        """The function's own tensors: parameters, buffers, closed-over tensors and constants; those of a training step
+        also gradients and what optimizers keep."""
+        kinds = ("parameter", "buffer", "gradient", "state", "closure", "constant")
+        return views.data_frames.frame(views.graph_tables.inputs_table(self.record, *kinds))
+
+    @property
+    def saved(self) -> pd.DataFrame:
+        """One row a tensor that a training step keeps from its forward to its backward pass."""
+        return views.data_frames.frame(views.graph_tables.saved_table(self.record))
 
     @property
     def breaks(self) -> tuple[str, ...]:

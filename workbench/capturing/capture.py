@@ -25,6 +25,7 @@ from workbench.aten.registry import DEFAULT, Registrations
 from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo
 from workbench.capturing.by_export import by_export
+from workbench.capturing.by_training import by_training
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.graph_pieces import BrokenUp, Whole, merge, observed
@@ -46,10 +47,12 @@ def capture(
     *,
     mode: str = "dynamo",
     registrations: Registrations | None = None,
+    train: bool = False,
 ) -> CapturedProgram:
     """Captures one call of a function or module as a graph of ATen ops, specialised to the shapes given.
 
-    Ops that a conversion is registered for are recorded as it says, all others from their schema.
+    With `train` the call is a step of training, with its backward pass and what optimizers change. Ops that a
+    conversion is registered for are recorded as it says, all others from their schema.
     """
     if mode not in ("dynamo", "export"):
         raise errors.BadOption(f"capture={mode!r} is unknown; expected 'dynamo' or 'export'")
@@ -57,6 +60,8 @@ def capture(
     name = name_of(fn_or_module)
     known = registrations if registrations is not None else DEFAULT.now()
     trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
+    if train:
+        return _refuse_shared(_training_step(trace), inputs, kwargs or {})
     with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
         try:
@@ -70,6 +75,14 @@ def capture(
     if not recorded.graph.nodes:
         raise no_tensor_work(name, [*trace.user, *trace.held.tensors.values()])
     return _refuse_shared(trace.program(recorded), inputs, kwargs or {})
+
+
+def _training_step(trace: Capturing) -> CapturedProgram:
+    with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
+        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
+        with holding_as_before(trace.held.containers):
+            recorded, state = by_training(trace)
+    return trace.program(recorded, state)
 
 
 def name_of(target: Target) -> str:

@@ -18,6 +18,7 @@ from workbench.capturing.blame import replaced
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.record_nodes import Recorded, Slot, Traced, record
 from workbench.capturing.tensor_copies import apart, copies
+from workbench.capturing.training_state import TrainingState
 from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.environment.call_sites import Place, called_from
 from workbench.ir import Tree
@@ -71,7 +72,11 @@ class Capturing:
         held, called = reachable(target), called_from()
         own = copies(tensors) if copied else apart(tensors, (each.tensor for each in held.tensors.values()))
         aliases = [(path, tensor) for (path, _), tensor in zip(leaves, own, strict=True)]
-        user = tuple(Slot("user", user_path(path, paths), alias) for path, alias in aliases)
+        gradients = [tensor.requires_grad for tensor in tensors]
+        user = tuple(
+            Slot("user", user_path(path, paths), alias, gradient)
+            for (path, alias), gradient in zip(aliases, gradients, strict=True)
+        )
         classes = containers.classes_in((inputs, kwargs))
         args, kwds = _arguments(tree, own, classes)
         return Capturing(name, target, args, kwds, tree, user, held, registrations, called, classes)
@@ -80,10 +85,10 @@ class Capturing:
         """Arguments like those of the call, with these tensors in them."""
         return _arguments(self.input_tree, tensors, self.classes)
 
-    def program(self, recorded: Recorded) -> CapturedProgram:
+    def program(self, recorded: Recorded, training: TrainingState | None = None) -> CapturedProgram:
         """The record with what ties it to the callable."""
         sources = tuple(self.reader(slot) for slot in recorded.slots[len(self.user) :])
-        return CapturedProgram(recorded.graph, (), sources, self.classes)
+        return CapturedProgram(recorded.graph, (), sources, self.classes, training=training)
 
     def flatten(self, returned: object) -> Flat:
         """The containers and the tensors that the callable returned."""

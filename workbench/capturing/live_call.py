@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -11,6 +12,7 @@ import torch
 from workbench import errors
 from workbench.capturing.result_aliases import refuse_shared_memory, refuse_unwritable, returned
 from workbench.capturing.run_pieces import Parts
+from workbench.capturing.training_state import TrainingState
 from workbench.capturing.user_call import call_form, flatten_inputs
 from workbench.ir import AtenGraph, Tree
 from workbench.tensors import containers
@@ -32,6 +34,8 @@ class CapturedProgram:
     _classes: containers.Classes = field(repr=False)
     parts: Parts | None = None
     """The callable under Dynamo and its graphs, when it is broken up into several."""
+    training: TrainingState | None = None
+    """The gradients and optimizers of a training step."""
     autocast: torch.dtype | None = field(default_factory=_autocast)
     """The type of autocast around the trace: the casts are part of the graph."""
 
@@ -70,6 +74,8 @@ class CapturedProgram:
 
         Refuses a call unlike the captured one.
         """
+        if self.training is not None:
+            self.training.refuse_other_options()
         tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
         if tree != self.graph.input_tree:
             raise self._another_call(tree, inputs, kwargs or {})
@@ -121,7 +127,19 @@ class CapturedProgram:
         """The function's result without gradients, which a view of an input does not have either."""
         refuse_unwritable(self.graph, values)
         with torch.no_grad():
-            return self.returned(values, computed(values))
+            made = self.returned(values, computed(values))
+            if self.training is not None:
+                self.training.settle(self.graph, values)
+            return made
+
+    def holding(self, held: Sequence[torch.Tensor]) -> AbstractContextManager[None]:
+        """For a call of the function itself: a training step has these tensors as its gradients and states.
+
+        `held` are in the order of `graph.inputs`, without the user's.
+        """
+        slots = self.graph.inputs[len(self.graph.inputs) - len(held) :]
+        given = {slot.path: tensor for slot, tensor in zip(slots, held, strict=True)}
+        return self.training.holding(given) if self.training is not None else nullcontext()
 
     def outputs(
         self, values: Sequence[torch.Tensor], run: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]

@@ -23,6 +23,8 @@ from workbench.capturing.result_aliases import aliases, offset_bytes, owners_amo
 from workbench.environment.call_sites import Place, place_of, place_text
 from workbench.ir import (
     ASSERTIONS,
+    BACKWARD,
+    FORWARD,
     Arg,
     AtenGraph,
     Input,
@@ -48,6 +50,8 @@ class Slot:
     kind: str
     path: str
     tensor: torch.Tensor
+    gradient: bool = False
+    """Whether the caller's tensor requires a gradient."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Recorded:
     slots: tuple[Slot, ...]
 
 
-_KINDS = ("user", "parameter", "buffer", "closure", "constant")
+_KINDS = ("user", "parameter", "buffer", "gradient", "state", "closure", "constant")
 
 
 class Namer:
@@ -124,6 +128,7 @@ def record(
     types = {
         names[id(slot.tensor)]: to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset())) for slot in ordered
     }
+    memories = {values[node.name]: _storage(node) for node in given if node.name in values}
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.op != "call_function" or node.name not in live:
@@ -135,6 +140,8 @@ def record(
             _refuse_symbols(name, node)
             made = _node(node, namer, values, traced.modules, called)
             types.update(_quantised(made, _types(made, node.meta.get("val"), offsets)))
+            made_memories = [memory_of(tensor) for _, tensor in _tensors(node.meta.get("val"))]
+            memories.update(zip(made.results, made_memories, strict=True))
             conversion = registrations.find(made.op, "conversion")
             nodes += convert(made, types, namer.taken, conversion) if conversion else (made,)
 
@@ -158,8 +165,24 @@ def record(
         capture=capture,
         input_tree=input_tree,
         numbers=tuple(_numbers(names[id(slot.tensor)], slot.tensor) for slot in ordered if _may_index(slot.tensor)),
+        saved=_saved(nodes, [names[id(slot.tensor)] for slot in ordered if slot.kind in _GIVEN_FORWARD], memories),
     )
     return Recorded(made, tuple(ordered))
+
+
+_SHAPED_LIKE = ("aten.ones_like.", "aten.zeros_like.", "aten.full_like.", "aten.empty_like.", "aten.new_")
+"""Ops that read a tensor's shape only."""
+_GIVEN_FORWARD = ("user", "parameter", "buffer", "closure", "constant")
+
+
+def _saved(nodes: Iterable[Node], given: Iterable[str], memories: Mapping[str, int]) -> tuple[str, ...]:
+    """What the forward pass makes or is given and the backward pass reads, each memory under its first name."""
+    owners: dict[int, str] = {}
+    for value in (*given, *(value for node in nodes if node.origin.part == FORWARD for value in node.results)):
+        owners.setdefault(memories.get(value, -1), value)
+    reads = (node for node in nodes if node.origin.part == BACKWARD and not node.op.startswith(_SHAPED_LIKE))
+    read = [value for node in reads for value in node.operands]
+    return tuple(dict.fromkeys(owners[memories[value]] for value in read if memories[value] in owners))
 
 
 INDICES: Final = 1 << 20
@@ -290,7 +313,8 @@ def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Ma
     name = values[node.name] = namer(op.split(".")[1])
     found = place_of(node.meta.get("stack_trace"))
     file, line = found if found[0] else called
-    origin = Origin(name, op, file, line, _module(node, modules))
+    part = str(cast("dict[str, object]", node.meta.get("custom") or {}).get("part", ""))
+    origin = Origin(name, op, file, line, _module(node, modules), part)
     made = [_arg(value, values, origin) for value in given]
     named = {key: _arg(value, values, origin) for key, value in keywords.items()}
     args, kwargs = _by_schema(overload._schema, made, named) if op.split(".")[0] != HIGHER_ORDER else (made, named)

@@ -20,6 +20,7 @@ from workbench.errors.capture_errors import HiddenState as HiddenState
 from workbench.errors.capture_errors import InputMismatch as InputMismatch
 from workbench.errors.capture_errors import MissingFake as MissingFake
 from workbench.errors.capture_errors import NoTensorWork as NoTensorWork
+from workbench.errors.capture_errors import NoTrainingStep as NoTrainingStep
 from workbench.errors.capture_errors import ReshapedInput as ReshapedInput
 from workbench.errors.capture_errors import SharedElements as SharedElements
 from workbench.errors.capture_errors import UnreadableTensor as UnreadableTensor

@@ -68,6 +68,15 @@ class GradientsInside(WorkbenchError):
         )
 
 
+class NoTrainingStep(WorkbenchError):
+    """The function cannot be captured as a training step."""
+
+    def __init__(self, name: str, why: str, advice: str, place: str = "") -> None:
+        super().__init__(
+            f"{name} cannot be traced as a training step: {why}{f', at {place}' if place else ''}. {advice}"
+        )
+
+
 class ReshapedInput(WorkbenchError):
     """The function changes the shape or the memory of a tensor from outside in place."""
 

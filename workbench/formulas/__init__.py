@@ -18,6 +18,7 @@ FAMILIES = (
     "attention",
     "known_contents",
     "einsum",
+    "gradients",
     "index_reads",
     "layout_changes",
     "losses",

@@ -17,6 +17,29 @@ def nll_loss(
     return _like(b, found.reduced(found.at_target(), reduction), x)
 
 
+def nll_loss_with_weight(
+    b: Builder, x: Ref, target: Ref, weight: Ref | None, reduction: int, ignore_index: int
+) -> tuple[Ref, Ref]:
+    """The loss, and what the weights add up to, which its backward pass reads; PyTorch has zero without a mean."""
+    found = _Classes(b, compute(b, x), target, weight, ignore_index)
+    each, loss = found.each(), found.at_target()
+    total = found.sum(each) if reduction == _MEAN else b("aten.mul.Scalar", found.sum(each), 0.0)
+    made = loss if reduction == _NONE else found.sum(loss)
+    return _like(b, b("aten.div.Tensor", made, total) if reduction == _MEAN else made, x), _like(b, total, x)
+
+
+def nll_loss_backward(
+    b: Builder, gradient: Ref, x: Ref, target: Ref, weight: Ref | None, reduction: int, ignore_index: int, total: Ref
+) -> Ref:
+    """Minus the weight of the target's class at its place, and zero at all others."""
+    found = _Classes(b, compute(b, x), target, weight, ignore_index)
+    gradient = compute(b, gradient)
+    if reduction == _MEAN:
+        gradient = b("aten.div.Tensor", gradient, compute(b, total))
+    each = b("aten.neg.default", b("aten.mul.Tensor", found.each(), gradient))
+    return b("aten.where.ScalarOther", found.is_target(), b("aten.unsqueeze.default", each, found.dim), 0.0)
+
+
 def cross_entropy(
     b: Builder,
     x: Ref,
@@ -78,13 +101,22 @@ class _Classes:
     def reduced(self, loss: Ref, reduction: int) -> Ref:
         if reduction == _NONE:
             return loss
-        total = self._sum(loss)
-        if reduction != _MEAN:
-            return total
+        total = self.sum(loss)
+        return total if reduction != _MEAN else self.b("aten.div.Tensor", total, self.sum(self.each()))
+
+    def each(self) -> Ref:
+        """What each target counts in a mean."""
+        each = self.b("aten._to_copy.default", self.counts, dtype=self.dtype)
+        return self.b("aten.mul.Tensor", each, self._weights()) if self.weight is not None else each
+
+    def is_target(self) -> Ref:
+        """For each score whether it is that of the target's class."""
         b = self.b
-        each = b("aten._to_copy.default", self.counts, dtype=self.dtype)
-        each = b("aten.mul.Tensor", each, self._weights()) if self.weight is not None else each
-        return b("aten.div.Tensor", total, self._sum(each))
+        classes = b("aten.arange.default", self.count, dtype=to_dtype(b.type(self.target).dtype), device="cpu")
+        shape = [self.count if dim == self.dim else 1 for dim in range(b.rank(self.scores))]
+        return b(
+            "aten.eq.Tensor", b("aten.view.default", classes, shape), b("aten.unsqueeze.default", self.target, self.dim)
+        )
 
     def _weights(self) -> Ref:
         return self.b("aten.index.Tensor", self.weight, [self.target])
@@ -95,7 +127,7 @@ class _Classes:
         nothing = b("aten._to_copy.default", b("aten.ne.Tensor", self.target, self.target), dtype=self.dtype)
         return b("aten.where.self", self.counts, loss, nothing)
 
-    def _sum(self, value: Ref) -> Ref:
+    def sum(self, value: Ref) -> Ref:
         return self.b("aten.sum.dim_IntList", value, self.b.dims(value, None), False) if self.b.rank(value) else value
 
 
@@ -103,5 +135,9 @@ FORMULAS: dict[str, Formula] = {
     "aten.nll_loss_nd.default": nll_loss,
     "aten.nll_loss.default": nll_loss,
     "aten.nll_loss2d.default": nll_loss,
+    "aten.nll_loss_forward.default": nll_loss_with_weight,
+    "aten.nll_loss2d_forward.default": nll_loss_with_weight,
+    "aten.nll_loss_backward.default": nll_loss_backward,
+    "aten.nll_loss2d_backward.default": nll_loss_backward,
     "aten.cross_entropy_loss.default": cross_entropy,
 }

@@ -7,7 +7,11 @@ from workbench.ir.codec import RecordFormatError
 from workbench.ir.dram_blocks import AxisOrder
 from workbench.ir.graph import (
     ASSERTIONS,
+    BACKWARD,
     BREAK,
+    FORWARD,
+    PARTS,
+    STEP,
     Alias,
     Arg,
     AtenGraph,
@@ -54,8 +58,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSERTIONS",
+    "BACKWARD",
     "BREAK",
+    "FORWARD",
     "HOST",
+    "PARTS",
+    "STEP",
     "Absorbed",
     "Alias",
     "Arg",

@@ -36,10 +36,10 @@ from workbench.errors import (
 )
 from workbench.ir import codec, graph_checks, journey_versions, scheduled_checks
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.kernel_graph_versions import without_layouts, without_rewrites
+from workbench.ir.kernel_graph_versions import without_layouts, without_parts, without_rewrites
 from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 
-FORMAT, VERSION = "aten-workbench/journey", 4
+FORMAT, VERSION = "aten-workbench/journey", 5
 _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "journey.json",
     "lowered.json",
@@ -169,7 +169,7 @@ def unpack(data: bytes, path: str) -> Archive:
             for name, content in members.items()
             if name.startswith("programs/")
         }
-        rendered = codec.parsed(members[_RENDERED])
+        rendered, scheduled = codec.parsed(members[_RENDERED]), codec.parsed(members[_SCHEDULED])
         asked, lowered = manifest["asked"], codec.parsed(members[_LOWERED])
         if first := manifest["version"] == 1:
             rendered = journey_versions.rows_of_version_1(rendered)
@@ -177,11 +177,13 @@ def unpack(data: bytes, path: str) -> Archive:
             asked, lowered = journey_versions.asked_of_version_2(asked), without_layouts(lowered)
         elif manifest["version"] == 3:
             lowered = without_rewrites(lowered)
+        if manifest["version"] < 5:
+            lowered, rendered, scheduled = map(without_parts, (lowered, rendered, scheduled))
         found = Archive(
             asked=codec.decode(Asked, asked, "asked"),
             lowered=codec.decode(KernelGraph, lowered, "lowered"),
             rendered=codec.decode(tuple[KernelModule, ...], rendered, "rendered"),
-            scheduled=_decode_scheduled(codec.parsed(members[_SCHEDULED]), programs),
+            scheduled=_decode_scheduled(scheduled, programs),
             trace=Trace.load(_Part(_TRACE, members[_TRACE])),
             sources=codec.decode(dict[str, str], manifest["sources"], "sources"),
             seconds=codec.decode(dict[str, float], manifest["seconds"], "seconds"),

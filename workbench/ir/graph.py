@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from simulator.files import unpacking
 from workbench.ir import codec
+from workbench.ir.kernel_graph_versions import without_parts
 
-FORMAT, VERSION = "aten-workbench/aten-graph", 2
+FORMAT, VERSION = "aten-workbench/aten-graph", 3
 
 
 BREAK = "python.graph_break.default"
@@ -27,6 +28,9 @@ BREAK = "python.graph_break.default"
 
 ASSERTIONS = ("aten._assert_async.msg", "aten._assert_async.default")
 """Ops that give nothing, and raise where what they are given is false."""
+
+PARTS = FORWARD, BACKWARD, STEP = ("forward", "backward", "step")
+"""The parts of a training step."""
 
 _BITS = re.compile(r"\d+")
 
@@ -44,6 +48,8 @@ class Origin:
     line: int | None = None
     module: str = ""
     """Path of the `nn.Module` that ran it, `""` at the root."""
+    part: str = ""
+    """Of a training step: forward, backward or step, which is the optimizer's; `""` where nothing is trained."""
 
     @property
     def place(self) -> str:
@@ -172,7 +178,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A value given from outside: `kind` is user, parameter, buffer, closure (closed-over) or constant."""
+    """A value given from outside: `kind` is user, parameter, buffer, closure (closed-over) or constant; where a step is
+    trained also gradient, or state of an optimizer."""
 
     value: str
     kind: str
@@ -258,6 +265,9 @@ class AtenGraph:
     """The containers of the user inputs: a tuple of positionals and a dict of kwargs."""
     numbers: tuple[Numbers, ...] = ()
     """Of the inputs of i64 and i32 that had data: no other input's numbers are in a record."""
+    saved: tuple[str, ...] = ()
+    """In a training step, what the forward pass makes or is given and the backward pass reads, so that it is kept in
+    memory from one to the other. A view counts as what it is a view of."""
 
     def node(self, name: str) -> Node:
         for node in self.nodes:
@@ -271,7 +281,7 @@ class AtenGraph:
     @staticmethod
     def from_json(text: str) -> AtenGraph:
         """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
-        return codec.loads(AtenGraph, text, format=FORMAT, version=VERSION)
+        return codec.loads(AtenGraph, text, format=FORMAT, version=VERSION, earlier={2: without_parts})
 
 
 Arg: TypeAlias = Ref | Literal | Sequence | AtenGraph

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator
 from itertools import islice
 
 from workbench.ir.codec import RecordFormatError, held_against
-from workbench.ir.graph import AtenGraph, Literal, Node, Numbers, TensorType, Tree
+from workbench.ir.graph import PARTS, AtenGraph, Literal, Node, Numbers, TensorType, Tree
 from workbench.ir.kernels import KernelGraph
 
 MOST = 3
@@ -23,7 +23,7 @@ LARGEST = 2**48
 """Elements beyond which nothing is meant seriously, and what is reckoned with them stays exact in 64 bits."""
 
 _OVERLOAD = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*(\.\w+)*")
-_INPUTS = ("user", "parameter", "buffer", "closure", "constant")
+_INPUTS = ("user", "parameter", "buffer", "gradient", "state", "closure", "constant")
 _TREES = ("leaf", "constant", "tuple", "list", "dict", "object")
 _KINDS: dict[str, tuple[type, ...]] = {
     "none": (type(None),),
@@ -71,6 +71,7 @@ def _graph_mistakes(graph: AtenGraph) -> Iterator[str]:
         ("result", graph.outputs),
         ("a value stored in an input", [change.value for change in graph.mutations]),
         ("base of a result", [alias.base for alias in graph.aliases]),
+        ("a saved value", graph.saved),
     ):
         yield from (f"{what}: there is no value {name!r}" for name in names if name not in known)
     yield from (
@@ -105,6 +106,8 @@ def _in_order(nodes: tuple[Node, ...], known: set[str]) -> Iterator[str]:
             known.add(result)
         if node.origin.line is not None and node.origin.line < 0:
             yield f"node {node.name!r} has the line {node.origin.line}"
+        if node.origin.part not in ("", *PARTS):
+            yield f"node {node.name!r} is in the part {node.origin.part!r} of a training step"
         for literal in node.literals:
             if not _is_literal(literal):
                 yield f"node {node.name!r} has the argument {literal.value!r} of kind {literal.kind!r}"

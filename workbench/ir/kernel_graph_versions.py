@@ -12,8 +12,38 @@ def without_layouts(graph: object) -> object:
 
 def without_rewrites(graph: object) -> object:
     """The data of a lowered graph of version 4, which had neither graph passes nor patterns."""
-    return {**cast("dict[str, Any]", graph), "rewrites": [], "merged": {}} if isinstance(graph, dict) else graph
+    return without_parts(
+        {**cast("dict[str, Any]", graph), "rewrites": [], "merged": {}} if isinstance(graph, dict) else graph
+    )
 
 
-EARLIER: Final = {3: without_layouts, 4: without_rewrites}
+def without_parts(data: object) -> object:
+    """The data of any record from before training steps: no op had a part, and no graph kept what it saves."""
+    if isinstance(data, list):
+        return [without_parts(item) for item in cast("list[object]", data)]
+    if not isinstance(data, dict):
+        return data
+    found = {key: without_parts(value) for key, value in cast("dict[str, object]", data).items()}
+    if found.keys() - {"is"} == _ORIGIN:
+        found["part"] = ""
+    if found.keys() >= _GRAPH:
+        found["saved"] = []
+    return found
+
+
+_ORIGIN: Final = {"node", "op", "file", "line", "module"}
+_GRAPH: Final = {
+    "inputs",
+    "nodes",
+    "outputs",
+    "tree",
+    "types",
+    "mutations",
+    "aliases",
+    "capture",
+    "input_tree",
+    "numbers",
+}
+
+EARLIER: Final = {3: without_layouts, 4: without_rewrites, 5: without_parts}
 """The version of a lowered graph -> what makes its data today's."""

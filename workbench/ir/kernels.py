@@ -12,7 +12,7 @@ from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
 from workbench.ir.kernel_graph_versions import EARLIER
 from workbench.ir.rewrites import Rewrite
 
-FORMAT, VERSION = "aten-workbench/kernel-graph", 5
+FORMAT, VERSION = "aten-workbench/kernel-graph", 6
 
 HOST = "host"
 """The kind of a kernel that PyTorch computes on the host."""

@@ -55,6 +55,7 @@ class Request:
     kwargs: Mapping[str, object]
     machine: Machine
     capture: str = "dynamo"
+    train: bool = False
     on_missing: str = "host"
     mapping: Mapping[str, UserMapping] | MappingFile | None = None
     tuned: TunedTable | None = None

@@ -63,6 +63,7 @@ def captured_of(request: Request) -> Captured:
         request.kwargs,
         mode=request.capture,
         registrations=request.registrations,
+        train=request.train,
     )
     return Captured(program.graph, program)
 

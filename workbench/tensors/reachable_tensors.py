@@ -22,7 +22,7 @@ class Held:
     """One tensor a callable holds: where, and how to read it again."""
 
     kind: str
-    """parameter, buffer or closure."""
+    """parameter, buffer or closure; gradient or state where a training step is captured."""
     path: str
     tensor: torch.Tensor
     read: Callable[[], torch.Tensor]
@@ -34,6 +34,10 @@ class Reachable:
 
     tensors: dict[int, Held] = field(default_factory=dict[int, Held])
     modules: dict[int, tuple[str, nn.Module]] = field(default_factory=dict[int, tuple[str, nn.Module]])
+    optimizers: dict[int, tuple[str, Callable[[], object]]] = field(
+        default_factory=dict[int, tuple[str, "Callable[[], object]"]]
+    )
+    """Optimizers by `id`, each with its path and how to read it again."""
     containers: list[object] = field(default_factory=list[object])
     """What can be given other tensors to hold: lists, dicts, objects with attributes, modules among them, and
     functions, whose globals and closed-over names can."""
@@ -58,6 +62,8 @@ def _visit(value: object, path: str, read: Callable[[], object], found: Reachabl
     if _stores(value):
         found.containers.append(value)
     found.containers += _functions(value)
+    if isinstance(value, torch.optim.Optimizer):
+        found.optimizers[id(value)] = path, read
     if isinstance(value, nn.Module):
         _visit_module(value, path, read, found, seen)
     for name, part, step in _parts(value):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
-from workbench.ir import AtenGraph, KernelGraph, Node, TensorType
+from workbench.ir import HOST, PARTS, AtenGraph, Kernel, KernelGraph, Node, TensorType
 from workbench.ir.value_names import written
 from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.rewrite_tables import rewrites_text
@@ -13,7 +14,8 @@ from workbench.views.kernel_lists.storage_tables import layouts_text
 
 
 def nodes_table(graph: AtenGraph) -> Table:
-    """One row an ATen call."""
+    """One row an ATen call; in a training step with the part that it lies in."""
+    parts = _parts([node.origin.part for node in graph.nodes])
     rows = tuple(
         (
             node.name,
@@ -22,10 +24,52 @@ def nodes_table(graph: AtenGraph) -> Table:
             *_shape_and_dtype(node, graph.types),
             node.origin.file,
             node.origin.line,
+            *part,
         )
-        for node in graph.nodes
+        for node, part in zip(graph.nodes, parts, strict=True)
     )
-    return Table(("node", "op", "inputs", "shape", "dtype", "file", "line"), rows)
+    return Table(("node", "op", "inputs", "shape", "dtype", "file", "line", *_headed(parts)), rows)
+
+
+def part_of(lowered: KernelGraph, kernel: Kernel) -> str:
+    """The part of a training step that a kernel ends in: the optimizer's where it fuses with the backward pass."""
+    return lowered.node(kernel.nodes[-1]).node.origin.part
+
+
+def _parts(parts: Sequence[str]) -> list[tuple[str, ...]]:
+    """A cell for each row with its part of a training step; none where nothing is trained."""
+    return [(part,) if any(parts) else () for part in parts]
+
+
+def _headed(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
+    return ("part",) if any(parts) else ()
+
+
+def saved_table(graph: AtenGraph) -> Table:
+    """One row a tensor that is kept from the forward to the backward pass, with the call that makes it."""
+    makers = {value: node for node in graph.nodes for value in node.results}
+    rows = tuple(
+        (
+            value,
+            graph.types[value].shape,
+            graph.types[value].dtype,
+            graph.types[value].numel * graph.types[value].element_bytes,
+            makers[value].op if value in makers else "",
+            makers[value].origin.line if value in makers else None,
+        )
+        for value in graph.saved
+    )
+    return Table(("value", "shape", "dtype", "bytes", "op", "line"), rows)
+
+
+def counted_parts(lowered: KernelGraph) -> str:
+    """`forward 3 kernels, backward 5, step 2`; empty where nothing is trained."""
+    found = [part_of(lowered, kernel) for kernel in lowered.kernels if kernel.kind != HOST]
+    counts = [(part, found.count(part)) for part in PARTS]
+    if not any(count for _, count in counts):
+        return ""
+    texts = [f"{part} {count}" for part, count in counts]
+    return ", ".join([f"{texts[0]} kernels", *texts[1:]])
 
 
 def inputs_table(graph: AtenGraph, *kinds: str) -> Table:
@@ -65,6 +109,7 @@ def fusions_table(lowered: KernelGraph) -> Table:
 def kernels_table(lowered: KernelGraph) -> Table:
     """One row a kernel, in launch order."""
     titles, items = kernel_titles(lowered), {item.node.name: item for item in lowered.nodes}
+    parts = _parts([part_of(lowered, kernel) for kernel in lowered.kernels])
     rows = tuple(
         (
             kernel.name,
@@ -73,20 +118,31 @@ def kernels_table(lowered: KernelGraph) -> Table:
             tuple(items[name].node.op for name in kernel.nodes),
             tuple(str(lowered.types[value]) for value in kernel.inputs),
             tuple(str(lowered.types[value]) for value in kernel.outputs),
+            *part,
         )
-        for kernel in lowered.kernels
+        for kernel, part in zip(lowered.kernels, parts, strict=True)
     )
-    return Table(("kernel", "title", "kind", "ops", "inputs", "outputs"), rows)
+    return Table(("kernel", "title", "kind", "ops", "inputs", "outputs", *_headed(parts)), rows)
 
 
 def graph_text(graph: AtenGraph) -> str:
-    """The graph as a listing: inputs, one call a line with its type and its line of Python, results."""
+    """The graph as a listing: inputs, one call a line with its type and its line of Python, results.
+
+    A training step has the name of each part above its calls, and what is kept between them.
+    """
     head = [f"{given.path}: {graph.types[given.value]}" for given in graph.inputs]
     lines = [f"{graph.name}({', '.join(head)})    captured by {graph.capture}"]
     calls = [(_call(node), _types(node, graph.types), place(node)) for node in graph.nodes]
     wide = max((min(len(call), 72) for call, _, _ in calls), default=0)
     typed = max((len(kind) for _, kind, _ in calls), default=0)
-    lines += [f"  {call:<{wide}}  {kind:<{typed}}  {where}".rstrip() for call, kind, where in calls]
+    part = ""
+    for node, (call, kind, where) in zip(graph.nodes, calls, strict=True):
+        if node.origin.part != part:
+            part = node.origin.part
+            lines.append(f" {part}:")
+        lines.append(f"  {call:<{wide}}  {kind:<{typed}}  {where}".rstrip())
+    if graph.saved:
+        lines.append(f" kept for the backward pass: {', '.join(graph.saved)}")
     lines += [f"  {change.target} becomes {change.value}" for change in graph.mutations]
     return "\n".join([*lines, f"  return {', '.join(graph.outputs)}"])
 
@@ -100,7 +156,8 @@ def lowered_text(lowered: KernelGraph) -> str:
     for kernel in lowered.kernels:
         given = ", ".join(f"{value}: {lowered.types[value]}" for value in kernel.inputs)
         made = ", ".join(f"{value}: {lowered.types[value]}" for value in kernel.outputs)
-        lines.append(f"kernel {kernel.name} ({kernel.kind})  {given} -> {made}")
+        part = part_of(lowered, kernel)
+        lines.append(f"kernel {kernel.name} ({kernel.kind}{f', {part}' if part else ''})  {given} -> {made}")
         rows = tuple((m.node.name, m.node.op, m.route, m.rule, m.parent) for m in members[kernel.name])
         lines.append(Table(("node", "op", "route", "rule", "from"), rows).text(indent="  "))
     if lowered.views:

@@ -1,0 +1,225 @@
+"""Capture of a training step: forward, backward and the optimizer's changes as one graph.
+
+Dynamo takes no function apart in which gradients are computed and an optimizer steps. So the step is called once on
+tensors without data, with autograd at work: PyTorch's own engine runs the backward pass, and below autograd every ATen
+call is noted, those of the engine and of the optimizer among them. Parameters stay the objects that they are, hooks and
+all; only where an op reads or changes one, a stand-in takes its place. The graph then goes the way of every export, in
+which changes in place become values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.export.graph_signature import TensorArgument
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from workbench import errors
+from workbench.capturing.blame import exports_errors
+from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
+from workbench.capturing.functional_graph import functional, in_atens_words
+from workbench.capturing.record_nodes import Recorded, result_names
+from workbench.capturing.step_errors import step_errors
+from workbench.capturing.step_parts import Parts, StandIns
+from workbench.capturing.torch_export import export
+from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
+from workbench.ir import Tree
+from workbench.tensors.reachable_tensors import Held, Reachable
+
+_MOST_WALKS = 4
+"""What the first call of a step leaves behind is there in the next one; more than a few new places are a mistake."""
+
+
+def by_training(trace: Capturing) -> tuple[Recorded, TrainingState]:
+    """The record of a step, and what it changes besides parameters and buffers."""
+    _with_optimizers(trace.held)
+    state = TrainingState.of(trace.name, trace.held)
+    _refuse_inputs_with_gradients(trace)
+    walk = _walked(trace, state)
+    for _ in range(_MOST_WALKS):
+        if not walk.filled:
+            return walk.recorded(), replace(state, places=walk.places)
+        state = replace(state, places=(*state.places, *walk.filled))
+        walk = _walked(trace, state)
+    raise errors.NoTrainingStep(
+        trace.name,
+        f"each call of it leaves new tensors behind, such as {walk.filled[0].path}",
+        "Call it a few times in PyTorch before the trace",
+    )
+
+
+def _walked(trace: Capturing, state: TrainingState) -> _Walk:
+    walk = _Walk(trace, state)
+    with state.as_before():
+        walk.run()
+    return walk
+
+
+def _with_optimizers(held: Reachable) -> None:
+    """Adds the tensors that only optimizers hold: parameters given to one, and numbers such as its learning rate."""
+    for path, read in list(held.optimizers.values()):
+        optimizer = cast("torch.optim.Optimizer", read())
+        for number, group in enumerate(optimizer.param_groups):
+            at = f"{path}.param_groups[{number}]"
+            for key, value in cast("Mapping[str, object]", group).items():
+                if isinstance(value, torch.Tensor):
+                    _hold(held, "state", f"{at}['{key}']", value, _in_group(read, number, key))
+            for place, tensor in enumerate(cast("Sequence[torch.Tensor]", group["params"])):
+                kind = "parameter" if isinstance(tensor, nn.Parameter) else "closure"
+                _hold(held, kind, f"{at}['params'][{place}]", tensor, _in_group(read, number, "params", place))
+
+
+def _hold(held: Reachable, kind: str, path: str, tensor: torch.Tensor, read: Callable[[], torch.Tensor]) -> None:
+    held.tensors.setdefault(id(tensor), Held(kind, path, tensor, read))
+
+
+def _in_group(optimizer: Callable[[], object], number: int, *keys: Any) -> Callable[[], torch.Tensor]:
+    def read() -> torch.Tensor:
+        found: Any = cast("torch.optim.Optimizer", optimizer()).param_groups[number]
+        for key in keys:
+            found = found[key]
+        return cast("torch.Tensor", found)
+
+    return read
+
+
+def _refuse_inputs_with_gradients(trace: Capturing) -> None:
+    for slot in trace.user:
+        if slot.gradient:
+            raise errors.NoTrainingStep(
+                trace.name,
+                f"its input {slot.path} requires a gradient, and only what the function holds can have one in a graph",
+                f"Let the function close over {slot.path}, or give {slot.path}.detach()",
+            )
+
+
+@dataclass
+class _Walk:
+    """One call of the step on stand-ins."""
+
+    trace: Capturing
+    state: TrainingState
+    given: list[torch.Tensor] = field(default_factory=list[torch.Tensor])
+    """The tensors from outside, in the order of the graph's inputs."""
+    tree: Tree = field(default_factory=lambda: Tree("tuple"))
+    filled: list[Place] = field(default_factory=list[Place])
+    """Places that the call filled and that were empty before."""
+    places: tuple[Place, ...] = ()
+    graph: torch.fx.GraphModule | None = None
+
+    def run(self) -> None:
+        """Calls the step; its graph, and where it left tensors."""
+        trace, held = self.trace, self.trace.held
+        for place in self.state.places:
+            place.put(place.now())
+        before = self.state.found()
+        self.places = tuple(replace(each, initial=self._initial(each)) for each in before.values())
+        for place in self.places:
+            tensor = place.now()
+            held.tensors[id(tensor)] = Held(place.kind, place.path, tensor, place.now)
+        self.given = list({id(each): each for each in (*(s.tensor for s in trace.user), *self._held())}.values())
+        fakes = FakeTensorMode(allow_non_fake_inputs=True)
+        with fakes:
+            stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
+        parts = Parts({id(module): path for path, module in held.modules.values()}, self._called.__code__)
+        versions = [each._version for each in self.given]
+        try:
+            with step_errors(trace.name, parts), _attention_in_steps():
+
+                def called(*fake: torch.Tensor) -> list[torch.Tensor]:
+                    return self._called(parts, fake)
+
+                make = cast(Any, make_fx)(called, _allow_non_fake_inputs=True)
+                self.graph = _tidied(make(*stand_ins))
+                self.filled = list(empty_before(self.state, before, parts.initial))
+            self.places = tuple(replace(each, emptied=each.read() is None) for each in self.places)
+            self._refuse_stand_ins_left()
+        finally:
+            cast(Any, torch)._C._autograd._unsafe_set_version_counter(tuple(self.given), tuple(versions))
+
+    def _held(self) -> list[torch.Tensor]:
+        return [each.tensor for each in self.trace.held.tensors.values()]
+
+    def _initial(self, place: Place) -> Initial | None:
+        known = [each for each in self.state.places if (each.kind, each.path) == (place.kind, place.path)]
+        return known[0].initial if known else place.initial
+
+    def _called(self, parts: Parts, fakes: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The results of the step, with its stand-ins as what it reads and changes."""
+        trace, kept = self.trace, {place.path: place.now() for place in self.places}
+        gradients = [place.now() for place in self.places if place.kind == "gradient"]
+        with StandIns(self.given, fakes, gradients, parts) as stand_ins, torch.enable_grad(), parts:
+            args, kwargs = trace.arguments([slot.tensor for slot in trace.user])
+            returned = trace.target(*args, **kwargs)
+            trace.refuse_changed_containers(args, kwargs, [slot.tensor for slot in trace.user])
+            self.tree, found = trace.flatten(returned)
+            with torch.no_grad():
+                for place in self.places:
+                    now = place.read()
+                    if now is not None and now is not kept[place.path]:
+                        kept[place.path].copy_(now)
+            return [stand_ins.of(tensor).detach() for _, tensor in found]
+
+    def _refuse_stand_ins_left(self) -> None:
+        """A step that puts tensors where no graph can: into a list, or an attribute."""
+        refuse_replaced(self.trace)
+        for path, module in self.trace.held.modules.values():
+            for name, value in vars(module).items():
+                if isinstance(value, FakeTensor):
+                    raise errors.HiddenState(self.trace.name, f"what it holds ({path}.{name})")
+
+    def recorded(self) -> Recorded:
+        trace, graph = self.trace, self.graph
+        assert graph is not None
+        with exports_errors(trace.name):
+            exported = export(in_atens_words(graph), tuple(self._stand_ins()))
+            program = functional(trace.name, exported)
+        specs = [spec for spec in program.graph_signature.input_specs if isinstance(spec.arg, TensorArgument)]
+        users = iter(self.given)
+        given = {
+            spec.arg.name: next(users) if spec.kind.name == "USER_INPUT" else program.constants[str(spec.target)]
+            for spec in specs
+        }
+        leaves = range(len(result_names(program)))
+        made = record_of(trace, exported, program, "train", cast("dict[str, torch.Tensor]", given), leaves, self.tree)
+        if not made.graph.nodes:
+            raise no_tensor_work(trace.name, trace.user)
+        return made
+
+    def _stand_ins(self) -> list[torch.Tensor]:
+        assert self.graph is not None
+        return [node.meta["val"] for node in self.graph.graph.find_nodes(op="placeholder")]
+
+
+def _tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The graph without the marks that optimizers leave for PyTorch's profiler, and without what detaches: nothing in
+    the graph has a history. A result stays another tensor than the one that it is detached from."""
+    for node in reversed(list(graph.graph.nodes)):
+        if getattr(node.target, "namespace", "") == "profiler":
+            graph.graph.erase_node(node)
+        elif node.target is torch.ops.aten.detach.default:
+            source = cast("torch.fx.Node", node.args[0])
+            node.replace_all_uses_with(source, _is_no_result)
+            if not node.users:
+                graph.graph.erase_node(node)
+    graph.recompile()
+    return graph
+
+
+def _is_no_result(user: torch.fx.Node) -> bool:
+    return user.op != "output"
+
+
+@contextlib.contextmanager
+def _attention_in_steps() -> Generator[None]:
+    """Attention as products and a softmax, whose backward passes have kernels."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.MATH):
+        yield

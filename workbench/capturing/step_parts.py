@@ -1,0 +1,273 @@
+"""Where in a training step an op lies: its part, its module and its line, noted while the step is called on stand-ins.
+
+What autograd's engine calls lies in the backward pass, what an optimizer's `step` calls in the step. What is called
+outside of both belongs to the forward pass, unless it works on gradients: clipping them is part of the step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import traceback
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, cast
+from unittest import mock
+
+import torch
+import torch.fx.traceback as fx_traceback
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from workbench.capturing.functional_graph import substitute
+from workbench.capturing.training_state import Initial
+from workbench.ir import BACKWARD, FORWARD, STEP
+
+_MODULES = cast(Any, torch.nn.modules.module)
+_PLACE = "workbench"
+"""The key under which a node of autograd's graph has the place of the call that made it."""
+
+
+class Parts(TorchFunctionMode):
+    """Notes for each op the part of the step, and for each call of a function of PyTorch's its place."""
+
+    def __init__(self, paths: Mapping[int, str], outermost: CodeType) -> None:
+        """`paths` are those of modules by `id`; `outermost` is the code below which the user's own begins."""
+        super().__init__()
+        self.paths, self.outermost = paths, outermost
+        self.inside: list[str] = []
+        """The parts that are known from who calls, innermost last."""
+        self.made: dict[int, tuple[torch.Tensor, Initial]] = {}
+        """Tensors that needed no data, by `id`, each with what makes it anew."""
+        self._modules: list[tuple[str, nn.Module]] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Parts:
+        super().__enter__()
+        stack = self._stack
+        stack.enter_context(fx_traceback.preserve_node_meta())
+        for handle in (
+            _MODULES.register_module_forward_pre_hook(self._into_module),
+            _MODULES.register_module_forward_hook(self._out_of_module, always_call=True),
+            register_optimizer_step_pre_hook(self._into_step),
+            register_optimizer_step_post_hook(self._out_of_step),
+        ):
+            stack.callback(handle.remove)
+        autograd = cast(Any, torch.autograd)
+        stack.enter_context(mock.patch.object(autograd, "_engine_run_backward", self._engine(autograd)))
+        stack.enter_context(mock.patch.object(autograd, "_make_grads", self._within(autograd._make_grads)))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+        cast(Any, super()).__exit__(*error)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
+        with self._at({"stack_trace": "".join(self._lines()), "nn_module_stack": self._module_stack()}):
+            made = substitute(func)(*args, **(kwargs or {}))
+            self._note_place(made)
+        return made
+
+    def initial(self, tensor: torch.Tensor) -> Initial | None:
+        """What makes such a tensor anew, if making it needed no data."""
+        known = self.made.get(id(tensor))
+        return known[1] if known else None
+
+    @contextlib.contextmanager
+    def _at(self, meta: Mapping[str, Any]) -> Generator[None]:
+        before = dict(fx_traceback.current_meta)
+        fx_traceback.current_meta.update(meta)
+        try:
+            yield
+        finally:
+            fx_traceback.current_meta.clear()
+            fx_traceback.current_meta.update(before)
+
+    def _lines(self) -> list[str]:
+        """The call stack inside the step, outermost first, without reading sources."""
+        frames = traceback.walk_stack(inspect.currentframe())
+        inside = itertools.takewhile(lambda place: place[0].f_code is not self.outermost, frames)
+        return traceback.format_list(list(reversed(traceback.StackSummary.extract(inside, lookup_lines=False))))
+
+    def _module_stack(self) -> dict[str, tuple[str, type]]:
+        return {str(id(module)): (path, type(module)) for path, module in self._modules}
+
+    def _into_module(self, module: nn.Module, _: object) -> None:
+        self._modules.append((self.paths.get(id(module), ""), module))
+
+    def _out_of_module(self, module: nn.Module, _: object, __: object) -> None:
+        if self._modules and self._modules[-1][1] is module:
+            self._modules.pop()
+
+    def _into_step(self, *_: object) -> None:
+        self.inside.append(STEP)
+
+    def _out_of_step(self, *_: object) -> None:
+        self.inside.pop()
+
+    def _within(self, function: Any) -> Any:
+        """The function, whose ops lie in the backward pass."""
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            self.inside.append(BACKWARD)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.inside.pop()
+
+        return called
+
+    def _engine(self, autograd: Any) -> Any:
+        """Autograd's engine, which tells for each of its nodes which call of the forward pass it belongs to."""
+        run = self._within(autograd._engine_run_backward)
+
+        def called(outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            here: dict[str, Any] = {"stack_trace": "".join(self._lines()), "nn_module_stack": {}}
+            handles = [
+                node.register_prehook(_placing(node.metadata.get(_PLACE, here)))
+                for node in _nodes([each.grad_fn for each in outputs if isinstance(each, torch.Tensor)])
+            ]
+            try:
+                with self._at(here):
+                    return run(outputs, *args, **kwargs)
+            finally:
+                for handle in handles:
+                    handle.remove()
+
+        return called
+
+    def _note_place(self, made: object) -> None:
+        """Gives the new nodes of autograd's graph the place of the call that made them."""
+        meta = {key: fx_traceback.current_meta.get(key) for key in ("stack_trace", "nn_module_stack")}
+        left: list[Any] = [each.grad_fn for each in tree_leaves(made) if isinstance(each, torch.Tensor)]
+        while left:
+            node = left.pop()
+            if node is None or _PLACE in node.metadata or node.name().endswith("AccumulateGrad"):
+                continue
+            node.metadata[_PLACE] = meta
+            left += [each for each, _ in node.next_functions]
+
+
+def _placing(meta: Mapping[str, Any]) -> Any:
+    def hook(_: object) -> None:
+        fx_traceback.current_meta.update(meta)
+
+    return hook
+
+
+def _nodes(roots: Sequence[Any]) -> Iterator[Any]:
+    """The nodes of autograd's graph, each once."""
+    left, seen = [each for each in roots if each is not None], set[Any]()
+    while left:
+        node = left.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        left += [each for each, _ in node.next_functions if each is not None]
+
+
+class StandIns(TorchDispatchMode):
+    """Gives each op the stand-ins of the tensors from outside, and notes the part that the op lies in."""
+
+    def __init__(
+        self,
+        given: Sequence[torch.Tensor],
+        fakes: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor],
+        parts: Parts,
+    ) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._of = {id(tensor): fake for tensor, fake in zip(given, fakes, strict=True)}
+        self._parts = parts
+        for gradient in gradients:
+            _mark(self._of[id(gradient)])
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The stand-in of a tensor from outside; other tensors are what they are."""
+        return self._of.get(id(tensor), tensor)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> object:
+        real = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        given = cast("tuple[Any, Any]", tree_map(self._stand_in, (tuple(args), dict(kwargs or {}))))
+        part = self._parts.inside[-1] if self._parts.inside else _outside(real, given)
+        fx_traceback.current_meta["custom"] = {"part": part}
+        made = func(*given[0], **given[1])
+        if part == BACKWARD or (part == STEP and not self._parts.inside):
+            tree_map(_mark, made)
+        self._note_initial(func, real, args, kwargs or {}, made)
+        back = {id(self._of[id(each)]): each for each in real if id(each) in self._of}
+
+        def itself(value: Any) -> Any:
+            """What is changed in place is the tensor that was given, and not its stand-in."""
+            return back.get(id(value), value) if isinstance(value, torch.Tensor) else value
+
+        return tree_map(itself, made)
+
+    def _stand_in(self, value: Any) -> Any:
+        return self._of.get(id(value), value) if isinstance(value, torch.Tensor) else value
+
+    def _note_initial(
+        self, func: Any, real: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any], made: object
+    ) -> None:
+        """Keeps what makes a tensor that needs no data: a constant, or one that is only shaped like another."""
+        if not isinstance(made, torch.Tensor) or func._schema.is_mutable:
+            return
+        name = func._schema.name
+        if name in ("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift") and not isinstance(args[0], FakeTensor):
+            constant = args[0].detach().clone()
+            self._parts.made[id(made)] = made, constant.clone
+        elif name in _FILLED:
+            shaped = [_Shape.of(each) if isinstance(each, torch.Tensor) else each for each in args]
+            given = dict(kwargs)
+            self._parts.made[id(made)] = made, lambda: func(*map(_formed, shaped), **given)
+
+
+_FILLED = frozenset(f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like", "zeros", "ones", "full"))
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How a tensor lies, without the tensor."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> _Shape:
+        return _Shape(tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+
+def _formed(given: object) -> object:
+    if isinstance(given, _Shape):
+        return torch.empty_strided(given.shape, given.strides, dtype=given.dtype)
+    return given
+
+
+def _outside(real: Sequence[torch.Tensor], given: Any) -> str:
+    """The part of an op that neither the engine nor an optimizer calls."""
+    if torch.is_grad_enabled() and any(each.requires_grad for each in real):
+        return FORWARD
+    works_on_gradients = any(getattr(each, _MARK, False) for each in tree_leaves(given))
+    return STEP if works_on_gradients else FORWARD
+
+
+_MARK = "_workbench_gradient"
+
+
+def _mark(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        setattr(value, _MARK, True)
+    return value

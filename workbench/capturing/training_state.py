@@ -1,0 +1,217 @@
+"""What a training step changes besides parameters and buffers: gradients, and what optimizers keep between steps.
+
+Each such tensor has a place, a parameter's `.grad` or an entry of an optimizer's state. A place may be empty before the
+first step, and a gradient is dropped again by `zero_grad()`. A graph has no empty places, so an empty one is given the
+tensor that makes the first step come out like all later ones: zeros for a gradient that a step adds to, and what the
+optimizer itself would begin with for its state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import torch
+from torch.optim import Optimizer
+
+from workbench import errors
+from workbench.ir import AtenGraph
+from workbench.tensors.reachable_tensors import Held, Reachable
+
+Initial = Callable[[], torch.Tensor]
+"""Makes the tensor that stands in an empty place before the first step."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a gradient or a tensor of an optimizer's state is kept."""
+
+    kind: str
+    """gradient or state."""
+    path: str
+    read: Callable[[], torch.Tensor | None]
+    put: Callable[[torch.Tensor | None], None]
+    initial: Initial | None = None
+    """For a place that may be empty."""
+    emptied: bool = False
+    """Whether the step leaves it empty, as `zero_grad()` does."""
+
+    def now(self) -> torch.Tensor:
+        """The tensor there, or the one that stands for an empty place."""
+        found = self.read()
+        if found is not None:
+            return found
+        if self.initial is None:
+            raise LookupError(f"{self.path} is empty")
+        return self.initial()
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """An optimizer, and how to find it again."""
+
+    path: str
+    read: Callable[[], Optimizer]
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """All places of one training step, and the numbers that its optimizers were traced with."""
+
+    name: str
+    leaves: tuple[Held, ...]
+    """Tensors that have gradients of their own."""
+    owners: tuple[_Owner, ...]
+    options: tuple[dict[str, object], ...] = ()
+    """Of each parameter group the numbers and flags, which are part of the graph."""
+    places: tuple[Place, ...] = field(default=())
+    """Those that the graph reads or changes."""
+
+    @staticmethod
+    def of(name: str, held: Reachable) -> TrainingState:
+        """The state of a step that can reach these tensors and optimizers."""
+        owners = tuple(_Owner(path, cast("Callable[[], Optimizer]", read)) for path, read in held.optimizers.values())
+        leaves = tuple(each for each in held.tensors.values() if each.tensor.is_leaf and each.tensor.requires_grad)
+        made = TrainingState(name, leaves, owners)
+        return replace(made, options=made._options())
+
+    def found(self) -> dict[tuple[str, str], Place]:
+        """The places that hold a tensor now, by kind and path."""
+        paths = {id(each.tensor): each.path for each in self.leaves}
+        places = [_gradient(each) for each in self.leaves if each.tensor.grad is not None]
+        for owner in self.owners:
+            for key, entries in cast("Mapping[Any, Mapping[str, object]]", owner.read().state).items():
+                path = paths.get(id(key), "a parameter") if isinstance(key, torch.Tensor) else str(key)
+                names = [name for name, value in entries.items() if isinstance(value, torch.Tensor)]
+                places += [_state(owner, key, path, name) for name in names]
+        return {(place.kind, place.path): place for place in places}
+
+    def refuse_other_options(self) -> None:
+        """Refuses optimizers with other numbers than at the trace: these are part of the graph."""
+        for number, (then, now) in enumerate(zip(self.options, self._options(), strict=False)):
+            for key, value in then.items():
+                if now.get(key) != value:
+                    raise errors.InputMismatch(
+                        f"{self.name}: the optimizer's {key} was {value!r} when the step was traced, and is "
+                        f"{now.get(key)!r} now (parameter group {number}). Numbers of an optimizer are part of the "
+                        "graph: trace again, or give a number that changes as a tensor: lr=torch.tensor(0.1)"
+                    )
+        if len(self.options) != len(self._options()):
+            raise errors.InputMismatch(
+                f"{self.name}: its optimizers had {len(self.options)} parameter groups when it was traced, and have "
+                f"{len(self._options())} now: trace again"
+            )
+
+    def _options(self) -> tuple[dict[str, object], ...]:
+        groups = [group for owner in self.owners for group in owner.read().param_groups]
+        return tuple(
+            {key: value for key, value in group.items() if key != "params" and not isinstance(value, torch.Tensor)}
+            for group in groups
+        )
+
+    @contextlib.contextmanager
+    def as_before(self) -> Generator[None]:
+        """Gradients, optimizers' states and parameter groups are afterwards as they were, and so are versions."""
+        optimizers = [owner.read() for owner in self.owners]
+        gradients = [(each.tensor, each.tensor.grad) for each in self.leaves]
+        states = [{key: dict(entries) for key, entries in each.state.items()} for each in optimizers]
+        groups = [[dict(group) for group in each.param_groups] for each in optimizers]
+        try:
+            yield
+        finally:
+            for tensor, gradient in gradients:
+                tensor.grad = gradient
+            for optimizer, state, own in zip(optimizers, states, groups, strict=True):
+                for key in [key for key in optimizer.state if key not in state]:
+                    del optimizer.state[key]
+                for key, entries in state.items():
+                    optimizer.state[key].clear()
+                    optimizer.state[key].update(entries)
+                for group, kept in zip(optimizer.param_groups, own, strict=False):
+                    group.clear()
+                    group.update(kept)
+
+    @contextlib.contextmanager
+    def holding(self, tensors: Mapping[str, torch.Tensor]) -> Generator[None]:
+        """The places hold these tensors, by their paths, and no others are filled; what a call leaves there is
+        written into the tensors, and everything is put back."""
+        with self.as_before(), torch.enable_grad():
+            for leaf in self.leaves:
+                leaf.tensor.grad = None
+            for place in self.places:
+                place.put(tensors[place.path])
+            yield
+            with torch.no_grad():
+                for place in self.places:
+                    now, tensor = place.read(), tensors[place.path]
+                    if now is not None and now is not tensor:
+                        tensor.copy_(now)
+
+    def settle(self, graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
+        """Puts the tensors of a run into their places, and empties those that the step empties."""
+        given = {slot.path: value for slot, value in zip(graph.inputs, values, strict=True)}
+        for place in self.places:
+            if place.emptied:
+                place.put(None)
+            elif place.path in given and place.read() is None:
+                place.put(given[place.path])
+
+
+def _gradient(leaf: Held) -> Place:
+    def read() -> torch.Tensor | None:
+        return leaf.read().grad
+
+    def put(gradient: torch.Tensor | None) -> None:
+        leaf.read().grad = gradient
+
+    return Place("gradient", f"{leaf.path}.grad", read, put, lambda: torch.zeros_like(leaf.read().detach()))
+
+
+def _state(owner: _Owner, key: Any, path: str, name: str) -> Place:
+    def read() -> torch.Tensor | None:
+        state = owner.read().state
+        return state[key].get(name) if key in state else None
+
+    def put(tensor: torch.Tensor | None) -> None:
+        owner.read().state[key][name] = tensor
+
+    return Place("state", f"{owner.path}.state[{path}].{name}", read, put)
+
+
+def empty_before(
+    state: TrainingState, before: Mapping[tuple[str, str], Place], made: Callable[[torch.Tensor], Initial | None]
+) -> Iterator[Place]:
+    """The places that a call filled, each with what stands there before the first step.
+
+    `made` says how a tensor was made, if that needed no data.
+    """
+    for key, place in state.found().items():
+        if key in before:
+            continue
+        if place.kind == "gradient":
+            yield place
+            continue
+        now = place.now()
+        initial = made(now) or _initial_momentum(state, place, now)
+        if initial is None:
+            raise errors.NoTrainingStep(
+                state.name,
+                f"the first step of its optimizer computes {place.path} in another way than all later ones do",
+                "Let PyTorch do the first step, and trace the second one",
+            )
+        yield replace(place, initial=initial)
+
+
+def _initial_momentum(state: TrainingState, place: Place, now: torch.Tensor) -> Initial | None:
+    """SGD begins with the first gradient itself, which is what it would make of zeros unless it dampens."""
+    if not place.path.endswith(".momentum_buffer"):
+        return None
+    optimizers = [owner.read() for owner in state.owners if place.path.startswith(f"{owner.path}.state[")]
+    if any(not isinstance(each, torch.optim.SGD) for each in optimizers):
+        return None
+    if any(group["dampening"] for each in optimizers for group in each.param_groups):
+        return None
+    shape, strides, dtype = now.shape, now.stride(), now.dtype
+    return lambda: torch.empty_strided(shape, strides, dtype=dtype).zero_()
