@@ -22,9 +22,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from workbench import errors
 from workbench.capturing.blame import exports_errors
-from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
+from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import functional, in_atens_words
-from workbench.capturing.record_nodes import Recorded, result_names
+from workbench.capturing.record_nodes import Recorded, Slot, result_names
 from workbench.capturing.step_errors import step_errors
 from workbench.capturing.step_parts import Parts, StandIns
 from workbench.capturing.torch_export import export
@@ -125,12 +125,11 @@ class _Walk:
             held.tensors[id(tensor)] = Held(place.kind, place.path, tensor, place.now)
         self.given = list({id(each): each for each in (*(s.tensor for s in trace.user), *self._held())}.values())
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
-        with fakes:
-            stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
+        stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
         parts = Parts({id(module): path for path, module in held.modules.values()}, self._called.__code__)
         versions = [each._version for each in self.given]
         try:
-            with step_errors(trace.name, parts), _attention_in_steps():
+            with fakes, step_errors(trace.name, parts), _attention_in_steps():
 
                 def called(*fake: torch.Tensor) -> list[torch.Tensor]:
                     return self._called(parts, fake)
@@ -180,14 +179,14 @@ class _Walk:
         with exports_errors(trace.name):
             exported = export(in_atens_words(graph), tuple(self._stand_ins()))
             program = functional(trace.name, exported)
-        specs = [spec for spec in program.graph_signature.input_specs if isinstance(spec.arg, TensorArgument)]
-        users = iter(self.given)
+        users = iter(Slot("user", "", tensor) for tensor in self.given)
         given = {
-            spec.arg.name: next(users) if spec.kind.name == "USER_INPUT" else program.constants[str(spec.target)]
-            for spec in specs
+            spec.arg.name: tensor_for(spec, graph, program, users)
+            for spec in program.graph_signature.input_specs
+            if isinstance(spec.arg, TensorArgument)
         }
         leaves = range(len(result_names(program)))
-        made = record_of(trace, exported, program, "train", cast("dict[str, torch.Tensor]", given), leaves, self.tree)
+        made = record_of(trace, exported, program, "train", given, leaves, self.tree)
         if not made.graph.nodes:
             raise no_tensor_work(trace.name, trace.user)
         return made

@@ -23,10 +23,11 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # pyright: ignore[reportPrivateUsage]
 from torch.utils._pytree import tree_leaves, tree_map
 
 from workbench.capturing.functional_graph import substitute
+from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
 from workbench.ir import BACKWARD, FORWARD, STEP
 
@@ -60,6 +61,7 @@ class Parts(TorchFunctionMode):
             register_optimizer_step_post_hook(self._out_of_step),
         ):
             stack.callback(handle.remove)
+        stack.enter_context(lists_one_by_one())
         autograd = cast(Any, torch.autograd)
         stack.enter_context(mock.patch.object(autograd, "_engine_run_backward", self._engine(autograd)))
         stack.enter_context(mock.patch.object(autograd, "_make_grads", self._within(autograd._make_grads)))
@@ -73,7 +75,8 @@ class Parts(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
         with self._at({"stack_trace": "".join(self._lines()), "nn_module_stack": self._module_stack()}):
-            made = substitute(func)(*args, **(kwargs or {}))
+            known = step_call(func) if self.inside[-1:] == [STEP] else substitute(func)
+            made = known(*args, **(kwargs or {}))
             self._note_place(made)
         return made
 
@@ -226,8 +229,11 @@ class StandIns(TorchDispatchMode):
             return
         name = func._schema.name
         if name in ("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift") and not isinstance(args[0], FakeTensor):
-            constant = args[0].detach().clone()
+            with _disable_current_modes():
+                constant = args[0].detach().clone()
             self._parts.made[id(made)] = made, constant.clone
+        elif name in ("aten::detach", "aten::alias") and id(args[0]) in self._parts.made:
+            self._parts.made[id(made)] = made, self._parts.made[id(args[0])][1]
         elif name in _FILLED:
             shaped = [_Shape.of(each) if isinstance(each, torch.Tensor) else each for each in args]
             given = dict(kwargs)

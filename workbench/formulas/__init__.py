@@ -19,6 +19,8 @@ FAMILIES = (
     "known_contents",
     "einsum",
     "gradients",
+    "index_gradients",
+    "loss_gradients",
     "index_reads",
     "layout_changes",
     "losses",
@@ -36,6 +38,7 @@ FAMILIES = (
     "statistics",
     "training",
     "transposed",
+    "window_gradients",
     "windows",
 )
 """Modules of this package that have a table `FORMULAS`."""

@@ -88,4 +88,15 @@ def _weights(b: Builder, scores: Ref, may_be_empty: bool) -> Ref:
     return b("aten.div.Tensor", exponentials, total)
 
 
-FORMULAS: dict[str, Formula] = {"aten.scaled_dot_product_attention.default": attention}
+def safe_softmax(b: Builder, x: Ref, dim: int, dtype: torch.dtype | None = None) -> Ref:
+    """The softmax of attention in simple steps: zeros where all is masked."""
+    x = compute(b, x, dtype)
+    if dim % b.rank(x) == b.rank(x) - 1:
+        return _weights(b, x, may_be_empty=True)
+    return b("aten.transpose.int", _weights(b, b("aten.transpose.int", x, dim, -1), may_be_empty=True), dim, -1)
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten.scaled_dot_product_attention.default": attention,
+    "aten._safe_softmax.default": safe_softmax,
+}

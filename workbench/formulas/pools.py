@@ -91,8 +91,7 @@ def _adapted(b: Builder, x: Ref, size: list[int], pool: str, reduced: Formula) -
 FORMULAS: dict[str, Formula] = {
     **{f"aten.{kind}_pool{dims}d.default": _pool(f"aten.{kind}_pool{dims}d.default", dims)
        for kind, dims in (("max", 1), ("max", 2), ("max", 3), ("avg", 1), ("avg", 2))},
-    **{f"aten.max_pool{dims}d_with_indices.default": _without_indices(dims) for dims in (2, 3)},
-    "aten.max_pool1d_with_indices.default": _without_indices(1),
+    **{f"aten.max_pool{dims}d_with_indices.default": _without_indices(dims) for dims in (1, 3)},
     "aten.adaptive_avg_pool1d.default": _adaptive_average(1),
     "aten.adaptive_avg_pool2d.default": _adaptive_average(2),
     "aten._adaptive_avg_pool2d.default": _adaptive_average(2),

@@ -77,18 +77,20 @@ def linear(b: Builder, x: Ref, sizes: list[int], align_corners: bool, *factors: 
     found = compute(b, x)
     for axis in reversed(range(len(sizes))):
         if sizes[axis] != b.type(x).shape[axis + 2]:  # PyTorch takes equal sizes for equal images, at any scale
-            weights = _weights(b, found, axis + 2, sizes[axis], None if align_corners else steps[axis])
+            step = None if align_corners else steps[axis]
+            weights = weights_along(b, found, b.type(x).shape[axis + 2], sizes[axis], step)
             found = _product_along(b, found, axis + 2, weights)
     last_is_view = b.type(found).strides != TensorType.dense(b.type(found).shape, "f32").strides
     return b("aten.clone.default", found, memory_format=torch.contiguous_format) if last_is_view else found
 
 
-def _weights(b: Builder, x: Ref, dim: int, size: int, step: float | None) -> Ref:
+def weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None) -> Ref:
     """A row for each element of the result: one at its place in the source, falling to zero at the next neighbours.
 
-    Without a step the corners of source and result lie on each other; with one, their elements' edges do.
+    Without a step the corners of source and result lie on each other; with one, their elements' edges do. `x` has the
+    type to compute in.
     """
-    extent, dtype = b.type(x).shape[dim], to_dtype(b.type(x).dtype)
+    dtype = to_dtype(b.type(x).dtype)
     place = counted(b, size, dtype)
     if step is None:
         source = b("aten.mul.Scalar", place, (extent - 1) / (size - 1) if size > 1 else 0.0)

@@ -39,6 +39,14 @@ def _transposed(dims: int) -> Formula:
     return made
 
 
+def with_gaps(b: Builder, x: Ref, dim: int, step: int) -> Ref:
+    """Zeros after every element along a dim, so many that the next one is a step away."""
+    shape = list(b.type(x).shape)
+    behind = [0, 0] * (len(shape) - dim - 1) + [0, step - 1]
+    wide = b("aten.constant_pad_nd.default", b("aten.unsqueeze.default", x, dim + 1), behind, 0.0)
+    return b("aten.view.default", wide, [*shape[:dim], shape[dim] * step, *shape[dim + 1 :]])
+
+
 def _spread(b: Builder, x: Ref, steps: list[int]) -> Ref:
     """Zeros after every element, so many that the next one is a step away."""
     if set(steps) == {1}:

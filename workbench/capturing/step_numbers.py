@@ -1,0 +1,85 @@
+"""Numbers that an optimizer reads from its own tensors, kept as tensors; and its calls on lists, one tensor at a time.
+
+An optimizer counts its steps in a tensor and reads the count with `item()`, to correct its averages by
+`1 - beta ** step`. As a number it would be that of the traced step for ever. So `item()` inside of `step` gives a
+tensor of one element in 64 bits, as Python's numbers have, and what is computed of it is part of the graph. Where
+PyTorch takes only a number as factor, the product is written out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final, cast
+from unittest import mock
+
+import torch
+
+_LISTS: Final = "_foreach_"
+_WITH_VALUE: Final = ("addcmul", "addcmul_", "addcdiv", "addcdiv_")
+
+
+def step_call(func: Any) -> Callable[..., Any]:
+    """What to call in place of a function of PyTorch's inside an optimizer's step, mostly itself."""
+    name = str(getattr(func, "__name__", ""))
+    if name == "item":
+        return _as_tensor
+    if name in _WITH_VALUE or name in ("add", "add_", "sub", "sub_"):
+        return _with_product(func, name)
+    return cast("Callable[..., Any]", func)
+
+
+def _as_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    numbers = tensor.detach().reshape(())
+    return numbers.to(torch.float64) if numbers.is_floating_point() else numbers
+
+
+def _with_product(func: Any, name: str) -> Callable[..., Any]:
+    """A sum whose factor may be a tensor."""
+
+    def called(tensor: Any, *given: Any, **kwargs: Any) -> Any:
+        factor = kwargs.get("value", kwargs.get("alpha"))
+        if not isinstance(factor, torch.Tensor):
+            return func(tensor, *given, **kwargs)
+        added: Any = given[0] * factor
+        if name.startswith("addc"):
+            added = added * given[1] if name.startswith("addcmul") else added / given[1]
+        whole = "sub" if name.startswith("sub") else "add"
+        return getattr(tensor, f"{whole}_" if name.endswith("_") else whole)(added)
+
+    return called
+
+
+@contextlib.contextmanager
+def lists_one_by_one() -> Generator[None]:
+    """PyTorch's functions of lists of tensors as calls for each: they refuse tensors in place of numbers."""
+    functions = [name for name in vars(torch) if name.startswith(_LISTS)]
+    with contextlib.ExitStack() as stack:
+        for name in functions:
+            stack.enter_context(mock.patch.object(torch, name, _one_by_one(name.removeprefix(_LISTS))))
+        yield
+
+
+def _one_by_one(name: str) -> Callable[..., Any]:
+    def called(*given: Any, **kwargs: Any) -> list[Any] | None:
+        count = next(len(each) for each in given if isinstance(each, (list, tuple)))
+        made = [_of_one(name, _at(given, place), kwargs) for place in range(count)]
+        return None if name.endswith("_") else made
+
+    return called
+
+
+def _at(given: Sequence[Any], place: int) -> list[Any]:
+    return [cast("Sequence[Any]", each)[place] if isinstance(each, (list, tuple)) else each for each in given]
+
+
+def _of_one(name: str, given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    if name == "norm":
+        return torch.linalg.vector_norm(*given, **kwargs)
+    if not isinstance(given[0], torch.Tensor):  # a number to the power of each tensor
+        return cast(Any, getattr(torch, name))(*given, **kwargs)
+    if name in _WITH_VALUE and len(given) > 3:
+        given, kwargs = given[:3], {**kwargs, "value": given[3]}
+    if name in ("maximum_", "minimum_"):
+        return given[0].copy_(getattr(torch, name.rstrip("_"))(*given, **kwargs))
+    return getattr(given[0], name)(*given[1:], **kwargs)

@@ -1,0 +1,59 @@
+"""Backward passes of ops that choose elements: a gradient goes back to where its element came from."""
+
+from __future__ import annotations
+
+from workbench.formulas.formula_builder import Builder, Formula, compute
+from workbench.formulas.known_contents import full
+from workbench.formulas.layout_changes import reshape
+from workbench.formulas.transposed import with_gaps
+from workbench.ir import Ref
+from workbench.tensors.element_types import to_dtype
+
+
+def select(b: Builder, gradient: Ref, sizes: list[int], dim: int, index: int) -> Ref:
+    dim, index = dim % len(sizes), index % sizes[dim]
+    return _padded(b, b("aten.unsqueeze.default", gradient, dim), dim, index, sizes[dim] - index - 1)
+
+
+def sliced(b: Builder, gradient: Ref, sizes: list[int], dim: int, start: int, end: int, step: int) -> Ref:
+    dim %= len(sizes)
+    first, last, step = slice(start, end, step).indices(sizes[dim])
+    count = len(range(first, last, step))
+    if not count:
+        return full(b, sizes, 0, dtype=to_dtype(b.type(gradient).dtype))
+    if step > 1:
+        gradient = with_gaps(b, gradient, dim, step)
+        reached = count * step
+        if first + reached > sizes[dim]:
+            gradient = b("aten.slice.Tensor", gradient, dim, 0, sizes[dim] - first)
+            reached = sizes[dim] - first
+        return _padded(b, gradient, dim, first, sizes[dim] - first - reached)
+    return _padded(b, gradient, dim, first, sizes[dim] - first - count)
+
+
+def _padded(b: Builder, x: Ref, dim: int, before: int, behind: int) -> Ref:
+    if not before and not behind:
+        return x
+    around = [0, 0] * (b.rank(x) - dim - 1) + [before, behind]
+    return b("aten.constant_pad_nd.default", x, around, 0)
+
+
+def embedding(b: Builder, gradient: Ref, indices: Ref, rows: int, padding: int, by_frequency: bool) -> Ref | None:
+    """The gradients of all places that read a row, added up."""
+    if by_frequency:
+        return None
+    width, count = b.type(gradient).shape[-1], b.type(indices).numel
+    gradient = reshape(b, compute(b, gradient), [count, width])
+    indices = reshape(b, indices, [count])
+    if padding >= 0:
+        counts = b("aten.unsqueeze.default", b("aten.ne.Scalar", indices, padding), 1)
+        gradient = b("aten.where.ScalarOther", counts, gradient, 0.0)
+    zeros = full(b, [rows, width], 0.0, dtype=to_dtype(b.type(gradient).dtype))
+    return b("aten.index_add.default", zeros, 0, indices, gradient)
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten.select_backward.default": select,
+    "aten.slice_backward.default": sliced,
+    "aten.embedding_dense_backward.default": embedding,
+}
