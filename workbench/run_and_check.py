@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -130,9 +130,11 @@ class Computing:
         )
         if stage == "captured":
             plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
-            got = host.run_graph.execute(graph, plain, self._registered())
+            with self._same_lots():
+                got = host.run_graph.execute(graph, plain, self._registered())
         else:
-            outputs = self._native(stage).run(values)
+            with self._same_lots():
+                outputs = self._native(stage).run(values)
             after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
             got = host.run_graph.Executed(outputs, {name: after[name] for name in changed})
         paths = {slot.value: slot.path for slot in graph.inputs}
@@ -141,6 +143,11 @@ class Computing:
         return [
             checking.tensor_comparison.Pair(shown, tensor, graph.types[name]) for shown, name, tensor in made
         ], answers
+
+    def _same_lots(self) -> AbstractContextManager[object]:
+        """Leaves PyTorch's random numbers as they are, so that a training step draws the same ones in PyTorch."""
+        trains = self._program("check").training is not None
+        return checking.wide_reference.as_found() if trains else nullcontext()
 
     def _run_parts(self, stage: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Runs a broken-up callable, each graph by `stage`."""

@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
+from workbench import errors
+from workbench.capturing.capture import capture
 from workbench.ir import BACKWARD, FORWARD, HOST, STEP, AtenGraph
 
 Step = Callable[..., torch.Tensor]
@@ -174,3 +176,213 @@ def test_parts_and_what_is_saved_between_them(tmp_path: Any) -> None:
     journey.save(tmp_path / "step.journey")
     assert wb.load(tmp_path / "step.journey").captured.record == graph
     assert AtenGraph.from_json(graph.to_json()) == graph
+
+
+def captured(step: Callable[..., object], *inputs: object) -> AtenGraph:
+    return capture(step, inputs, train=True).graph
+
+
+def test_lists_and_single_tensors_give_the_same_updates() -> None:
+    for options in ({"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, {"lr": 0.1}):
+        model = mlp()
+        counts = [
+            len(
+                captured(
+                    stepping(model, torch.optim.SGD(model.parameters(), foreach=foreach, **options)), *classes()
+                ).nodes
+            )
+            for foreach in (False, True)
+        ]
+        assert counts[0] == counts[1]
+    model = mlp()
+    graph = captured(stepping(model, torch.optim.AdamW(model.parameters(), foreach=True)), *classes())
+    assert not any("foreach" in node.op for node in graph.nodes)
+
+
+def test_gradients_are_kept_added_up_and_clipped() -> None:
+    model, (x, y) = mlp(), classes()
+    other = copy.deepcopy(model)
+
+    def two_halves(model: nn.Module) -> Step:
+        def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            for part in (0, 1):
+                F.cross_entropy(model(x[part::2]), y[part::2]).backward()
+            return nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+
+        return step
+
+    journey, eager = wb.trace(two_halves(model), x, y, train=True), two_halves(other)
+    assert all(each.grad is None for each in model.parameters()) and not hosted(journey)
+    for _ in range(3):  # each adds to what the one before left
+        torch.testing.assert_close(journey.run(x, y), eager(x, y), rtol=1e-5, atol=1e-6)
+        for one, two in zip(model.parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, two.grad, rtol=1e-5, atol=1e-6)
+    graph = journey.captured.record
+    assert {given.kind for given in graph.inputs} == {"user", "parameter", "gradient"}
+    assert {node.origin.part for node in graph.nodes if "norm" in node.op} == {STEP}, "clipping is part of the step"
+    assert journey.check().ok
+    model[0].weight.grad = None  # type: ignore[index]
+    other[0].weight.grad = None  # type: ignore[index]
+    torch.testing.assert_close(journey.run(x, y), eager(x, y), rtol=1e-5, atol=1e-6)
+
+
+def test_dropout_draws_what_eager_draws_and_autocast_casts() -> None:
+    model, (x, y) = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 4)), classes()
+    other = copy.deepcopy(model)
+    mine, theirs = adamw(model), adamw(other)
+
+    def narrow(step: Step) -> Step:
+        def autocast(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                return step(x, y)
+
+        return autocast
+
+    with pytest.warns(errors.HostRoute, match="bernoulli"):
+        journey = wb.trace(narrow(stepping(model, mine)), x, y, train=True)
+    assert [name.rsplit("_", 1)[1] for name in hosted(journey)] == ["bernoulli"]
+    assert journey.check().ok
+    eager = narrow(stepping(other, theirs))
+    losses: list[list[float]] = []
+    for step in (journey.run, eager):
+        torch.manual_seed(3)
+        losses.append([float(step(x, y)) for _ in range(3)])  # type: ignore[arg-type]
+    assert losses[0] == pytest.approx(losses[1], rel=2e-2)
+
+
+def lr_changes(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
+    schedule, step = torch.optim.lr_scheduler.StepLR(optimizer, 1), stepping(model, optimizer)
+
+    def scheduled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = step(x, y)
+        schedule.step()
+        return loss
+
+    return scheduled
+
+
+def counts(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
+    steps, step, seen = 0, stepping(model, optimizer), list[int]()
+
+    def counted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        nonlocal steps
+        steps += 1
+        seen.append(steps)
+        return step(x, y)
+
+    return counted
+
+
+def of_loss(change: Callable[[torch.Tensor, nn.Module], object]) -> Callable[[nn.Module, torch.optim.Optimizer], Step]:
+    def made(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
+        def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+            return change(F.cross_entropy(model(x), y), model)
+
+        return step
+
+    return made
+
+
+def twice(loss: torch.Tensor, model: nn.Module) -> None:
+    loss.backward()
+    loss.backward()
+
+
+def number(loss: torch.Tensor, model: nn.Module) -> float:
+    loss.backward()
+    return loss.item()
+
+
+def overwritten(loss: torch.Tensor, model: nn.Module) -> None:
+    x = torch.ones(3, 8, requires_grad=True).sigmoid()
+    made = x * 2
+    x.add_(1)
+    (made.sum() + loss).backward()
+
+
+def again(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.optim.LBFGS(model.parameters()).step(lambda: F.cross_entropy(model(x), y))
+
+    return step
+
+
+REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str]] = {
+    "a schedule": (lr_changes, r"changes the optimizer's lr.*outside of the step; .* lr=torch\.tensor"),
+    "a counter": (counts, r"changes steps, a list in Python"),
+    "twice": (of_loss(twice), r"a second time.*, at .*test_training\.py:\d+\. Give retain_graph=True"),
+    "a number": (
+        of_loss(number),
+        r"a number or a decision of a tensor's data.*test_training\.py:\d+.*loss\.detach\(\)",
+    ),
+    "no gradients": (of_loss(lambda loss, _: loss), r"takes no gradients\. Call loss\.backward\(\)"),
+    "a constant": (of_loss(lambda loss, _: loss.detach().backward()), r"depends on nothing that requires a gradient"),
+    "several losses": (of_loss(lambda loss, _: (loss + torch.ones(2)).backward()), r"a tensor of several elements"),
+    "again": (again, r"LBFGS\.step is given a function that computes the loss again"),
+    "in place": (of_loss(overwritten), r"a tensor that the backward pass reads is changed in place"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_step_is_refused_and_leaves_nothing_behind(name: str) -> None:
+    make, message = REFUSED[name]
+    model = mlp()
+    optimizer = sgd(model)
+    step, before = make(model, optimizer), copy.deepcopy(model.state_dict())
+    lr, cells = optimizer.param_groups[0]["lr"], [repr(cell.cell_contents) for cell in step.__closure__ or ()]
+    with pytest.raises(errors.NoTrainingStep, match=rf"(?s)cannot be traced as a training step: .*{message}"):
+        captured(step, *classes())
+    assert not optimizer.state and all(each.grad is None for each in model.parameters())
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert optimizer.param_groups[0]["lr"] == lr
+    assert [repr(cell.cell_contents) for cell in step.__closure__ or ()] == cells
+
+
+def test_an_optimizer_with_other_numbers_is_refused_and_tensors_follow() -> None:
+    model, (x, y) = mlp(), classes()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    program = capture(stepping(model, optimizer), (x, y), train=True)
+    optimizer.param_groups[0]["lr"] = 0.01
+    with pytest.raises(
+        errors.InputMismatch, match=r"optimizer's lr was 0\.1 when the step was traced, and is 0\.01 now"
+    ):
+        program.values((x, y))
+    rate = torch.tensor(0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    graph = captured(stepping(model, optimizer), x, y)
+    assert [given.path for given in graph.inputs if given.kind == "state"] == ["optimizer.param_groups[0]['lr']"]
+
+
+def test_momentum_that_begins_otherwise_needs_a_first_step_of_pytorchs() -> None:
+    model, (x, y) = mlp(), classes()
+    step = stepping(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.5))
+    with pytest.raises(errors.NoTrainingStep, match=r"first step .*momentum_buffer in another way.*Let PyTorch do"):
+        captured(step, x, y)
+    step(x, y)
+    assert captured(step, x, y).mutations
+
+
+def test_an_input_that_requires_a_gradient_is_refused() -> None:
+    model, (x, y) = mlp(), classes()
+    with pytest.raises(errors.NoTrainingStep, match=r"its input x requires a gradient.*x\.detach\(\)"):
+        captured(stepping(model, sgd(model)), x.requires_grad_(), y)
+
+
+def test_hooks_frozen_and_shared_parameters_and_second_derivatives() -> None:
+    first, (x, _) = nn.Linear(8, 8), classes()
+    first.bias.requires_grad_(False)
+    first.weight.register_hook(lambda gradient: gradient * 0.5)
+    optimizer = torch.optim.SGD(first.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        hidden = first(x.clone().requires_grad_(True)).tanh()
+        loss = F.mse_loss(hidden @ first.weight, x)
+        (slope,) = torch.autograd.grad(loss, first.weight, create_graph=True)
+        (loss + slope.square().sum()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    journey = wb.trace(step, x, train=True)
+    assert journey.check().ok and not hosted(journey)
+    assert [change.target for change in journey.captured.record.mutations] == ["first_weight"]

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import TensorArgument
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -24,6 +24,7 @@ from workbench import errors
 from workbench.capturing.blame import exports_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import functional, in_atens_words
+from workbench.capturing.python_effects import python_effects
 from workbench.capturing.record_nodes import Recorded, Slot, result_names
 from workbench.capturing.step_errors import step_errors
 from workbench.capturing.step_parts import Parts, StandIns
@@ -126,10 +127,11 @@ class _Walk:
         self.given = list({id(each): each for each in (*(s.tensor for s in trace.user), *self._held())}.values())
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
         stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
-        parts = Parts({id(module): path for path, module in held.modules.values()}, self._called.__code__)
+        parts = Parts(trace.name, {id(module): path for path, module in held.modules.values()}, self._called.__code__)
         versions = [each._version for each in self.given]
         try:
-            with fakes, step_errors(trace.name, parts), _attention_in_steps():
+            watched = python_effects(held.containers)
+            with fakes, step_errors(trace.name), _attention_in_steps(), watched as effects:
 
                 def called(*fake: torch.Tensor) -> list[torch.Tensor]:
                     return self._called(parts, fake)
@@ -138,7 +140,7 @@ class _Walk:
                 self.graph = _tidied(make(*stand_ins))
                 self.filled = list(empty_before(self.state, before, parts.initial))
             self.places = tuple(replace(each, emptied=each.read() is None) for each in self.places)
-            self._refuse_stand_ins_left()
+            self._refuse_effects(parts, effects)
         finally:
             cast(Any, torch)._C._autograd._unsafe_set_version_counter(tuple(self.given), tuple(versions))
 
@@ -165,13 +167,27 @@ class _Walk:
                         kept[place.path].copy_(now)
             return [stand_ins.of(tensor).detach() for _, tensor in found]
 
-    def _refuse_stand_ins_left(self) -> None:
-        """A step that puts tensors where no graph can: into a list, or an attribute."""
+    def _refuse_effects(self, parts: Parts, effects: Sequence[str]) -> None:
+        """Refuses a step that changes what a graph cannot: variables, lists, attributes, an optimizer's numbers."""
+        name = self.trace.name
         refuse_replaced(self.trace)
-        for path, module in self.trace.held.modules.values():
-            for name, value in vars(module).items():
-                if isinstance(value, FakeTensor):
-                    raise errors.HiddenState(self.trace.name, f"what it holds ({path}.{name})")
+        if changed := self.state.changed_options():
+            raise errors.NoTrainingStep(
+                name,
+                f"it changes the optimizer's {changed}, as schedulers of learning rates do",
+                "Do so outside of the step; give a number that changes as a tensor: lr=torch.tensor(0.1)",
+            )
+        if effects:
+            raise errors.NoTrainingStep(
+                name,
+                f"it changes {', '.join(dict.fromkeys(effects))} in Python, which happens once at the trace and not "
+                "in each run",
+                "Do so outside of the step, or keep a number in a tensor that changes in place: count.add_(1)",
+            )
+        if not parts.went_back:
+            raise errors.NoTrainingStep(
+                name, "it takes no gradients", "Call loss.backward() in it, or trace it without train=True"
+            )
 
     def recorded(self) -> Recorded:
         trace, graph = self.trace, self.graph

@@ -5,16 +5,43 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Generator
-from typing import Any
 
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from workbench import errors
 from workbench.environment.call_sites import place_text
 
+_REFUSED_BY_AUTOGRAD = {
+    "backward through the graph a second time": (
+        "its backward pass goes through a part of the graph a second time, whose tensors are freed after the first",
+        "Give retain_graph=True to the first backward(), or compute the part again",
+    ),
+    "modified by an inplace operation": (
+        "a tensor that the backward pass reads is changed in place before that",
+        "Change a copy, as x + 1 for x.add_(1)",
+    ),
+    "does not require grad and does not have a grad_fn": (
+        "backward() is called on a tensor that depends on nothing that requires a gradient",
+        "Compute it from parameters, with gradients on (no torch.no_grad(), no .detach() between)",
+    ),
+    "grad can be implicitly created only for scalar outputs": (
+        "backward() is called on a tensor of several elements",
+        "Call it on one number: loss.sum().backward() or loss.mean().backward()",
+    ),
+    "a leaf Variable that requires grad is being used in an in-place operation": (
+        "a parameter is changed in place where gradients are on",
+        "Change it under torch.no_grad()",
+    ),
+    "One of the differentiated Tensors appears to not have been used in the graph": (
+        "it asks for the gradient of a tensor that the loss does not depend on",
+        "Leave that tensor out, or give allow_unused=True",
+    ),
+}
+"""A part of what PyTorch says, what that means, and what to do."""
+
 
 @contextlib.contextmanager
-def step_errors(name: str, parts: Any) -> Generator[None]:
+def step_errors(name: str) -> Generator[None]:
     """Translates what PyTorch raises inside. The user's own errors stay what they are."""
     try:
         yield
@@ -27,6 +54,11 @@ def step_errors(name: str, parts: Any) -> Generator[None]:
             "Return the tensor, as loss.detach(), and read its number from what j.run returns",
             _place(error),
         ).instead_of(error) from None
+    except RuntimeError as error:
+        for said, (why, advice) in _REFUSED_BY_AUTOGRAD.items():
+            if said in str(error):
+                raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
+        raise
 
 
 def _place(error: BaseException) -> str:

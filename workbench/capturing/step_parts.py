@@ -26,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # pyright: ignore[reportPrivateUsage]
 from torch.utils._pytree import tree_leaves, tree_map
 
+from workbench import errors
 from workbench.capturing.functional_graph import substitute
 from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
@@ -39,14 +40,17 @@ _PLACE = "workbench"
 class Parts(TorchFunctionMode):
     """Notes for each op the part of the step, and for each call of a function of PyTorch's its place."""
 
-    def __init__(self, paths: Mapping[int, str], outermost: CodeType) -> None:
-        """`paths` are those of modules by `id`; `outermost` is the code below which the user's own begins."""
+    def __init__(self, name: str, paths: Mapping[int, str], outermost: CodeType) -> None:
+        """`name` is that of the step, `paths` are those of modules by `id`; `outermost` is the code below which the
+        user's own begins."""
         super().__init__()
-        self.paths, self.outermost = paths, outermost
+        self.name, self.paths, self.outermost = name, paths, outermost
         self.inside: list[str] = []
         """The parts that are known from who calls, innermost last."""
         self.made: dict[int, tuple[torch.Tensor, Initial]] = {}
         """Tensors that needed no data, by `id`, each with what makes it anew."""
+        self.went_back = False
+        """Whether a backward pass was run."""
         self._modules: list[tuple[str, nn.Module]] = []
         self._stack = ExitStack()
 
@@ -111,7 +115,13 @@ class Parts(TorchFunctionMode):
         if self._modules and self._modules[-1][1] is module:
             self._modules.pop()
 
-    def _into_step(self, *_: object) -> None:
+    def _into_step(self, optimizer: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        if any(callable(each) for each in (*args[1:], *kwargs.values())):
+            raise errors.NoTrainingStep(
+                self.name,
+                f"{type(optimizer).__name__}.step is given a function that computes the loss again",
+                "Call backward() before the step, and step() without a function: SGD, Adam and AdamW need none",
+            )
         self.inside.append(STEP)
 
     def _out_of_step(self, *_: object) -> None:
@@ -134,6 +144,7 @@ class Parts(TorchFunctionMode):
         run = self._within(autograd._engine_run_backward)
 
         def called(outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            self.went_back = True
             here: dict[str, Any] = {"stack_trace": "".join(self._lines()), "nn_module_stack": {}}
             handles = [
                 node.register_prehook(_placing(node.metadata.get(_PLACE, here)))

@@ -70,7 +70,7 @@ def holding_as_before(containers: Iterable[object]) -> Generator[None]:
     named = [
         (place, name, value) for each in functions for place, name in variables(each) for value in _tensor(place, name)
     ]
-    stores = [store for container in containers for store in _stores(container)]
+    stores = [store for container in containers for store in stores_of(container)]
     kept = [(store, list(store) if isinstance(store, list) else dict(store)) for store in stores]
     try:
         yield
@@ -102,7 +102,7 @@ def _assign(place: dict[str, object] | types.CellType, name: str, value: object)
         place[name] = value
 
 
-def _stores(container: object) -> list[list[object] | dict[object, object]]:
+def stores_of(container: object) -> list[list[object] | dict[object, object]]:
     """The lists and dicts that a container is, or has its attributes in: a module has several."""
     if isinstance(container, types.FunctionType):
         return []

@@ -88,6 +88,11 @@ class TrainingState:
                 places += [_state(owner, key, path, name) for name in names]
         return {(place.kind, place.path): place for place in places}
 
+    def changed_options(self) -> str:
+        """The numbers of optimizers that are others than at the trace, by name."""
+        pairs = zip(self.options, self._options(), strict=False)
+        return ", ".join(dict.fromkeys(key for then, now in pairs for key in then if now.get(key) != then[key]))
+
     def refuse_other_options(self) -> None:
         """Refuses optimizers with other numbers than at the trace: these are part of the graph."""
         for number, (then, now) in enumerate(zip(self.options, self._options(), strict=False)):

@@ -63,8 +63,8 @@ class GradientsInside(WorkbenchError):
         where = f", at {place}" if place else ""
         super().__init__(
             f"{name} takes gradients inside ({call}{where}), but a trace is a forward pass without gradients. "
-            "Return the value to differentiate, and take gradients of PyTorch's own result outside; or write "
-            "the derivative as operations on tensors"
+            "A step of training is traced with train=True: wb.trace(step, x, y, train=True). Or return the value to "
+            "differentiate, and take gradients of PyTorch's own result outside"
         )
 
 

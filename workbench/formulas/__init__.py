@@ -20,7 +20,7 @@ FAMILIES = (
     "einsum",
     "gradients",
     "index_gradients",
-    "loss_gradients",
+    "number_losses",
     "index_reads",
     "layout_changes",
     "losses",

@@ -203,7 +203,8 @@ def max_pool_with_indices(
     padded = b("aten.constant_pad_nd.default", x, around, -torch.inf) if any(around) else x
     shape, dtype = list(b.type(largest).shape), to_dtype(b.type(x).dtype)
     corner = _place(b, [_steps(b, *each_) for each_ in zip(windows, stride, padding, strict=True)], width)
-    best, index = full(b, shape, -torch.inf, dtype=dtype), _first(b, windows, stride, padding, dilation, width)
+    first = _first(b, windows, stride, padding, dilation, width) if any(padding) else corner
+    best, index = full(b, shape, -torch.inf, dtype=dtype), first
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             at = (row * dilation[0], column * dilation[1])
