@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from workbench.ir import Node
+from workbench.ir import FORWARD, Node
 from workbench.lowering.around_products import PROLOGUE, around_product, next_to_product
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class, shapes_of
 from workbench.lowering.product_room import ROWS, SHARED
@@ -98,6 +98,7 @@ READ_AGAIN = "windows overlap: an element made inside would be computed again fo
 SEVERAL = "several results"
 """Of whole groups: no edge is decided by it."""
 
+PASSES = "the forward pass ends before the backward pass begins: no kernel is part of both"
 ALONE = "the fusion rules do not know what an opaque op does: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
@@ -220,6 +221,8 @@ def illegal(whole: Candidate) -> str:
     """Why these nodes cannot be one kernel, empty when they can. The single output is the grouping's business."""
     if whole.of("opaque") and len(whole.nodes) > 1:
         return ALONE
+    if len({node.origin.part == FORWARD for node in whole.nodes}) > 1:
+        return PASSES
     made = {value for node in whole.nodes for value in node.results}
     if any(made.intersection(node.operands) for node in whole.of("gather")):
         return IN_MEMORY
