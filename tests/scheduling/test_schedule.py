@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import workbench as wb
 from simulator.errors import DoesNotFit
 from simulator.machine.machine_file import load_machine, machine_names
 from simulator.tileprogram.program import Opcode
@@ -321,3 +322,8 @@ def test_a_reduction_that_is_split_takes_many_rows_before_long_ones():
     (kernel,) = made.scheduled.kernels
     assert "its reduction is split" in kernel.mapping.reason
     assert kernel.mapping.tile["d0"] == 64 and kernel.mapping.tile["d1"] < 3000
+
+
+def test_a_kernel_that_only_copies():
+    journey = wb.trace(lambda x: torch.stack([(y := torch.round(x)), y], 1), torch.arange(75).reshape(5, 3, 5))
+    assert journey.check().ok
