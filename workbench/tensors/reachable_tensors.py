@@ -16,6 +16,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from workbench.tensors.raw_contents import Store, contents, item
+
 
 @dataclass(frozen=True)
 class Held:
@@ -121,11 +123,12 @@ Part = tuple[str, object, Callable[[Any], object]]
 def _parts(value: object) -> Iterator[Part]:
     """The direct parts of `value`: suffix of the path, the part, and how to take it out again."""
     if isinstance(value, (list, tuple)):
-        for i, item in enumerate(cast("list[object]", value)):
-            yield f"[{i}]", item, functools.partial(_item, i)
+        held = contents(cast("Store", value)) if isinstance(value, list) else cast("tuple[object, ...]", value)
+        for i, part in enumerate(held):
+            yield f"[{i}]", part, functools.partial(item, i)
     elif isinstance(value, dict):
-        for key, item in cast("dict[object, object]", value).items():
-            yield f"[{key!r}]", item, functools.partial(_item, key)
+        for key, part in cast("dict[object, object]", contents(cast("Store", value))).items():
+            yield f"[{key!r}]", part, functools.partial(item, key)
     elif isinstance(value, functools.partial):
         yield from _attributes(cast("object", value), ("func", "args", "keywords"))
     elif inspect.ismethod(value):
@@ -138,10 +141,6 @@ def _parts(value: object) -> Iterator[Part]:
     elif hasattr(value, "__dict__") and not type(value).__module__.startswith("torch"):
         yield from _attributes(value, tuple(vars(value)))
         yield from _methods(type(value))
-
-
-def _item(key: object, container: Any) -> object:
-    return container[key]
 
 
 def _attributes(value: object, names: tuple[str, ...]) -> Iterator[Part]:
