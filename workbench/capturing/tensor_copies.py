@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from workbench.tensors.reachable_tensors import variables
+from workbench.tensors.reachable_tensors import attributes_of, variables
 from workbench.tensors.tensor_memory import copied, memory_of, plain
 
 
@@ -108,7 +108,7 @@ def _stores(container: object) -> list[list[object] | dict[object, object]]:
         return []
     if isinstance(container, (list, dict)):
         return [cast("list[object] | dict[object, object]", container)]
-    attributes = cast("dict[object, object]", container.__dict__)
+    attributes = cast("dict[object, object]", attributes_of(container) or {})
     own = [attributes[name] for name in ("_buffers", "_parameters", "_modules") if isinstance(container, nn.Module)]
     return [attributes, *cast("list[dict[object, object]]", own)]
 
