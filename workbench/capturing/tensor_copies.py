@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from workbench.tensors.raw_contents import Store, contents, refill
-from workbench.tensors.reachable_tensors import variables
+from workbench.tensors.reachable_tensors import attributes_of, variables
 from workbench.tensors.tensor_memory import copied, memory_of, plain
 
 
@@ -106,7 +106,7 @@ def _stores(container: object) -> list[Store]:
         return []
     if isinstance(container, (list, dict)):
         return [cast("Store", container)]
-    attributes = cast("dict[object, object]", container.__dict__)
+    attributes = cast("dict[object, object]", attributes_of(container) or {})
     own = [attributes[name] for name in ("_buffers", "_parameters", "_modules") if isinstance(container, nn.Module)]
     return [attributes, *cast("list[dict[object, object]]", own)]
 
