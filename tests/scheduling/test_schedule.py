@@ -95,6 +95,7 @@ def test_a_reduction_of_single_elements_is_a_copy():
     assert moved(kernel.program) == {"arg0": x.numel() * 4, "arg1!": x.numel() * 4}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("order", ["mnk", "nmk"])
 @pytest.mark.parametrize("buffers", [1, 2, 3])
 @pytest.mark.parametrize("tile", [(32, 16, 16), (50, 56, 61), (129, 20, 7), (1, 56, 61)])
