@@ -269,6 +269,15 @@ def test_a_sum_of_many_equal_signs_may_be_added_one_by_one():
     assert not judged(one_by_one * 1.001, answers).ok
 
 
+def test_a_product_may_be_rounded_before_a_bias_nearly_cancels_it():
+    """PyTorch multiplies and adds in one step where the processor has one; kernels may take two."""
+    x, w, bias = (torch.randn(17, 1, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2, 3))
+    answers = of(lambda x: torch.addmm(bias[:, 0], x, w.t()), x)
+    in_two = x * w.t() + bias[:, 0]
+    assert judged(in_two, answers).ok
+    assert not judged(in_two + 4 * (in_two - answers.reference[0].float()), answers).ok
+
+
 def test_what_happens_within_a_norm_is_drawn_in_every_type():
     """The mean is rounded before it is taken away, so an element near it has the error of the mean."""
     x = torch.tensor([[0.3919, 1.7858, 1.0561]], dtype=torch.float64)

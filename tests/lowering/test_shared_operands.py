@@ -68,6 +68,7 @@ def refused(j: wb.Journey) -> list[str]:
     return [each.reason for each in j.lowered.record.fusions if each.rule == SHARED and not each.fused]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("machine", ["tpu-v3", "tpu-v4-chip"])
 @pytest.mark.parametrize("name", JOINED)
 def test_one_kernel_is_right_and_faster(name: str, machine: str):

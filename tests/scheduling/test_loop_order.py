@@ -42,6 +42,7 @@ def ordered(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...], *, m
     return flow(function, list(inputs), machine=machine, mapping={"*": mapping})
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("order", LATE, ids="".join)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_is_right_in_every_order(name: str, order: tuple[str, ...]):

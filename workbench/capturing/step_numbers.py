@@ -62,7 +62,7 @@ def lists_one_by_one() -> Generator[None]:
 
 def _one_by_one(name: str) -> Callable[..., Any]:
     def called(*given: Any, **kwargs: Any) -> list[Any] | None:
-        count = next(len(each) for each in given if isinstance(each, (list, tuple)))
+        count = next(len(cast("Sequence[Any]", each)) for each in given if isinstance(each, (list, tuple)))
         made = [_of_one(name, _at(given, place), kwargs) for place in range(count)]
         return None if name.endswith("_") else made
 
@@ -75,9 +75,9 @@ def _at(given: Sequence[Any], place: int) -> list[Any]:
 
 def _of_one(name: str, given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if name == "norm":
-        return torch.linalg.vector_norm(*given, **kwargs)
+        return cast(Any, torch).linalg.vector_norm(*given, **kwargs)
     if not isinstance(given[0], torch.Tensor):  # a number to the power of each tensor
-        return cast(Any, getattr(torch, name))(*given, **kwargs)
+        return getattr(torch, name)(*given, **kwargs)
     if name in _WITH_VALUE and len(given) > 3:
         given, kwargs = given[:3], {**kwargs, "value": given[3]}
     if name in ("maximum_", "minimum_"):

@@ -121,10 +121,11 @@ def kept_axes(op: ir.Operation) -> list[int]:
     return kept
 
 
-def copy(source: Value, target: Value) -> None:
+def copy(source: Value, target: Value) -> ir.Operation:
     """A `linalg.copy` at the insertion point: one movement."""
-    build: Any = linalg.copy
-    build(source, outs=[target])
+    op: Any = linalg.CopyOp([], [source], [target])
+    linalg.fill_builtin_region(op.operation)
+    return op.operation
 
 
 def integer_attribute(value: int) -> ir.IntegerAttr:

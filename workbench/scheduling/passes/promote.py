@@ -76,14 +76,14 @@ class _Promoter:
         """Every copy is a `linalg.copy`; one from DRAM to DRAM goes through a scratchpad tile."""
         for op in named(module, "memref.copy"):
             with ir.InsertionPoint(op), op.location:
-                copy(op.operands[0], op.operands[1])
+                moved = copy(op.operands[0], op.operands[1])
+            if op == self.first.get(op.block):  # else buffers would go before an op that is gone
+                self.first[op.block] = moved
             op.erase()
         for op in linalg_ops(module):
             if op.name == "linalg.copy" and space_of(op.operands[0]) == space_of(op.operands[1]) == DRAM:
-                source, target = op.operands[0], op.operands[1]
                 with ir.InsertionPoint(op), op.location:
-                    copy(self.loaded(source, op.operation.block), target)
-                op.erase()
+                    op.operands[0] = self.loaded(op.operands[0], op.operation.block)
 
     def promote_intermediates(self, module: ir.Module) -> None:
         """Tiles that live between two ops: never in DRAM."""
