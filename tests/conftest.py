@@ -56,6 +56,12 @@ def _numbers_of_its_own(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
+def whole_sweep(request: pytest.FixtureRequest) -> bool:
+    """For tests that are sweeps in themselves: whether to go through all."""
+    return bool(request.config.getoption("--whole"))
+
+
+@pytest.fixture
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that count what is made, or change who makes it."""
     monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "off")

@@ -29,18 +29,16 @@ def covering(calls: Mapping[str, Call]) -> set[str]:
 
 
 def left_out(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests of sweeps that are not in the part."""
+    """The tests of sweeps that are not in the part. One without parameters asks `whole_sweep`."""
     sweeps: dict[str, dict[str, pytest.Function]] = {}
     for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("sweep"):
+        if isinstance(item, pytest.Function) and item.get_closest_marker("sweep") and hasattr(item, "callspec"):
             sweeps.setdefault(item.nodeid.partition("[")[0], {})[item.nodeid] = item
-    return [
-        item
-        for sweep in sweeps.values()
-        for kept in [covering({name: axes(item) for name, item in sweep.items()})]
-        for name, item in sweep.items()
-        if name not in kept
-    ]
+    gone: list[pytest.Item] = []
+    for sweep in sweeps.values():
+        kept = covering({name: axes(item) for name, item in sweep.items()})
+        gone += [item for name, item in sweep.items() if name not in kept]
+    return gone
 
 
 def axes(item: pytest.Function) -> Call:

@@ -98,7 +98,7 @@ def test_the_operand_is_loaded_once():
     assert sorted(moved(kernel.program).values()) == sorted(wanted)
 
 
-@pytest.mark.parametrize("tile", [{"m": 7, "n": 9, "k": 11}, {"m": 16, "n": 130}, {"k": 16}, {"m": 1}])
+@pytest.mark.parametrize("tile", [{"m": 23, "n": 50, "k": 31}, {"m": 16, "n": 130}, {"k": 16}, {"m": 1}])
 def test_in_any_tiles(tile: dict[str, int]):
     mapping = {"*": {"tile": tile}}
     assert traced("some with a bias", "tpu-v3", mapping=mapping).check().ok

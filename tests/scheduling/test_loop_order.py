@@ -123,12 +123,12 @@ def test_a_products_sums_start_in_the_array():
 
 
 def test_sums_that_do_not_fit_are_refused_with_their_bytes():
-    large, tile = 512, dict.fromkeys("mnk", 16)
+    large, tile = 512, {"m": 16, "n": 16, "k": 256}
     with pytest.raises(DoesNotFit) as caught:
         ordered(torch.matmul, (torch.randn(large, large),) * 2, tile=tile, order=["k", "m", "n"])
     assert max(size for _, size in caught.value.buffers) == large * large * 4
     assert "the sums of all tiles along m, n are there at once" in str(caught.value)
-    assert caught.value.demand == large * large * 4 + 2 * 2 * 16 * 16 * 4
+    assert caught.value.demand == large * large * 4 + 2 * 2 * 16 * 256 * 4
     ordered(torch.matmul, (torch.randn(large, large),) * 2, tile=tile, order=["m", "k", "n"])
 
 
