@@ -114,9 +114,14 @@ def variables(function: types.FunctionType) -> Iterator[tuple[dict[str, object] 
     """Where its closed-over variables and the globals that its code names have their values."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         yield cell, name
-    for name in sorted(_names(function.__code__)):
-        if name in function.__globals__:
-            yield function.__globals__, name
+    for name in _globals(function):
+        yield function.__globals__, name
+
+
+def _globals(function: types.FunctionType) -> list[str]:
+    """The globals that the code, or code nested in it, names. PyTorch's own have no tensor of the user's."""
+    own = str(function.__module__).partition(".")[0] == "torch"
+    return [] if own else sorted(name for name in _names(function.__code__) if name in function.__globals__)
 
 
 def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
@@ -199,15 +204,14 @@ def _of_function(function: types.FunctionType, step: Callable[[Any], object], _:
 
 
 def _function_parts(function: types.FunctionType) -> Iterator[Part]:
-    """Closed-over variables and the globals that the code, or code nested in it, names."""
+    """Closed-over variables and globals."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield f".{name}", cell.cell_contents, functools.partial(_cell, name)
         except ValueError:  # the variable has no value yet
             continue
-    for name in sorted(_names(function.__code__)):
-        if name in function.__globals__:
-            yield f".{name}", function.__globals__[name], functools.partial(_global, name)
+    for name in _globals(function):
+        yield f".{name}", function.__globals__[name], functools.partial(_global, name)
     for name, default in (function.__kwdefaults__ or {}).items():
         yield f".{name}", default, functools.partial(_keyword_default, name)
     for index, default in enumerate(function.__defaults__ or ()):

@@ -7,11 +7,13 @@ from itertools import groupby
 from typing import Final
 
 from simulator import Trace
-from workbench.ir import KernelGraph, Launches
+from workbench.ir import FORWARD, KernelGraph, Launches, Storage
 from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.graph_tables import part_of
 
-KINDS: Final = ("parameters", "gradients", "optimizer state", "inputs", "results", "saved for backward", "in between")
+SAVED: Final = "saved for backward"
+BETWEEN: Final = "in between"
+KINDS: Final = ("parameters", "gradients", "optimizer state", "inputs", "results", SAVED, BETWEEN)
 """From the bottom of the picture to its top: what stays comes first."""
 
 _KIND_OF: Final = {
@@ -86,26 +88,24 @@ class Contents:
 
     def launch_table(self) -> Table:
         """One row a launch: its part and its time, and the bytes of each kind."""
-        kinds = self.kinds()
         rows = tuple(
-            (each.kernel, each.part, each.begin, each.end, *(each.bytes[kind] for kind in kinds), sum(each.bytes))
-            for each in self.stretches
+            (each.kernel, each.part, each.begin, each.end, *each.bytes, sum(each.bytes)) for each in self.stretches
         )
-        return Table(("kernel", "part", "begin", "end", *(KINDS[kind] for kind in kinds), "all"), rows)
+        return Table(("kernel", "part", "begin", "end", *KINDS, "all"), rows)
 
 
 def contents(trace: Trace, launches: Launches, lowered: KernelGraph) -> Contents:
     """What lies in DRAM during a run, by the plan of its storages."""
-    kinds = _kinds(lowered)
+    kinds, parts = _kinds(lowered), [part_of(lowered, kernel) for kernel in lowered.kernels]
     tensors = tuple(
-        Held(each.value, kinds.get(each.value, KINDS[-1]), each.bytes, each.first, each.last)
+        Held(each.value, kinds.get(each.value) or _between(each, parts), each.bytes, each.first, each.last)
         for each in launches.storages
     )
     changes = [[0] * (len(lowered.kernels) + 1) for _ in KINDS]
     for each in tensors:
         row = changes[KINDS.index(each.kind)]
         row[max(each.first, 0)] += each.bytes
-        row[min(each.last, len(lowered.kernels) - 1) + 1] -= each.bytes
+        row[min(each.last + 1, len(lowered.kernels))] -= each.bytes
     now, stretches, begin = [0] * len(KINDS), list[Stretch](), 0
     for number, (kernel, (_, _, end)) in enumerate(zip(lowered.kernels, trace.kernel_spans, strict=True)):
         now = [bytes + row[number] for bytes, row in zip(now, changes, strict=True)]
@@ -114,12 +114,18 @@ def contents(trace: Trace, launches: Launches, lowered: KernelGraph) -> Contents
     return Contents(tensors, tuple(stretches))
 
 
+def _between(storage: Storage, parts: list[str]) -> str:
+    """The kind of an intermediate: saved if the forward pass makes it and a later part reads it."""
+    if 0 <= storage.first <= storage.last < len(parts) and parts[storage.first] == FORWARD != parts[storage.last]:
+        return SAVED
+    return BETWEEN
+
+
 def _kinds(lowered: KernelGraph) -> dict[str, str]:
-    """The kind of each storage that is more than an intermediate; of several, what stays longest."""
+    """The kind of each storage that is there from the begin to the end."""
     graph, base = lowered.captured, {view.value: view.base for view in lowered.views}
     kinds = {item.value: _KIND_OF[item.kind] for item in graph.inputs}
-    found = {base.get(value, value): "saved for backward" for value in graph.saved}
-    found |= {base.get(value, value): "results" for value in graph.outputs}
+    found = {base.get(value, value): "results" for value in graph.outputs}
     found |= {base.get(each.value, each.value): kinds[each.target] for each in graph.mutations}
     return found | kinds
 
