@@ -25,8 +25,9 @@ test:  ## run the tests, then every notebook, on all cores but no more than WORK
 binder-front:  ## install the JupyterLab of mybinder beside ours: the browser tests then drive both
 	@$(PYTHON) scripts/setup.py front --venv $(VENV)-front
 
-fuzz: $(INSTALLED)  ## compare N random programs with PyTorch (N=200); failures are shrunk and printed
+fuzz: $(INSTALLED)  ## compare N random programs, and their training steps, with PyTorch (N=200); failures are shrunk and printed
 	$(BIN)/python -m tests.fuzz $(N)
+	$(BIN)/python -m tests.fuzz $(N) --train
 
 sweeps: $(INSTALLED)  ## run the sweeps of the tests whole; `make test` runs a part of each
 	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --disable-warnings --whole -m sweep tests

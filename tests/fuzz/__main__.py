@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -34,9 +35,19 @@ for line in sys.stdin:
 """
 
 
-def judged(seeds: list[int]) -> list[tuple[int, Verdict]]:
+TRAINER = """
+import json, sys
+from tests.fuzz.training_steps import judged_step
+for line in sys.stdin:
+    seed = json.loads(line)
+    verdict = judged_step(seed)
+    print("\\n@" + json.dumps([seed, verdict.kind, verdict.detail]), flush=True)
+"""
+
+
+def judged(worker: str, seeds: list[int]) -> list[tuple[int, Verdict]]:
     """The verdicts of some seeds."""
-    return [(seed, Verdict(*found)) for seed, found in answers(WORKER, seeds, SECONDS)]
+    return [(seed, Verdict(*found)) for seed, found in answers(worker, seeds, SECONDS)]
 
 
 def answers(worker: str, jobs: list[Any], seconds: float) -> list[tuple[Any, list[str]]]:
@@ -88,20 +99,21 @@ def main() -> int:
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--show", type=int, default=10, help="how many failures are shrunk and printed")
+    parser.add_argument("--train", action="store_true", help="training steps of the programs, with their gradients")
     given = parser.parse_args()
     seeds = iter(range(given.first, given.first + given.count))
     batches = list(iter(lambda: list(islice(seeds, BATCH)), []))
     begun, counts, hosted, bad = time.monotonic(), Counter[str](), Counter[str](), list[tuple[int, Verdict]]()
     with ThreadPoolExecutor(given.jobs) as pool:
-        for verdicts in pool.map(judged, batches):
+        for verdicts in pool.map(partial(judged, TRAINER if given.train else WORKER), batches):
             for seed, verdict in verdicts:
                 counts[verdict.kind] += 1
                 hosted.update(verdict.detail.split() if verdict.kind == "host" else ())
-                if verdict.kind not in ("ok", "host"):
+                if verdict.kind not in ("ok", "host", "none"):
                     bad.append((seed, verdict))
                     print(f"\nseed {seed} {verdict.kind}: {verdict.detail}", file=sys.stderr, flush=True)
             print(f"{counts.total()} of {given.count}: {dict(counts)}", file=sys.stderr, flush=True)
-    for seed, verdict in bad[: given.show]:
+    for seed, verdict in [] if given.train else bad[: given.show]:
         smallest = shrink(generate(seed), same_failure(verdict.kind), attempts=40)
         print(f"\n# seed {seed} {verdict.kind}: {verdict.detail}\n{smallest.text()}", flush=True)
     print(f"{given.count} programs in {time.monotonic() - begun:.0f} s: {dict(counts)}")

@@ -8,6 +8,7 @@ from tests.fuzz.fuzz_program import Input, Program, Step
 from tests.fuzz.generate import generate
 from tests.fuzz.judge import compared
 from tests.fuzz.shrink import shrink
+from tests.fuzz.training_steps import OPTIMIZERS, judge_step, training_step
 
 
 def test_a_seed_is_always_the_same_program_and_it_has_two_steps_at_least_for_most():
@@ -59,3 +60,16 @@ def test_shrinking_leaves_what_is_needed_to_fail():
     assert [step.result for step in smallest.steps] == ["v2"]
     assert smallest.machine == '"tpu-v3"'
     assert all(each.layout == "contiguous" for each in smallest.inputs)
+
+
+def test_training_steps_are_drawn_and_judged() -> None:
+    """One each of those without an optimizer and with one; `python -m tests.fuzz N --train` goes on from there."""
+    drawn = {}
+    for seed in range(40):
+        step = training_step(seed)
+        if step is not None and len(step.program.steps) < 4:
+            drawn.setdefault(step.optimizer, step)
+    assert drawn.keys() == OPTIMIZERS.keys()
+    for step in drawn.values():
+        verdict = judge_step(step)
+        assert not verdict.bad, f"{verdict.kind}: {verdict.detail}\n{step.program.text()}"

@@ -75,7 +75,7 @@ def _at(given: Sequence[Any], place: int) -> list[Any]:
 
 def _of_one(name: str, given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if name == "norm":
-        return cast(Any, torch).linalg.vector_norm(*given, **kwargs)
+        return cast(Any, torch.linalg).vector_norm(*given, **kwargs)
     if not isinstance(given[0], torch.Tensor):  # a number to the power of each tensor
         return getattr(torch, name)(*given, **kwargs)
     if name in _WITH_VALUE and len(given) > 3:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import threading
 import traceback
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -52,6 +53,7 @@ class Parts(TorchFunctionMode):
         self.went_back = False
         """Whether a backward pass was run."""
         self._modules: list[tuple[str, nn.Module]] = []
+        self._thread = threading.get_ident()
         self._stack = ExitStack()
 
     def __enter__(self) -> Parts:
@@ -108,14 +110,22 @@ class Parts(TorchFunctionMode):
     def _module_stack(self) -> dict[str, tuple[str, type]]:
         return {str(id(module)): (path, type(module)) for path, module in self._modules}
 
+    def _elsewhere(self) -> bool:
+        """Whether another thread calls, which may train a model of its own meanwhile."""
+        return threading.get_ident() != self._thread
+
     def _into_module(self, module: nn.Module, _: object) -> None:
+        if self._elsewhere():
+            return
         self._modules.append((self.paths.get(id(module), ""), module))
 
     def _out_of_module(self, module: nn.Module, _: object, __: object) -> None:
-        if self._modules and self._modules[-1][1] is module:
+        if not self._elsewhere() and self._modules and self._modules[-1][1] is module:
             self._modules.pop()
 
     def _into_step(self, optimizer: object, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        if self._elsewhere():
+            return
         if any(callable(each) for each in (*args[1:], *kwargs.values())):
             raise errors.NoTrainingStep(
                 self.name,
@@ -125,12 +135,15 @@ class Parts(TorchFunctionMode):
         self.inside.append(STEP)
 
     def _out_of_step(self, *_: object) -> None:
-        self.inside.pop()
+        if not self._elsewhere():
+            self.inside.pop()
 
     def _within(self, function: Any) -> Any:
         """The function, whose ops lie in the backward pass."""
 
         def called(*args: Any, **kwargs: Any) -> Any:
+            if self._elsewhere():
+                return function(*args, **kwargs)
             self.inside.append(BACKWARD)
             try:
                 return function(*args, **kwargs)
@@ -144,6 +157,8 @@ class Parts(TorchFunctionMode):
         run = self._within(autograd._engine_run_backward)
 
         def called(outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            if self._elsewhere():
+                return run(outputs, *args, **kwargs)
             self.went_back = True
             here: dict[str, Any] = {"stack_trace": "".join(self._lines()), "nn_module_stack": {}}
             handles = [
@@ -214,6 +229,12 @@ class StandIns(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> object:
         real = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if any(isinstance(each, torch.Generator) for each in tree_leaves((args, kwargs))):
+            raise errors.NoTrainingStep(
+                self._parts.name,
+                f"{func} draws from a generator of its own, whose state no graph has",
+                "Draw with PyTorch's own generator: torch.manual_seed",
+            )
         given = cast("tuple[Any, Any]", tree_map(self._stand_in, (tuple(args), dict(kwargs or {}))))
         part = self._parts.inside[-1] if self._parts.inside else _outside(real, given)
         fx_traceback.current_meta["custom"] = {"part": part}

@@ -179,15 +179,44 @@ _OWN: Final[Mapping[Any, Callable[..., Any]]] = {
     aten.std.correction: _std,
     aten.std_mean.correction: _std_mean,
 }
+_DATA: Final = (aten._softmax_backward_data.default, aten._log_softmax_backward_data.default)
 _OF_PYTORCH: Final = (
     *(aten.native_layer_norm.default, aten._fused_rms_norm.default),
     *(aten.gelu.default, aten.silu.default, aten.mish.default, aten.softplus.default, aten.log_sigmoid_forward.default),
     *(aten.elu.default, aten.mse_loss.default, aten.smooth_l1_loss.default, aten.huber_loss.default),
+)
+_BACKWARD: Final = tuple(
+    getattr(aten, f"{name}_backward").default
+    for name in (
+        *(
+            "elu",
+            "gelu",
+            "glu",
+            "hardsigmoid",
+            "hardswish",
+            "log_sigmoid",
+            "mish",
+            "sigmoid",
+            "silu",
+            "softplus",
+            "tanh",
+        ),
+        *(
+            "mse_loss",
+            "smooth_l1_loss",
+            "huber_loss",
+            "binary_cross_entropy",
+            "soft_margin_loss",
+            "nll_loss",
+            "nll_loss2d",
+        ),
+        *("native_batch_norm", "native_group_norm", "native_layer_norm", "_fused_rms_norm", "embedding_dense"),
+    )
 )
 STEP_BY_STEP: Final[Mapping[Any, Callable[..., Any]]] = MappingProxyType(
     {aten._scaled_dot_product_flash_attention_for_cpu.default: _attention}
 )
 """Ops that PyTorch itself computes in steps as well, each stored in the type of the operands: `sdpa_kernel(MATH)`."""
 SIMPLER: Final[Mapping[Any, Callable[..., Any]]] = MappingProxyType(
-    {**{each: _KNOWN[each] for each in _OF_PYTORCH if each in _KNOWN}, **_OWN}
+    {**{each: _KNOWN[each] for each in (*_OF_PYTORCH, *_BACKWARD, *_DATA) if each in _KNOWN}, **_OWN}
 )

@@ -58,6 +58,19 @@ def _adaptive(args: Any, kwargs: Any) -> tuple[int, int]:
     return 0, max(args[0].numel() // max(args[0].shape[0] * args[0].shape[1] * math.prod(args[1]), 1), 1)
 
 
+def _window_backward(args: Any, kwargs: Any) -> tuple[int, int]:
+    """Of a convolution's gradients those of the weights are sums over all windows, those of the input over channels."""
+    gradient, weight = args[0], args[2]
+    windows = gradient.numel() // max(gradient.shape[1], 1)
+    return 0, max(windows, weight.numel() // max(min(weight.shape[:2]), 1))
+
+
+def _resized_backward(args: Any, kwargs: Any) -> tuple[int, int]:
+    """An image's gradient: of all pixels that read one, times rounded weights."""
+    ratios = (-(-after // before) + 1 for after, before in zip(args[1], args[2][2:], strict=True))
+    return 0, math.prod(ratios) + 1
+
+
 def _neighbours(count: int) -> Callable[[Any, Any], tuple[int, int]]:
     """Interpolated images: each pixel is a sum over so many neighbours, times rounded weights."""
     return lambda args, kwargs: (0, count + 1)
@@ -74,11 +87,15 @@ TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     **dict.fromkeys(NORMS, _norm),
     **dict.fromkeys(("avg_pool2d", "avg_pool3d", "avg_pool1d"), _pooled),
     **dict.fromkeys(("_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _adaptive),
+    "convolution_backward": _window_backward,
+    "avg_pool2d_backward": lambda args, kwargs: (0, math.prod(args[2])),
+    **{f"upsample_{name}_backward": _resized_backward
+       for name in ("linear1d", "bilinear2d", "trilinear3d", "nearest1d", "nearest2d", "nearest3d")},
     "upsample_linear1d": _neighbours(2),
     "upsample_bilinear2d": _neighbours(4),
     "upsample_trilinear3d": _neighbours(8),
     "upsample_bicubic2d": _neighbours(16),
     "grid_sampler_2d": _neighbours(4),
     "grid_sampler_3d": _neighbours(8),
-}
+}  # fmt: skip
 """The argument with the terms of a sum, and the number of terms."""

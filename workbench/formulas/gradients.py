@@ -127,6 +127,12 @@ def log_sigmoid(b: Builder, gradient: Ref, x: Ref, buffer: Ref) -> Ref:
     return _product(b, compute(b, gradient), b("aten.sigmoid.default", b("aten.neg.default", compute(b, x))))
 
 
+def log_sigmoid_with_buffer(b: Builder, x: Ref) -> tuple[Ref, Ref]:
+    """The result, and what PyTorch keeps for its own backward pass."""
+    size = b("aten.abs.default", compute(b, x))
+    return b("aten.log_sigmoid.default", x), b("aten.exp.default", b("aten.neg.default", size))
+
+
 def glu(b: Builder, gradient: Ref, x: Ref, dim: int) -> Ref:
     (dim,) = b.dims(x, dim)
     half = b.type(x).shape[dim] // 2
@@ -307,6 +313,7 @@ FORMULAS: dict[str, Formula] = {
     "aten.softplus_backward.default": softplus,
     "aten.mish_backward.default": mish,
     "aten.log_sigmoid_backward.default": log_sigmoid,
+    "aten.log_sigmoid_forward.default": log_sigmoid_with_buffer,
     "aten.glu_backward.default": glu,
     "aten._prelu_kernel_backward.default": prelu,
     "aten._softmax_backward_data.default": softmax,

@@ -52,8 +52,32 @@ def embedding(b: Builder, gradient: Ref, indices: Ref, rows: int, padding: int, 
     return b("aten.index_add.default", zeros, 0, indices, gradient)
 
 
+def unfolded(b: Builder, gradient: Ref, sizes: list[int], dim: int, size: int, step: int) -> Ref | None:
+    """The gradients of each place in a window are those of a slice."""
+    if size > _MOST_PLACES:
+        return None
+    dim %= len(sizes)
+    reach = (b.type(gradient).shape[dim] - 1) * step + 1
+    made: Ref | None = None
+    for place in range(size):
+        each = b("aten.select.int", gradient, -1, place)
+        each = sliced(b, each, sizes, dim, place, place + reach, step)
+        made = each if made is None else b("aten.add.Tensor", made, each)
+    return made
+
+
+_MOST_PLACES = 16
+
+
+def diagonal(b: Builder, gradient: Ref, sizes: list[int], offset: int, dim1: int, dim2: int) -> Ref:
+    zeros = full(b, sizes, 0, dtype=to_dtype(b.type(gradient).dtype))
+    return b("aten.diagonal_scatter.default", zeros, gradient, offset, dim1, dim2)
+
+
 FORMULAS: dict[str, Formula] = {
     "aten.select_backward.default": select,
     "aten.slice_backward.default": sliced,
+    "aten.unfold_backward.default": unfolded,
+    "aten.diagonal_backward.default": diagonal,
     "aten.embedding_dense_backward.default": embedding,
 }

@@ -67,7 +67,12 @@ def batch_norm(
     summand = b(*without) if bias is None else b("aten.sub.Tensor", compute(b, bias), summand)
     dims = b.rank(x) - 2
     scaled = b("aten.mul.Tensor", compute(b, x), per_channel(b, factor, dims))
-    return b("aten.add.Tensor", scaled, per_channel(b, summand, dims)), None, None
+    nothing = b("aten.full.default", [0], 0.0, dtype=to_dtype(b.type(mean).dtype), device=torch.device("cpu"))
+    return (
+        b("aten.add.Tensor", scaled, per_channel(b, summand, dims)),
+        nothing,
+        nothing,
+    )  # where there are no statistics
 
 
 def batch_norm_any(

@@ -22,6 +22,7 @@ _NAMES = """
     greater.Scalar gt.Scalar, greater.Tensor gt.Tensor, greater_equal.Scalar ge.Scalar, greater_equal.Tensor ge.Tensor,
     less.Scalar lt.Scalar, less.Tensor lt.Tensor, less_equal.Scalar le.Scalar, less_equal.Tensor le.Tensor,
     not_equal.Scalar ne.Scalar, not_equal.Tensor ne.Tensor, max.other maximum.default, min.other minimum.default,
+    clamp_min.Tensor maximum.default, clamp_max.Tensor minimum.default,
     special_erf.default erf.default, special_exp2.default exp2.default, special_expm1.default expm1.default,
     special_expit.default sigmoid.default, special_log1p.default log1p.default, special_logit.default logit.default,
     special_softmax.default softmax.int, linalg_matmul.default matmul.default

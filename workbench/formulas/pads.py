@@ -76,8 +76,37 @@ _SIDES: dict[str, tuple[Side, Side]] = {
     for mode, side in (("reflect", _mirror), ("replicate", _edge), ("circular", _other_end))
 }
 
+
+def bordered_pad_backward(b: Builder, gradient: Ref, x: Ref, pad: list[int], *, mode: str) -> Ref | None:
+    """The gradient of the middle, and that of each border added where its elements come from."""
+    if any(size < 0 for size in pad):
+        return None
+    for place in reversed(range(len(pad) // 2)):
+        dim, (before, after) = b.rank(x) - 1 - place, pad[2 * place : 2 * place + 2]
+        extent = b.type(x).shape[dim]
+        middle = part(b, gradient, dim, before, before + extent)
+        borders = [(part(b, gradient, dim, 0, before), 0 if mode == "replicate" else 1, before)] if before else []
+        if after:
+            end = part(b, gradient, dim, before + extent, before + extent + after)
+            borders.append((end, extent - 1 if mode == "replicate" else extent - 1 - after, after))
+        for border, begin, size in borders:
+            replicated = mode == "replicate"
+            folded = (
+                b("aten.sum.dim_IntList", border, [dim], True) if replicated else b("aten.flip.default", border, [dim])
+            )
+            reach = begin + (1 if replicated else size)
+            around = [0, 0] * (b.rank(x) - dim - 1) + [begin, extent - reach]
+            middle = b("aten.add.Tensor", middle, b("aten.constant_pad_nd.default", folded, around, 0.0))
+        gradient = middle
+    return gradient
+
+
 _BY_NAME: dict[str, Any] = {
     f"aten.{name}_pad{rank}d.default": partial(bordered_pad, mode=mode)
+    for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
+    for rank in (1, 2, 3)
+} | {
+    f"aten.{name}_pad{rank}d_backward.default": partial(bordered_pad_backward, mode=mode)
     for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
     for rank in (1, 2, 3)
 }

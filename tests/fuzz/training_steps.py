@@ -1,0 +1,115 @@
+"""From a seed to a training step: a random program of floats, whose inputs are parameters, and an optimizer or none.
+
+The loss is the sum of the program's results, each times its own numbers, so that no gradient is just ones. A program
+without a gradient, or with one that is not finite, has no step.
+"""
+
+from __future__ import annotations
+
+import random
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from tests.fuzz.fuzz_program import Program
+from tests.fuzz.generate import generate
+from tests.fuzz.judge import Verdict
+
+OPTIMIZERS: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer] | None] = {
+    "none": None,
+    "sgd": lambda leaves: torch.optim.SGD(leaves, lr=0.01, momentum=0.9),
+    "adamw": lambda leaves: torch.optim.AdamW(leaves, lr=0.01),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """A program that is trained; `optimizer` is one of `OPTIMIZERS`."""
+
+    program: Program
+    optimizer: str
+
+    def leaves(self) -> list[torch.Tensor]:
+        """The inputs, those of floats as parameters."""
+        made = [each.clone(memory_format=torch.contiguous_format) for each in self.program.make_inputs()]
+        return [each.requires_grad_(each.is_floating_point()) for each in made]
+
+    def function(self, leaves: list[torch.Tensor]) -> Callable[[], torch.Tensor]:
+        make = OPTIMIZERS[self.optimizer]
+        optimizer = make([each for each in leaves if each.requires_grad]) if make else None
+        program = self.program.function()
+
+        def step() -> torch.Tensor:
+            results = [each for each in program(*leaves) if each.requires_grad]
+            loss = sum((_weighed(each) for each in results), torch.zeros(()))
+            loss.backward()
+            if optimizer is not None:
+                optimizer.step()
+                optimizer.zero_grad()
+            return loss.detach()
+
+        return step
+
+
+def _weighed(result: torch.Tensor) -> torch.Tensor:
+    weights = torch.arange(result.numel()).remainder(7) * 0.25 + 0.5  # which no type rounds
+    return (result * weights.to(result.dtype).reshape(result.shape)).sum().float()
+
+
+def training_step(seed: int) -> TrainingStep | None:
+    """The training step of a seed, if its program can be trained."""
+    program = generate(seed)
+    made = TrainingStep(program, random.Random(seed).choice(list(OPTIMIZERS)))
+    return made if _has_gradients(made) else None
+
+
+def _has_gradients(step: TrainingStep) -> bool:
+    leaves = step.leaves()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            TrainingStep(step.program, "none").function(leaves)()
+        except RuntimeError:  # no result has a gradient, or one is changed in place
+            return False
+    found = [each.grad for each in leaves if each.grad is not None]
+    return bool(found) and all(
+        bool(each.isfinite().all()) and float(each.abs().max()) < 1e4 for each in found if each.numel()
+    )
+
+
+def judged_step(seed: int) -> Verdict:
+    """The verdict on the training step of a seed; none where its program cannot be trained."""
+    step = training_step(seed)
+    return Verdict("none") if step is None else judge_step(step)
+
+
+def judge_step(step: TrainingStep) -> Verdict:
+    """Traces and checks the step: its loss, its gradients, its parameters and what the optimizer keeps."""
+    import workbench as wb
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            leaves = step.leaves()
+            machine = eval(step.program.machine, {"wb": wb})
+            journey = wb.trace(step.function(leaves), machine=machine, fusion=eval(step.program.fusion), train=True)
+            checks = [journey.check()]
+            journey.run()
+            journey.simulated.trace.invariants()
+        except wb.errors.WorkbenchError as error:
+            return Verdict("refused", f"{type(error).__name__}: {error}")
+        except Exception:
+            return Verdict("failed", traceback.format_exc(limit=-4))
+        problems = [
+            f"{each.name}: {each.problem or each.first_bad}"
+            for check in checks
+            for each in check.results
+            if not each.ok
+        ]
+        if problems:
+            return Verdict("wrong", "; ".join(problems))
+        ops = sorted({node.node.op for node in journey.lowered.record.nodes if node.route == "host"})
+        return Verdict("host", " ".join(ops)) if ops else Verdict("ok")
