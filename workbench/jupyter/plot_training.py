@@ -46,7 +46,7 @@ def parts(timelines: Sequence[tuple[str, Gantt]], *, style: str = THEME, width: 
         ax.text(0, y + _NAME / 2, f"{part}: {view.makespan:,} cycles, {time:,.2f} µs", va="center", fontsize=9)
         ax.texts[-1].set_color(colours.ink)
         y += _NAME
-        lanes = _draw_part(view, y, ax, colours, pixels=int(width * 100 * view.makespan / whole))
+        lanes = _draw_part(view, y, ax, colours, pixels=int(width * 50 * view.makespan / whole))
         names += [f"{name}  {busy:4.0%}" for name, busy in lanes]
         places += [y + _STRIP + place * _LANE + _BAR / 2 for place in range(len(lanes))]
         y += _STRIP + len(lanes) * _LANE + _GAP
