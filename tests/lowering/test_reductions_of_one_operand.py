@@ -172,6 +172,12 @@ def test_what_stays_apart_says_why(name: str):
     assert j.check().ok
 
 
+def test_a_copy_beside_a_reduction_stays_a_transfer():
+    j = wb.trace(lambda x: (x.clone(), x.sum(-1), torch.cat([x, torch.relu(x)])), numbers())
+    assert j.check().ok
+    assert not any("clone" in kernel.name and "sum" in kernel.name for kernel in j.lowered.record.kernels)
+
+
 def test_python_between_them_keeps_them_apart():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         first = x.sum(-1)

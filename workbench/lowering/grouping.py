@@ -109,8 +109,9 @@ class Grouping:
         tried = set[tuple[int, int]]()
         for node in self.nodes:
             own = self.group_of[node.name]
-            if kind_of(self.members(own), self.classes) not in kinds:
-                continue
+            group = self.members(own)
+            if kind_of(group, self.classes) not in kinds or any(class_of(each.op) == "copy" for each in group):
+                continue  # a copy is a transfer, and no op that could be tiled with others
             for value in node.operands:
                 reader = first.get(value, node)
                 groups = self.group_of[reader.name], own
