@@ -1,7 +1,7 @@
 """Which nodes may share a kernel: rules as data, and a legality check for whole groups.
 
-A kernel makes one value, and with it others of its shape that ops read on the way to it. Six kinds exist, by what
-anchors them:
+A kernel makes one value, and with it others of its shape that ops read on the way to it; one that reduces also values
+of other shapes. Six kinds exist, by what anchors them:
 
 elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from workbench.ir import FORWARD, Node
 from workbench.lowering.around_products import PROLOGUE, around_product, next_to_product
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class, shapes_of
-from workbench.lowering.product_room import ROWS, SHARED
+from workbench.lowering.product_room import READ_ONCE, ROWS, SHARED
 from workbench.lowering.reduction_space import reduction_space
 from workbench.lowering.shared_operands import ONE_PRODUCT
 
@@ -198,6 +198,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         SEVERAL, frozenset(), frozenset(), lambda _: "",
         "a value that is needed elsewhere as well is stored by the first kernel that uses it",
+    ),
+    Rule(
+        READ_ONCE, NOTHING, NOTHING, lambda _: "",
+        "reductions of one operand over the same dims, and pointwise ops beside them, are one kernel, which loads each "
+            "tile of it once for all of them",
     ),
     Rule(
         SHARED, NOTHING, NOTHING, lambda _: "",
