@@ -39,6 +39,12 @@ def maker(value: Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def place_of_result(op: ir.Operation, value: Value) -> int:
+    """Which result of an op a value is."""
+    results: list[Value] = list(op.results)
+    return results.index(value)
+
+
 def block_owning(value: Value) -> ir.Block:
     """The block whose argument a value is."""
     owner = value.owner

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, maker, segments
+from workbench.mlir.bindings import Value, maker, place_of_result, segments
 
 
 def memref_in_dram(value: Value) -> ir.MemRefType | None:
@@ -23,7 +23,7 @@ def in_dram(value: Value) -> Value | None:
     if op is not None and op.name == "bufferization.to_tensor":
         return op.operands[0]
     if op is not None and op.name.startswith("linalg.") and len(op.results):
-        start = op.operands[segments(op)[0] + list(op.results).index(value)]
+        start = op.operands[segments(op)[0] + place_of_result(op, value)]
         if (place := in_dram(start)) is not None:
             return place
     for use in value.uses:

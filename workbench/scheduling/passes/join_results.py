@@ -60,4 +60,4 @@ def _joined(module: ir.Module) -> list[ir.Operation]:
 
 def _is_elementwise(module: ir.Module, store: ir.Operation) -> bool:
     op = maker(store.operands[0])
-    return op not in linalg_ops(module) or role_of(op) == "elementwise"
+    return op is None or op not in linalg_ops(module) or role_of(op) == "elementwise"

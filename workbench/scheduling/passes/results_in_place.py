@@ -16,7 +16,16 @@ from torch_mlir import ir
 from torch_mlir.dialects import bufferization, linalg, tensor
 
 from workbench.errors import Problem, ScheduledFormError
-from workbench.mlir.bindings import Value, function_of, integer, maker, named, segments, shape_of
+from workbench.mlir.bindings import (
+    Value,
+    function_of,
+    integer,
+    maker,
+    named,
+    place_of_result,
+    segments,
+    shape_of,
+)
 from workbench.mlir.context import operations, print_module
 from workbench.mlir.in_dram import argument_behind
 from workbench.mlir.linalg_loops import indexing_maps
@@ -131,7 +140,7 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
     for value in values:
         op = maker(value)
         assert op is not None
-        access = described[integer(op, ID)].accesses[list(op.results).index(value) - len(op.results)]
+        access = described[integer(op, ID)].accesses[place_of_result(op, value) - len(op.results)]
         walked = [ir.AffineDimExpr.get(loops.index(dim)) for dim in access.dims]
         added.append(ir.AffineMap.get(len(loops), 0, walked))
     operands = list(last.operands)
