@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test binder-front fuzz ulp wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
+.PHONY: help lab test binder-front fuzz sweeps ulp wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -28,6 +28,9 @@ binder-front:  ## install the JupyterLab of mybinder beside ours: the browser te
 fuzz: $(INSTALLED)  ## compare N random programs, and their training steps, with PyTorch (N=200); failures are shrunk and printed
 	$(BIN)/python -m tests.fuzz $(N)
 	$(BIN)/python -m tests.fuzz $(N) --train
+
+sweeps: $(INSTALLED)  ## run the sweeps of the tests whole; `make test` runs a part of each
+	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --disable-warnings --whole -m sweep tests
 
 ulp: $(INSTALLED)  ## measure the errors of every operator in units in the last place; writes docs/ulp.md
 	$(BIN)/python -m tests.ulp

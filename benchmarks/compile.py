@@ -1,6 +1,7 @@
 """How long compiling takes, from capture to tile program, beside inductor: seconds and ratios, side by side in one run.
 
     python benchmarks/compile.py [--only NAME ...] [--machine tpu-v3] [--repeats 3] [--json]
+                                 [--before FOLDER] [--processor]
 
 Each figure is the median of the repeats; each repeat is a fresh process of one thread, timed after `import torch` and
 after the model was made. The processes of one repeat follow each other, so that a busy machine is busy for all.
@@ -9,6 +10,9 @@ after the model was made. The processes of one repeat follow each other, so that
     ours        `wb.trace` to the tile program: nothing kept on disk but the compiled simulator, as after installing
     kept        the same once more in another process, with the kernels that the first one kept
     inductor    the first call of `torch.compile`, with an empty cache folder
+
+`--before` measures `ours` and `kept` of another checkout too, in between. `--processor` tells seconds of the processor,
+which on a shared machine say more than those of the clock.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ def made(name: str) -> tuple[Callable[..., object], tuple[object, ...]]:
     return GPT2().eval(), (torch.randint(0, 50257, (1, 128)),)
 
 
-def measure(name: str, how: str, machine: str) -> float:
+def measure(name: str, how: str, machine: str, clock: str) -> float:
     """Seconds, in a process of its own."""
     import time
 
@@ -55,7 +59,8 @@ def measure(name: str, how: str, machine: str) -> float:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model, inputs = made(name)
-    began = time.perf_counter()
+    now = _processor if clock == "processor" else time.perf_counter
+    began = now()
     if how == "dynamo":
         import torch._dynamo
     elif how == "inductor":
@@ -65,21 +70,26 @@ def measure(name: str, how: str, machine: str) -> float:
         import workbench as wb
 
         _ = wb.trace(model, *inputs, machine=machine).scheduled.kernels
-    return time.perf_counter() - began
+    return now() - began
 
 
-def in_a_process(name: str, how: str, machine: str, folder: str) -> float:
+def _processor() -> float:
+    """Seconds of the processor so far, with those of children that ended: inductor calls a C++ compiler."""
+    return sum(os.times()[:4])
+
+
+def in_a_process(name: str, how: str, machine: str, folder: str, clock: str, root: Path = ROOT) -> float:
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(root),
         "ATEN_WORKBENCH_KERNEL_CACHE": f"{folder}/kernels",
         "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
         "TRITON_CACHE_DIR": f"{folder}/triton",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, __file__, "--measure", name, how, "--machine", machine]
-    done = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)
+    command = [sys.executable, __file__, "--measure", name, how, clock, "--machine", machine]
+    done = subprocess.run(command, env=environment, cwd=root, check=True, capture_output=True, text=True)
     return float(done.stdout.splitlines()[-1])
 
 
@@ -92,6 +102,9 @@ class Row:
     ours: float
     kept: float
     inductor: float
+    before: float | None = None
+    """`ours` and, next, `kept` of the other checkout."""
+    before_kept: float | None = None
 
     @property
     def beside_inductor(self) -> float:
@@ -103,13 +116,15 @@ class Row:
         return (self.kept - self.dynamo) / (self.ours - self.dynamo)
 
 
-def row(name: str, machine: str, repeats: int) -> Row:
+def row(name: str, machine: str, repeats: int, clock: str, before: Path | None) -> Row:
     found: dict[str, list[float]] = {}
+    others = [("before", "ours", before), ("before_kept", "ours", before)] if before else []
+    figures = [("dynamo", "dynamo", ROOT), *others, ("ours", "ours", ROOT), ("kept", "ours", ROOT)]
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
-            for figure in ("dynamo", "ours", "kept", "inductor"):
-                how = "ours" if figure == "kept" else figure
-                found.setdefault(figure, []).append(in_a_process(name, how, machine, folder))
+            for figure, how, root in (*figures, ("inductor", "inductor", ROOT)):
+                seconds = in_a_process(name, how, machine, f"{folder}/{root.name}", clock, root)
+                found.setdefault(figure, []).append(seconds)
     return Row(name, **{figure: statistics.median(seconds) for figure, seconds in found.items()})
 
 
@@ -121,12 +136,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--machine", default="tpu-v3")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--before", type=Path, metavar="FOLDER")
+    parser.add_argument("--processor", action="store_const", const="processor", default="wall")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
     if given.measure:
-        print(measure(*given.measure, given.machine))
+        name, how, clock = given.measure
+        print(measure(name, how, given.machine, clock))
         return 0
-    rows = [row(name, given.machine, given.repeats) for name in given.only]
+    before = given.before.resolve() if given.before else None
+    rows = [row(name, given.machine, given.repeats, given.processor, before) for name in given.only]
     if given.json:
         told = {each.name: {**vars(each), "ours / inductor": each.beside_inductor} for each in rows}
         print(json.dumps(told, indent=1))
@@ -135,6 +154,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for each in rows:
         seconds = f"{each.dynamo:>9.2f}{each.ours:>9.2f}{each.kept:>9.2f}{each.inductor:>10.2f}"
         print(f"{each.name:<12}{seconds}{each.beside_inductor:>15.2f}{each.kept_beside_ours:>12.2f}")
+        if each.before is not None and each.before_kept is not None:
+            ratio = (each.before_kept - each.dynamo) / (each.before - each.dynamo)
+            print(f"{'  before':<12}{'':>9}{each.before:>9.2f}{each.before_kept:>9.2f}{'':>25}{ratio:>12.2f}")
     print("* beyond what importing Dynamo takes")
     return 0
 

@@ -150,7 +150,15 @@ _SIX_PASSES = (
 )
 
 _FUSED_BY_US_ALONE = {
-    "fusion": {"off": ["several results", "product prologue", "rows of a product", "products of one operand"]}
+    "fusion": {
+        "off": [
+            "several results",
+            "product prologue",
+            "rows of a product",
+            "products of one operand",
+            "reductions of one operand",
+        ]
+    }
 }
 """Nothing says that the chip's compiler makes such kernels."""
 

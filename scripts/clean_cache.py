@@ -11,14 +11,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # runs without an environment, as after `make clean`
 
+from simulator.errors import BadSetting
 from simulator.files.cache_folder import user_cache
 
 OURS = ("kernels", "native", "verdicts", "numba-*")
 
 
 def main() -> None:
+    try:
+        cache = user_cache()
+    except BadSetting as error:
+        sys.exit(str(error))
     for pattern in OURS:
-        for folder in user_cache().glob(pattern):
+        for folder in cache.glob(pattern):
             shutil.rmtree(folder)
             sys.stdout.write(f"removed {folder}\n")
 

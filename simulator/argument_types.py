@@ -79,6 +79,7 @@ def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mappin
     single = [each for each in signature.parameters.values() if each.kind not in _VARIADIC]
     wanted = {each.name: _alternatives(str(each.annotation)) for each in single}
     wanted = {name: kinds for name, kinds in wanted.items() if kinds and name not in _SAY_MORE}
+    paths = {each.name for each in single if "Path" in str(each.annotation)}
     what = verb.__qualname__ if "." in verb.__qualname__ else f"wb.{verb.__name__}"
 
     def check(args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
@@ -96,8 +97,22 @@ def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mappin
                 raise BadArgument(
                     f"{what}: {name}={_short(given[name])} has a NUL character; expected text without one"
                 )
+        for name in paths.intersection(given):
+            if isinstance(given[name], os.PathLike) and (mistake := _mistake_of_path(given[name])):
+                raise BadArgument(f"{what}: {name}={_short(given[name])}: {mistake}")
 
     return check
+
+
+def _mistake_of_path(path: os.PathLike[Any]) -> str:
+    """What is wrong with a path, if something is: Python allows paths of bytes, and functions that read text do not."""
+    try:
+        text: object = os.fspath(path)
+    except Exception as error:  # any exception of its own code
+        return f"its __fspath__ raised {type(error).__name__}: {error}; expected one that gives the path as text"
+    if not isinstance(text, str):
+        return f"it is the path {text!r:.60}, of bytes; expected one of text, as os.fsdecode(path) gives it"
+    return f"its path {text!r:.60} has a NUL character; expected text without one" if "\0" in text else ""
 
 
 def _alternatives(annotation: str) -> list[tuple[str, Callable[[object], bool]]]:

@@ -28,6 +28,11 @@ class Walk:
     them."""
 
     @property
+    def same_scores(self) -> bool:
+        """Whether all of its matrices have the same queries and keys: no product makes several of them at once."""
+        return not self.steps["query"] and not self.steps["key"]
+
+    @property
     def same_keys(self) -> bool:
         """Whether all of its matrices have the same keys and values."""
         return not self.steps["key"] and not self.steps["value"]
@@ -102,7 +107,7 @@ class Call:
         steps = {name: self._steps(name, len(lead), shared) for name in self.tensors}
         every = [Walk(n, {name: each[axis] for name, each in steps.items()}) for axis, n in enumerate(lead) if n > 1]
         found = _merged(sorted(every, key=lambda walk: walk.same_keys))
-        letters = {walk.same_keys: place for place, walk in enumerate(found)}
+        letters = {walk.same_keys: place for place, walk in enumerate(found) if not walk.same_scores}
         for same, place in letters.items():
             found[place] = Walk(found[place].extent, found[place].steps, "g" if same else "h")
         return tuple(found)

@@ -28,6 +28,8 @@ import zlib
 
 import pytest
 
+from tests.sweeps import left_out
+
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have that of the process that starts them
     _OF_THIS_RUN = tempfile.mkdtemp(prefix="aten-workbench-tests-")
     os.environ["ATEN_WORKBENCH_KERNEL_CACHE"] = _OF_THIS_RUN
@@ -54,11 +56,33 @@ def _numbers_of_its_own(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
+def whole_sweep(request: pytest.FixtureRequest) -> bool:
+    """For tests that are sweeps in themselves: whether to go through all."""
+    return bool(request.config.getoption("--whole"))
+
+
+@pytest.fixture
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that count what is made, or change who makes it."""
     monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "off")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "sweep: combinations, of which a part runs unless --whole is given (sweeps.py)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Runs a part of each sweep, unless all is asked for, or single combinations are."""
+    if config.getoption("--whole") or any("[" in argument for argument in config.args):
+        return
+    left = left_out(items)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        gone = {id(item) for item in left}
+        items[:] = [item for item in items if id(item) not in gone]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="run all combinations of sweeps: tests/sweeps.py")
     told = "write tests/golden/programs anew with today's cycles, bytes and tiles"
     parser.addoption("--rewrite-golden", action="store_true", help=told)

@@ -1,4 +1,4 @@
-"""The folder of all caches, whose contents can be made again; `ATEN_WORKBENCH_CACHE` moves it.
+"""The folder of all caches, whose contents can be made again; `ATEN_WORKBENCH_CACHE` moves it, a whole path.
 
 Each part of it (kernels, machine code, compiled simulators) takes `ATEN_WORKBENCH_CACHE_MB` at most; what was unused
 for longest goes first.
@@ -15,6 +15,9 @@ from pathlib import Path
 
 from simulator.errors import BadSetting
 
+FOLDER = "ATEN_WORKBENCH_CACHE"
+"""Environment variable: where the folder is. A relative path would mean another folder in each working directory."""
+
 LIMIT = "ATEN_WORKBENCH_CACHE_MB"
 """Environment variable: how many megabytes each part may take."""
 
@@ -27,10 +30,19 @@ _IN_USE_SECONDS = 24 * 3600
 
 def user_cache() -> Path:
     """The folder of the workbench's caches, which may not exist or be writable."""
-    named = os.environ.get("ATEN_WORKBENCH_CACHE")
-    if named:
+    if named := os.environ.get(FOLDER):
+        if not os.path.isabs(named):
+            raise BadSetting(
+                f"{FOLDER}={named!r} is no whole path of a folder; expected one like {_usual()}. Unset it for that "
+                "one; ATEN_WORKBENCH_KERNEL_CACHE=off keeps no kernels"
+            )
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "aten-workbench"
+    return _usual()
+
+
+def _usual() -> Path:
+    named = os.environ.get("XDG_CACHE_HOME", "")  # whose standard has relative paths ignored
+    return Path(named if os.path.isabs(named) else _home() / ".cache") / "aten-workbench"
 
 
 def _home() -> Path:

@@ -16,7 +16,7 @@ from workbench.faults.worker_process import WorkerProcess
 from workbench.ir import AtenGraph
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "sweep_proven.py"
-SAMPLES = 36
+SAMPLES, SAMPLES_OF_A_SWEEP = 18, 36
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,11 @@ def drawn(script: Any, count: int) -> list[AtenGraph]:
     return found
 
 
-def test_a_worker_survives_what_is_listed(script: Any):
-    calls = drawn(script, SAMPLES)
-    assert len(calls) == SAMPLES
+@pytest.mark.sweep
+def test_a_worker_survives_what_is_listed(script: Any, whole_sweep: bool):
+    count = SAMPLES_OF_A_SWEEP if whole_sweep else SAMPLES
+    calls = drawn(script, count)
+    assert len(calls) == count
     worker = WorkerProcess()
     try:
         verdicts = {proven_as(graph): script.tried(graph, Trials(worker)) for graph in calls}

@@ -233,6 +233,9 @@ def test_a_cache_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatch
     assert only(surroundings.cache()).todo.startswith("make room")
     monkeypatch.setenv("ATEN_WORKBENCH_CACHE_MB", "much")
     assert (only(surroundings.cache()).level, only(surroundings.cache()).todo[:5]) == (Level.PROBLEM, "unset")
+    monkeypatch.setenv("ATEN_WORKBENCH_CACHE", "off")
+    assert only(surroundings.cache()).level == Level.PROBLEM
+    assert only(surroundings.cache()).todo == "unset ATEN_WORKBENCH_CACHE, or set it to a whole path"
 
 
 def test_the_terminal_s_letters_and_the_switches_are_told(monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -15,6 +18,18 @@ def test_six_hundred_wrong_calls_are_told_in_our_words():
     tried = list(run(600, seed=1))
     assert [f"{each.text}: {each.raised!r}" for each in tried if each.raw] == []
     assert sum(each.raised is not None for each in tried) > 120
+
+
+class OddPath(os.PathLike[object]):
+    """A path of what it is given, as Python allows them of bytes; of None, one that raises."""
+
+    def __init__(self, path: object) -> None:
+        self.path = path
+
+    def __fspath__(self) -> object:
+        if self.path is None:
+            raise TypeError("no path today")
+        return self.path
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +49,13 @@ def journey() -> wb.Journey:
         ),
         (lambda j: j.save(None), BadArgument, "path=None, of type NoneType; expected text or a path"),
         (lambda j: j.save("a\0b"), BadArgument, "NUL character"),
+        (lambda j: j.save(Path("a\0b")), BadArgument, "NUL character"),
+        (lambda j: j.save(OddPath(b"a.journey")), BadArgument, "b'a.journey', of bytes; expected one of text"),
+        (lambda j: wb.load(OddPath(b"a.journey")), BadArgument, "b'a.journey', of bytes; expected one of text"),
+        (lambda j: j.with_(mapping=OddPath(b"a.toml")), BadArgument, r"mapping=.*b'a.toml', of bytes; expected"),
+        (lambda j: j.with_(tuned=OddPath(b"a.json")), BadArgument, r"tuned=.*b'a.json', of bytes; expected"),
+        (lambda j: wb.machine(OddPath(b"a.toml")), BadArgument, "b'a.toml', of bytes; expected one of text"),
+        (lambda j: j.to_html(OddPath(None)), BadArgument, "its __fspath__ raised TypeError: no path today"),
         (lambda j: j.to_html(3), BadArgument, "path=3, of type int"),
         (lambda j: wb.load("x" * 300), WorkbenchError, "it cannot be read: File name too long"),
         (lambda j: j.simulated.text(width="72"), BadArgument, "width='72', of type str; expected a whole number"),

@@ -48,6 +48,7 @@ def reasons(j: Any) -> list[str]:
     return [fusion.reason for fusion in j.lowered.record.fusions if not fusion.fused]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("name", FUSED)

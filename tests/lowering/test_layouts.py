@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import warnings
@@ -107,11 +108,17 @@ PLAIN: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 }
 
 
+@functools.cache
+def plain(name: str) -> wb.Journey:
+    """One journey for all tests of a program."""
+    function, inputs = PLAIN[name]
+    return traced(function, *inputs)
+
+
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("stage", ["rendered", "scheduled", "simulated"])
 def test_numbers_are_right(name: str, stage: str):
-    function, inputs = PLAIN[name]
-    assert traced(function, *inputs).check(stage=stage).ok
+    assert plain(name).check(stage=stage).ok
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -119,17 +126,17 @@ def test_results_lie_as_pytorch_has_them(name: str):
     function, inputs = PLAIN[name]
     given, again = ([each if 0 in each.stride() else each.clone() for each in inputs] for _ in range(2))
     with torch.no_grad():
-        theirs, mine = leaves(function(*given)), leaves(traced(function, *inputs).run(*again))
+        theirs, mine = leaves(function(*given)), leaves(plain(name).run(*again))
     for (_, found), (_, wanted) in zip(mine, theirs, strict=True):
         assert isinstance(found, torch.Tensor) and isinstance(wanted, torch.Tensor)
         assert found.stride() == wanted.stride()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", ["views", "put together", "changed in part", "batch norm", "convolution", "linear"])
 def test_numbers_are_right_in_any_order(name: str, seed: int):
-    function, inputs = PLAIN[name]
-    j, rng = traced(function, *inputs, layout="given"), random.Random(seed)
+    j, rng = plain(name).with_(layout="given"), random.Random(seed)
     asked: dict[str, tuple[int, ...]] = {}
     for value in j.lowered.record.storages:
         rank = len(j.lowered.record.types[value].shape)
@@ -147,8 +154,7 @@ def test_numbers_are_right_in_any_order(name: str, seed: int):
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_graph_that_was_laid_out_is_laid_out_back(name: str):
-    function, inputs = PLAIN[name]
-    j = traced(function, *inputs)
+    j = plain(name)
     assert as_in_pytorch(j.lowered.record) == j.with_(layout="given").lowered.record
 
 

@@ -139,6 +139,7 @@ def reasons(j: Any) -> set[str]:
     return {*j.lowered.fusions.query("rule == 'attention'").reason}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", FOUND)
 def test_it_is_one_kernel_that_is_right_and_faster(name: str, machine: str):

@@ -97,15 +97,20 @@ def test_plain_numbers_on_both_machines(name: str):
     assert_right(name, [(dtype, case) for dtype in op.only or (SINGLE,) for case in op.cases], MACHINES)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if not op.only])
-def test_all_other_types_it_takes(name: str):
-    """Each on one machine, in turns."""
+def test_all_other_types_it_takes(name: str, whole_sweep: bool):
+    """Each in one case of two, an operator on one machine of two, in turns; whole, in both, types on a machine each."""
     op = OPERATORS[name]
     taken = [dtype for dtype in OTHERS if dtype not in op.hosted and op.takes(dtype)]
     assert torch.bfloat16 in taken
-    first = list(OPERATORS).index(name)
+    first, cases = list(OPERATORS).index(name), op.cases[1:3]
+    if not whole_sweep:
+        calls = [(dtype, cases[(first + place) % len(cases)]) for place, dtype in enumerate(taken)]
+        assert_right(name, calls, (MACHINES[first % len(MACHINES)],))
+        return
     for turn, machine in enumerate(MACHINES):
-        calls = [(dtype, case) for dtype in taken[(first + turn) % 2 :: 2] for case in op.cases[1:3]]
+        calls = [(dtype, case) for dtype in taken[(first + turn) % 2 :: 2] for case in cases]
         if calls:
             assert_right(name, calls, (machine,))
 

@@ -199,7 +199,12 @@ def _raises(graph: AtenGraph) -> AtenGraph:
     raise ValueError("not today")
 
 
+def _endless(graph: AtenGraph) -> AtenGraph:
+    return _endless(graph)
+
+
 BAD: dict[str, tuple[Pass, type[Exception], str]] = {
+    "calls itself": (_endless, errors.GraphPassFailed, "graph pass 'it' at .*test_graph_pass.py:.*RecursionError"),
     "raises": (_raises, errors.GraphPassFailed, "graph pass 'it' at .*, for program, raised ValueError: not today"),
     "nothing": (lambda graph: None, errors.GraphPassResult, "returned NoneType; did you forget to return the graph"),
     "a list": (lambda graph: list(graph.nodes), errors.GraphPassResult, "returned list; expected a captured graph"),

@@ -11,6 +11,7 @@ import torch
 import workbench as wb
 from tests.rewriting import own_ops
 from workbench import errors
+from workbench.environment.registered import REWRITES
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,15 @@ async def _later(x: torch.Tensor) -> torch.Tensor:
     return torch.exp(x)
 
 
+def _endless(x: torch.Tensor) -> torch.Tensor:
+    return _endless(x)
+
+
 BAD: dict[str, tuple[Callable[[], object], str]] = {
+    "calls itself": (
+        lambda: wb.pattern("it", op=own_ops.below_largest_op, example=(own_ops.SQUARE,))(_endless),
+        r"pattern 'it' at .*test_pattern_mistakes.py:.*_endless calls itself without an end, .*_mistakes.py",
+    ),
     "no function of ops": (
         lambda: wb.pattern("it", op=own_ops.scaled_relu_op, example=(own_ops.SQUARE, 2.0))(lambda x, s: x.tolist()),
         "pattern 'it' at .*test_pattern_mistakes.py:.*its function cannot be captured",
@@ -129,3 +138,53 @@ def test_a_mistake_in_a_pattern_is_one_error(mistake: str):
     with pytest.raises(errors.WorkbenchError, match=told):
         make()
     assert wb.trace(lambda x: torch.relu(x * 2), torch.randn(3, 4)).lowered.record.rewrites == ()
+
+
+@torch._dynamo.assume_constant_result
+def _stopped() -> None:
+    """Stop was pressed while Dynamo called this."""
+    raise KeyboardInterrupt
+
+
+def _stopped_inside(x: torch.Tensor, scale: float) -> torch.Tensor:
+    _stopped()
+    return torch.relu(x * scale)
+
+
+def _stops(x: torch.Tensor, scale: float) -> torch.Tensor:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("function", [_stopped_inside, _stops])
+def test_an_interrupt_while_a_pattern_is_made_arrives_and_leaves_what_was_registered(
+    function: Callable[..., torch.Tensor],
+):
+    make = wb.pattern("it", op=own_ops.scaled_relu_op, example=(own_ops.SQUARE, 2.0))
+    make(own_ops.scaled_relu)
+    before = REWRITES.now()
+    with pytest.raises(KeyboardInterrupt):
+        make(function)
+    assert REWRITES.now() == before
+    j = wb.trace(lambda x: torch.relu(x * 2), torch.randn(3, 4))
+    assert len(j.lowered.record.rewrites[0].matches) == 1 and j.check().ok
+
+
+def test_a_takes_that_ends_in_no_answer_is_told_or_passes_and_the_next_trace_is_right():
+    answers: list[Callable[[object], bool]] = []
+
+    def endless(of: object) -> bool:
+        return endless(of)
+
+    def stopped(of: object) -> bool:
+        raise KeyboardInterrupt
+
+    wb.pattern("it", op=own_ops.scaled_relu_op, example=(own_ops.SQUARE, 2.0), takes=lambda of: answers.pop()(of))(
+        own_ops.scaled_relu
+    )
+    answers += [lambda of: True, stopped, endless]
+    with pytest.raises(errors.PatternFailed, match=r"takes= of the pattern 'it' at .*own_ops.py:.* RecursionError"):
+        wb.trace(lambda x: torch.relu(x * 2), torch.randn(3, 4))
+    with pytest.raises(KeyboardInterrupt):
+        wb.trace(lambda x: torch.relu(x * 2), torch.randn(3, 4))
+    j = wb.trace(lambda x: torch.relu(x * 2), torch.randn(3, 4))
+    assert len(j.lowered.record.rewrites[0].matches) == 1

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
@@ -63,6 +66,19 @@ def test_factors_of_a_product_that_stays_loops_stay_as_they_are() -> None:
 def test_the_numbers_stay(name: str, machine: str) -> None:
     module, given = MODULES[name]
     assert wb.trace(module, given, machine=machine).check().ok
+
+
+def test_a_buffer_stays_where_a_view_of_it_would_change_its_shape() -> None:
+    """Weights of one channel and one row: two axes of one element, of which a view drops the second."""
+    tile = {"b": 9, "oc": 1, "oh": 6, "ow": 10, "ic": 3, "kh": 1, "kw": 2}
+    journey = wb.trace(
+        partial(F.conv2d, padding=1),
+        torch.randn(9, 7, 7, 9),
+        torch.randn(3, 7, 2, 2),
+        machine=wb.machine("edge-8x8", scratchpad_bytes_per_lane=16384),
+        mapping={"*": {"tile": tile, "order": ["ow", "ic", "oh", "b", "oc", "kw", "kh"], "buffers": 2}},
+    )
+    assert journey.check().ok
 
 
 def test_a_buffer_that_is_reshaped_stays_as_it_is() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ import workbench as wb
 from simulator.errors import DoesNotFit
 from simulator.tileprogram.program import Opcode
 from tests.programs import PROGRAMS
-from workbench.errors import FusionError, ScheduleScriptError
+from workbench.errors import FusionError, MappingError, ScheduleScriptError
 from workbench.scheduling.pass_pipeline import reproduce
 
 ANY = "!transform.any_op"
@@ -54,6 +56,24 @@ def test_fusions_are_turned_off_by_rule_and_by_pair(journey: wb.Journey, fusion:
     told = [edge.reason for edge in changed.lowered.record.fusions if not edge.fused]
     assert all("turned off" in reason or "kept apart on request" in reason for reason in told)
     assert bool(told) == (len(expected) > 1)
+
+
+def test_mappings_of_a_file_for_kernels_that_fusion_changed_are_all_named_with_the_file(tmp_path: Path):
+    j = wb.trace(lambda x, w, v: torch.relu(x @ w) @ v + x, torch.randn(8, 16), torch.randn(16, 4), torch.randn(4, 16))
+    tiles = {kernel.name: {"tile": {"m": 4}} for kernel in j.lowered.kernels}
+    assert [*tiles] == ["k0_matmul_relu", "k1_matmul_add"]
+    path = tmp_path / "it.journey"
+    j.with_(mapping=tiles).save(path)
+    loaded = wb.load(path)
+    told = (
+        f"kernel 'k0_matmul_relu': no kernel has that name.* Nor is there one for 'k1_matmul_add'. The kernels are "
+        f"k0_matmul, .*mapping= is that of {path}; mapping=None leaves it out"
+    )
+    with pytest.raises(MappingError, match=f"(?s){told}"):
+        loaded.with_(fusion="none").scheduled  # noqa: B018
+    assert kernels(loaded.with_(fusion="none", mapping=None)) == kernels(j.with_(fusion="none"))
+    kept = loaded.with_(fusion={"off": ["product prologue"]}).scheduled  # which changes no kernel here
+    assert {kernel.mapping.tile["m"] for kernel in kept.record.kernels} == {4}
 
 
 def test_without_fusion_every_computing_node_has_a_kernel_and_more_bytes_move(journey: wb.Journey):

@@ -83,6 +83,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("cores", [2, 3, 16])
 @pytest.mark.parametrize("case", CASES)
 def test_any_kernel_may_be_spread_over_any_cores(case: str, cores: int):

@@ -37,6 +37,7 @@ def space_of(j: wb.Journey) -> tuple[Space, Callable[[int], object]]:
     return mapping_space(found, j.machine, made.mapping), found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_candidates_are_legal_and_different_and_have_todays_mapping(program: str, machine: str):

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import workbench as wb
 from simulator.errors import DoesNotFit
 from simulator.machine.machine_file import load_machine, machine_names
 from simulator.tileprogram.program import Opcode
@@ -94,6 +95,7 @@ def test_a_reduction_of_single_elements_is_a_copy():
     assert moved(kernel.program) == {"arg0": x.numel() * 4, "arg1!": x.numel() * 4}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("order", ["mnk", "nmk"])
 @pytest.mark.parametrize("buffers", [1, 2, 3])
 @pytest.mark.parametrize("tile", [(32, 16, 16), (50, 56, 61), (129, 20, 7), (1, 56, 61)])
@@ -321,3 +323,8 @@ def test_a_reduction_that_is_split_takes_many_rows_before_long_ones():
     (kernel,) = made.scheduled.kernels
     assert "its reduction is split" in kernel.mapping.reason
     assert kernel.mapping.tile["d0"] == 64 and kernel.mapping.tile["d1"] < 3000
+
+
+def test_a_kernel_that_only_copies():
+    journey = wb.trace(lambda x: torch.stack([(y := torch.round(x)), y], 1), torch.arange(75).reshape(5, 3, 5))
+    assert journey.check().ok

@@ -67,9 +67,9 @@ def test_in_any_tiles(tile: dict[str, int]):
 
 
 APART_ANYWAY: dict[str, tuple[Callable[..., Any], str]] = {
-    "another shape": (lambda x: (h := x + 1, h.sum(-1)), "of one shape only"),
+    "another op between them": (lambda x: (h := x + 1, x.cumsum(0), torch.relu(h)), "no other op between them"),
     "a copy": (lambda x: (h := (x + 1).t().clone(), h.sum(-1)), "with other strides"),
-    "a reduction last": (lambda x: (h := x + 1, torch.relu(h) @ x.t() + h.sum()), "kernel"),
+    "an operand of a product": (lambda x: (h := x + 1, torch.relu(h) @ x.t() + h.sum()), "on both sides of a product"),
 }
 
 

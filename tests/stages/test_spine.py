@@ -42,6 +42,7 @@ def made(name: str, machine: str, mode: str = "dynamo") -> Flow:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["dynamo", "export"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_on_fresh_inputs_without_a_node_on_the_host(name: str, mode: str):
@@ -60,6 +61,7 @@ def test_invariants_on_every_machine(name: str):
         simulate(flow.lowered, flow.scheduled, flow.machine).invariants()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_order_of_the_trace_computes_the_results(name: str, machine: str):

@@ -89,6 +89,15 @@ def test_in_64_bits_and_with_one_tensor_for_all():
     agrees(lambda x: F.scaled_dot_product_attention(x, x, x), torch.randn(9, 8))
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("value", ["its own", "the same"])
+def test_matrices_with_the_same_queries_and_keys(value: str, causal: bool):
+    q, k = torch.randn(2, 1, 9, 5).expand(2, 6, 9, 5), torch.randn(2, 1, 9, 5).expand(2, 6, 9, 5)
+    v = torch.randn(2, 6, 9, 5) if value == "its own" else k
+    journey = agrees(partial(F.scaled_dot_product_attention, is_causal=causal), q, k, v, machine="tpu-v3")
+    assert len(kinds(journey)) == 1
+
+
 def test_a_query_that_sees_no_key_is_zero_also_where_its_keys_come_in_blocks():
     mask = torch.rand(10, 12) > 0.5
     mask[3] = False

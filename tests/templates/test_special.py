@@ -58,6 +58,7 @@ def test_corner_values(name: str, machine: str):
         assert torch.equal(torch.signbit(result)[known], torch.signbit(expected)[known])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("shape", [(1,), (7, 1, 13), (37, 53), (1000, 3)])
 @pytest.mark.parametrize("name", [*ONE, *TWO])

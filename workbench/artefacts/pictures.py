@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from workbench.views.scratchpads.tiles import Tiling
     from workbench.views.selections.selection_model import SelectionModel
     from workbench.views.timelines.aligned import Aligned
+    from workbench.views.timelines.dram_contents import Contents
     from workbench.views.timelines.gantt import Gantt
     from workbench.views.timelines.roofline import Roofline
 
@@ -49,6 +50,14 @@ class RooflineDrawing(Protocol):
     """What `workbench.jupyter.plot_roofline` offers."""
 
     def roofline(self, found: Roofline, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+
+
+class TrainingDrawing(Protocol):
+    """What `workbench.jupyter.plot_training` offers."""
+
+    def parts(self, timelines: Sequence[tuple[str, Gantt]], *, style: str, width: float) -> Figure: ...
+
+    def dram(self, found: Contents, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
 class LabWidgets(Protocol):
@@ -155,6 +164,11 @@ def drawing_of_tiles() -> TilesDrawing:
 def drawing_of_rooflines() -> RooflineDrawing:
     """How rooflines are drawn."""
     return cast(RooflineDrawing, _module("plot_roofline", "Without it there are .html(), .text() and .table."))
+
+
+def drawing_of_training() -> TrainingDrawing:
+    """How the parts of a training step, and what lies in DRAM, are drawn."""
+    return cast(TrainingDrawing, _module("plot_training", "Without it there are .html(), .text() and .table."))
 
 
 def drawing_of_comparisons() -> AlignedDrawing:

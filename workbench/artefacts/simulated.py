@@ -16,6 +16,7 @@ from workbench.artefacts.pictures import drawing, memory_widgets, timeline_widge
 from workbench.artefacts.pipeline_handle import PipelineView
 from workbench.artefacts.roofline_handle import RooflineView
 from workbench.artefacts.scratchpad_handle import Scratchpad
+from workbench.artefacts.training_handles import DramView, PartsView
 from workbench.environment.verb_options import knows_its_options
 from workbench.ir import KernelGraph, ScheduledProgram
 from workbench.views.basics.table import Table
@@ -146,6 +147,16 @@ class Simulated(Handle[Trace]):
         """The operations of each kernel, and of the whole, for their bytes, under the machine's roofs: `.table`,
         `.plot()`, and a picture as HTML."""
         return RooflineView(views.roofline.roofline_of(self.record, self.scheduled.launches, self.lowered))
+
+    @cached_property
+    def parts(self) -> PartsView:
+        """Forward pass, backward pass and optimizer of a training step: cycles, bytes, and timelines on one scale."""
+        return PartsView(self.record, self.lowered)
+
+    @cached_property
+    def dram(self) -> DramView:
+        """The bytes that lie in DRAM at each launch: parameters, what is saved for the backward pass, and so on."""
+        return DramView(views.dram_contents.contents(self.record, self.scheduled.launches, self.lowered))
 
     @property
     def skipped(self) -> pd.DataFrame:

@@ -39,7 +39,11 @@ def user_errors(name: str) -> Generator[None]:
             with _torchs_own_errors(name):
                 yield
     except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
+        if _context(error).startswith("KeyboardInterrupt("):  # raised by a line of the user's
+            raise KeyboardInterrupt from None
         raise _blamed(name, error).instead_of(error) from None
+    except dynamo_exc.InternalTorchDynamoError as error:
+        raise errors.CaptureFailed(_dynamos_own(name, error)).instead_of(error) from None
     except dynamo_exc.TorchRuntimeError as error:
         raise errors.CaptureFailed(
             f"{name} raised while it was captured: {faked(str(error)) or in_words(str(error))}{_where(error)}"
@@ -152,6 +156,15 @@ def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
     if call := reshaped_in(said):
         return errors.ReshapedInput.by(name, call, place)
     return errors.GraphBreak(name, in_words(said) or type(error).__name__, place)
+
+
+def _dynamos_own(name: str, error: Exception) -> str:
+    """What stopped Dynamo itself: too many calls in one another, or a fault of its own."""
+    said, place = str(error).strip().partition("\n")[0], place_text(str(error))
+    where = f", at {place}" if place else ""
+    if said.startswith("RecursionError"):
+        return f"{name} calls itself without an end, or too often for Python{where}. End it earlier, or loop"
+    return f"{name} cannot be captured: PyTorch's own Dynamo failed with {said}{where}. Write that line in another way"
 
 
 def replaced(name: str, what: str) -> errors.HiddenState:

@@ -14,8 +14,9 @@ from torch.utils import _pytree as pytree
 from workbench import errors
 from workbench.capturing.blame import exports_errors, user_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
-from workbench.capturing.dynamo_once import static_graphs, unmeasured_guards
+from workbench.capturing.dynamo_once import no_other_compiler, static_graphs, unmeasured_guards
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
+from workbench.capturing.kept_graphs import kept_graph
 from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
@@ -48,7 +49,7 @@ def by_dynamo(trace: Capturing) -> Recorded:
         # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
         function = cast("types.FunctionType", call)
         fresh = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-        with static_graphs(), unmeasured_guards(), user_errors(trace.name):
+        with static_graphs(), unmeasured_guards(), no_other_compiler(), user_errors(trace.name):
             compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
             return compiled(trace.target, trace.inputs, trace.kwargs)
 
@@ -69,19 +70,25 @@ def by_dynamo(trace: Capturing) -> Recorded:
     trace.refuse_changed_containers(trace.inputs, trace.kwargs, [slot.tensor for slot in trace.user])
     for tensor in given:
         trace.slot_of(tensor, "a tensor it holds")  # which refuses one that no graph can hold
+    tree, found = trace.flatten(returned)
+    by_id = {id(result): number for number, result in enumerate(results)}
+    leaves = [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in found]
+    kept = kept_graph(trace, gm, given, leaves, tree)
+    if kept and (recorded := kept.get()):
+        return recorded
     with exports_errors(trace.name), user_errors(trace.name), autocast_is_left():
         as_in_memory = tuple(plain(each) if is_lazy(each) else each for each in given)
         exported = export(in_atens_words(gm), as_in_memory)
         program = functional(trace.name, exported)
-    tree, found = trace.flatten(returned)
-    by_id = {id(result): number for number, result in enumerate(results)}
-    leaves = [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in found]
     users = iter(given)
     tensors = {
         spec.arg.name: next(users) if spec.kind is InputKind.USER_INPUT else program.constants[str(spec.target)]
         for spec in program.graph_signature.input_specs
     }
-    return record_of(trace, exported, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
+    recorded = record_of(trace, exported, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
+    if kept:
+        kept.put(recorded)
+    return recorded
 
 
 def _call(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
-from typing import Any, cast
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, Final, cast
 from unittest import mock
 
 import torch
 import torch._dynamo as dynamo
-from torch._dynamo import eval_frame, guards
+from torch._dynamo import eval_frame, guards, output_graph, symbolic_convert
+from torch._dynamo.backends import registry
+from torch._dynamo.variables import higher_order_ops
 
 _STATIC = {"automatic_dynamic_shapes": False, "specialize_float": True, "disable": False}
 """Capture needs Dynamo also where the user has turned it off for their own programs."""
@@ -35,6 +38,61 @@ def unmeasured_guards() -> Generator[None]:
     """
     with mock.patch.object(guards, "profile_guard_manager", _not_measured):
         yield
+
+
+@contextmanager
+def no_other_compiler() -> Generator[None]:
+    """Within the block Dynamo loads no compiler of PyTorch's, which takes longer than reading a small function.
+
+    It would, to wrap the backend in tools that look for the fault of a compiler; to see in a transform of `torch.func`
+    whether the backend is the one that compiles nothing; to mark equal parts of a graph; to leave its own files out of
+    the places of calls, where only the user's are looked for; and to name changes of the user's objects for a warning.
+    And it would load what spreads tensors over machines, to see whether a value is from there. Where somebody asked for
+    any of this it stays. The caller has the turn (`workbench.environment.turns`).
+    """
+    config = cast(Any, dynamo.config)
+    changed: list[tuple[object, str, object]] = [
+        (eval_frame, "get_compiler_fn", _as_it_is),
+        (registry, "_lazy_import", _does_nothing),  # our backend is none of those
+        (output_graph, "uninteresting_files", lambda: _GENERATED),
+    ]
+    if cast(Any, torch)._C._functorch.peek_interpreter_stack() is None:
+        changed.append((symbolic_convert.InstructionTranslator, "_throw_if_in_functorch", _does_nothing))
+    if not (config.use_graph_deduplication or config.track_nodes_for_deduplication):
+        changed.append((output_graph, "GraphRegionTracker", _NoRegions))
+    if config.side_effect_replay_policy not in ("warn", "error"):
+        changed.append((output_graph.OutputGraph, "get_replayed_side_effect_source_refs", _no_places))
+    if _SPREAD not in sys.modules:
+        changed.append((higher_order_ops.LocalMapWrappedHigherOrderVariable, "should_wrap_in_hop", _never))
+    with ExitStack() as patched:
+        for owner, name, ours in changed:
+            patched.enter_context(mock.patch.object(owner, name, ours))
+        yield
+
+
+_GENERATED: Final = frozenset({"<string>"})
+"""The file of code that PyTorch writes, which else would look like the user's."""
+_SPREAD: Final = "torch.distributed.tensor.experimental._func_map"
+
+
+class _NoRegions:
+    """In place of what marks equal parts of a graph, which is asked nothing then."""
+
+
+def _does_nothing(*_: object) -> None:
+    return None
+
+
+def _no_places(_: object) -> list[str]:
+    return []
+
+
+def _never(_: object) -> bool:
+    return False
+
+
+def _as_it_is(backend: object) -> object:
+    return backend
 
 
 def _not_measured(*_: object) -> float:

@@ -13,9 +13,8 @@ from typing import Any, cast
 from torch.optim import Optimizer
 
 from workbench.capturing.tensor_copies import stores_of
+from workbench.tensors.raw_contents import Store, contents
 from workbench.tensors.reachable_tensors import variables
-
-_Store = list[Any] | dict[Any, Any]
 
 
 @contextlib.contextmanager
@@ -29,7 +28,7 @@ def python_effects(containers: Iterable[object]) -> Generator[list[str]]:
     kept = {
         (id(place), name): (place, name, _value(place, name)) for each in functions for place, name in variables(each)
     }
-    stores = [(each, store, _copy(store)) for each in watched for store in stores_of(each)]
+    stores = [(each, store, contents(store)) for each in watched for store in stores_of(each)]
     found: list[str] = []
     yield found
     for place, name, old in kept.values():
@@ -37,11 +36,7 @@ def python_effects(containers: Iterable[object]) -> Generator[list[str]]:
             found.append(name)
             _assign(place, name, old)
     for owner, store, old in stores:
-        found += [_shown(owner, key) for key in _changed(store, old)]
-
-
-def _copy(store: _Store) -> _Store:
-    return list(store) if isinstance(store, list) else dict(store)
+        found += [_shown(owner, key) for key in _changed(contents(store), old)]
 
 
 def _value(place: Any, name: str) -> Any:
@@ -58,7 +53,7 @@ def _assign(place: Any, name: str, value: Any) -> None:
         place[name] = value
 
 
-def _changed(store: _Store, old: _Store) -> list[object]:
+def _changed(store: Store, old: Store) -> list[object]:
     if isinstance(store, list):
         before = cast("list[Any]", old)
         same = len(store) == len(before) and all(map(_same, store, before))

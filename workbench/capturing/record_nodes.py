@@ -164,7 +164,7 @@ def record(
         aliases=aliases(lie, owners, outputs, types),
         capture=capture,
         input_tree=input_tree,
-        numbers=tuple(_numbers(names[id(slot.tensor)], slot.tensor) for slot in ordered if _may_index(slot.tensor)),
+        numbers=numbers_of([names[id(slot.tensor)] for slot in ordered], ordered),
         saved=_saved(nodes, [names[id(slot.tensor)] for slot in ordered if slot.kind in _GIVEN_FORWARD], memories),
     )
     return Recorded(made, tuple(ordered))
@@ -187,6 +187,12 @@ def _saved(nodes: Iterable[Node], given: Iterable[str], memories: Mapping[str, i
 
 INDICES: Final = 1 << 20
 """Elements up to which an integer input is taken for indices and kept: 8 MB before they are packed."""
+
+
+def numbers_of(values: Iterable[str], slots: Iterable[Slot]) -> tuple[Numbers, ...]:
+    """What the record says of its inputs' contents, by the inputs' values: the integers that may be indices."""
+    pairs = zip(values, slots, strict=True)
+    return tuple(_numbers(value, slot.tensor) for value, slot in pairs if _may_index(slot.tensor))
 
 
 def _may_index(tensor: torch.Tensor) -> bool:

@@ -11,7 +11,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from workbench.tensors.reachable_tensors import variables
+from workbench.tensors.raw_contents import Store, contents, refill
+from workbench.tensors.reachable_tensors import attributes_of, variables
 from workbench.tensors.tensor_memory import copied, memory_of, plain
 
 
@@ -71,16 +72,13 @@ def holding_as_before(containers: Iterable[object]) -> Generator[None]:
         (place, name, value) for each in functions for place, name in variables(each) for value in _tensor(place, name)
     ]
     stores = [store for container in containers for store in stores_of(container)]
-    kept = [(store, list(store) if isinstance(store, list) else dict(store)) for store in stores]
+    kept = [(store, contents(store)) for store in stores]
     try:
         yield
     finally:
         for store, old in kept:
-            if isinstance(store, list):
-                store[:] = old
-            elif isinstance(old, dict) and not _same(store, old):
-                store.clear()
-                store.update(old)
+            if not _same(contents(store), old):
+                refill(store, old)
         for place, name, tensor in named:
             if not any(now is tensor for now in _tensor(place, name)):
                 _assign(place, name, tensor)
@@ -102,20 +100,22 @@ def _assign(place: dict[str, object] | types.CellType, name: str, value: object)
         place[name] = value
 
 
-def stores_of(container: object) -> list[list[object] | dict[object, object]]:
+def stores_of(container: object) -> list[Store]:
     """The lists and dicts that a container is, or has its attributes in: a module has several."""
     if isinstance(container, types.FunctionType):
         return []
     if isinstance(container, (list, dict)):
-        return [cast("list[object] | dict[object, object]", container)]
-    attributes = cast("dict[object, object]", container.__dict__)
+        return [cast("Store", container)]
+    attributes = cast("dict[object, object]", attributes_of(container) or {})
     own = [attributes[name] for name in ("_buffers", "_parameters", "_modules") if isinstance(container, nn.Module)]
     return [attributes, *cast("list[dict[object, object]]", own)]
 
 
-def _same(one: dict[object, object], other: dict[object, object]) -> bool:
-    """Whether they have the same keys for the very same objects."""
-    return list(one) == list(other) and all(one[key] is other[key] for key in one)
+def _same(now: Store, before: Store) -> bool:
+    """Whether they hold the very same objects, under the same keys."""
+    if isinstance(now, dict) and isinstance(before, dict):
+        return _same(list(now), list(before)) and _same(list(now.values()), list(before.values()))
+    return len(now) == len(before) and all(one is other for one, other in zip(now, before, strict=True))
 
 
 def lies(tensor: torch.Tensor) -> tuple[object, ...]:

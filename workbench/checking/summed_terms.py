@@ -9,19 +9,19 @@ from typing import Any, Final
 import torch
 
 
-def _product(first: int, second: int) -> Callable[[Any, Any], tuple[int, int]]:
-    """Sums of products: the operand with fewer numbers stands for the terms, each of which has one of it."""
+def _product(first: int, second: int, more: int = 0) -> Callable[[Any, Any], tuple[int, int]]:
+    """Sums of products and `more` terms: the operand with fewer numbers stands for the terms, each of which has one."""
 
     def terms(args: Any, kwargs: Any) -> tuple[int, int]:
         a, b = args[first], args[second]
-        return (first if a.numel() <= b.numel() else second), a.shape[-1]
+        return (first if a.numel() <= b.numel() else second), a.shape[-1] + more
 
     return terms
 
 
 def _window(args: Any, kwargs: Any) -> tuple[int, int]:
     x, weight, transposed = args[0], args[1], len(args) > 6 and args[6]
-    count = weight.numel() // max(weight.shape[1 if transposed else 0], 1)
+    count = weight.numel() // max(weight.shape[1 if transposed else 0], 1) + (args[2] is not None)
     return (0 if x.numel() <= weight.numel() else 1), count
 
 
@@ -81,7 +81,7 @@ STORED_SUMS: Final[Mapping[str, int]] = {"index_add": 3, "scatter_add": 3, "scat
 
 TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _product(0, 1)),
-    **dict.fromkeys(("addmm", "baddbmm", "addmv"), _product(1, 2)),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv"), _product(1, 2, more=1)),
     **dict.fromkeys(("convolution", "_convolution"), _window),
     **dict.fromkeys(("sum", "mean", "nansum", "cumsum", "logcumsumexp"), _all_dims),
     **dict.fromkeys(NORMS, _norm),

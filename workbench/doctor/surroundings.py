@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from simulator.errors import BadSetting
-from simulator.files.cache_folder import LIMIT, bytes_in, limit_bytes, user_cache
+from simulator.files.cache_folder import FOLDER, LIMIT, bytes_in, limit_bytes, user_cache
 from workbench.doctor.diagnosis import Finding, ok, problem, warning
 from workbench.environment.operating_system import can_link
 from workbench.environment.processor import SWITCH
@@ -122,7 +122,11 @@ def switches() -> Iterable[Finding]:
 
 def cache() -> Iterable[Finding]:
     """The folder of kernels and of the compiled simulator: whether it can be written, its size, and the free space."""
-    folder = user_cache()
+    try:
+        folder = user_cache()
+    except BadSetting as error:
+        yield problem("cache", str(error), f"unset {FOLDER}, or set it to a whole path")
+        return
     try:
         for part in (folder, *_parts(folder)):
             part.mkdir(parents=True, exist_ok=True)

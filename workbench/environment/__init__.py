@@ -8,5 +8,6 @@ from workbench.lazy import submodules
 
 if TYPE_CHECKING:
     from workbench.environment import call_sites as call_sites
+    from workbench.environment import registered as registered
 
-__getattr__ = submodules(__name__, "call_sites")
+__getattr__ = submodules(__name__, "call_sites", "registered")

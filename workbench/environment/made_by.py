@@ -10,6 +10,9 @@ from pathlib import Path
 import simulator
 
 _SOURCES = (
+    "aten",
+    "tensors",
+    "formulas",
     "capturing",
     "lowering",
     "importing",
@@ -23,17 +26,17 @@ _SOURCES = (
     "mlir",
     "ir",
 )
-_WHEELS = ("torch-mlir", "numpy")
+_WHEELS = ("torch", "torch-mlir", "numpy", "jinja2")
 
 
 @cache
 def made_by() -> str:
-    """A digest of the code that makes scheduled kernels: our sources, and the versions of the libraries they call."""
+    """A digest of the code that makes what is kept: our sources, and the versions of the libraries they call."""
     digest = hashlib.sha256()
     library = Path(__file__).parents[1]
-    folders = [library / name for name in _SOURCES] + [Path(simulator.__file__).parent]
+    folders = [library / name for name in _SOURCES] + [Path(simulator.__file__).parent, library.parent / "templates"]
     for folder in folders:
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.j2"))):
             digest.update(f"{folder.name}/{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
     for wheel in _WHEELS:
         digest.update(f"{wheel} {metadata.version(wheel)}\0".encode())

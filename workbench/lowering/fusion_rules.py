@@ -1,7 +1,7 @@
 """Which nodes may share a kernel: rules as data, and a legality check for whole groups.
 
-A kernel makes one value, and with it others of its shape that ops read on the way to it. Six kinds exist, by what
-anchors them:
+A kernel makes one value, and with it others of its shape that ops read on the way to it; one that reduces also values
+of other shapes. Six kinds exist, by what anchors them:
 
 elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from workbench.ir import Node
+from workbench.ir import FORWARD, Node
 from workbench.lowering.around_products import PROLOGUE, around_product, next_to_product
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class, shapes_of
-from workbench.lowering.product_room import ROWS, SHARED
+from workbench.lowering.product_room import READ_ONCE, ROWS, SHARED
 from workbench.lowering.reduction_space import reduction_space
 from workbench.lowering.shared_operands import ONE_PRODUCT
 
@@ -98,6 +98,7 @@ READ_AGAIN = "windows overlap: an element made inside would be computed again fo
 SEVERAL = "several results"
 """Of whole groups: no edge is decided by it."""
 
+PASSES = "the forward pass ends before the backward pass begins: no kernel is part of both"
 ALONE = "the fusion rules do not know what an opaque op does: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
@@ -199,6 +200,11 @@ RULES: tuple[Rule, ...] = (
         "a value that is needed elsewhere as well is stored by the first kernel that uses it",
     ),
     Rule(
+        READ_ONCE, NOTHING, NOTHING, lambda _: "",
+        "reductions of one operand over the same dims, and pointwise ops beside them, are one kernel, which loads each "
+            "tile of it once for all of them",
+    ),
+    Rule(
         SHARED, NOTHING, NOTHING, lambda _: "",
         "products that read one operand are one kernel, which loads each tile of it once for all of them",
     ),
@@ -220,6 +226,8 @@ def illegal(whole: Candidate) -> str:
     """Why these nodes cannot be one kernel, empty when they can. The single output is the grouping's business."""
     if whole.of("opaque") and len(whole.nodes) > 1:
         return ALONE
+    if len({node.origin.part == FORWARD for node in whole.nodes}) > 1:
+        return PASSES
     made = {value for node in whole.nodes for value in node.results}
     if any(made.intersection(node.operands) for node in whole.of("gather")):
         return IN_MEMORY

@@ -10,12 +10,20 @@ from workbench.aten.automatic_route import class_of
 from workbench.ir import BREAK, Fusion, Node, TensorType
 from workbench.lowering.around_products import makes_operand
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class
-from workbench.lowering.fusion_rules import SEVERAL, illegal, rule_for, rule_text
+from workbench.lowering.fusion_rules import SEVERAL, illegal, kind_of, rule_for, rule_text
 from workbench.lowering.kernel_order import KernelOrder
-from workbench.lowering.product_room import FULL, ROWS, SHARED, TPU_V3, Room
+from workbench.lowering.product_room import FULL, READ_ONCE, ROWS, SHARED, TPU_V3, Room
+from workbench.lowering.reduction_space import reads_again
 from workbench.lowering.shared_operands import siblings
 
-ONE_SHAPE: Final = "a kernel makes several values of one shape only, by pointwise ops, with no other op between them"
+BETWEEN: Final = "what is made of one's result is read by the other"
+
+ONE_SHAPE: Final = (
+    "without a reduction a kernel makes several values of one shape only, by a product and pointwise ops, with no "
+    "other op between them"
+)
+
+MADE_BEFORE: Final = "another kernel that reads it makes it"
 
 
 @dataclass(frozen=True)
@@ -79,15 +87,55 @@ class Grouping:
                 if node_class(node, self.classes) == anchor:
                     self._grow(node)
         products = (node for node in self.nodes if node_class(node, self.classes) == "contraction")
-        self._siblings = {pair: self._join_sibling(*pair) for pair in siblings(products, self.types)}
+        self._siblings: dict[tuple[str, str], tuple[str, str]] = {}
+        for pair in siblings(products, self.types):
+            self._siblings[pair] = SHARED, self._join_sibling(*pair)
+        self._read_once("reduction")
         for node in reversed(self.nodes):
             self._join_users(node)
         for node in reversed(self.nodes):  # the end of a chain may read more than the whole chain does
             if any(node_class(user, self.classes) == "contraction" for user in self._users[node.name]):
                 self._join_users(node)
-        if SEVERAL not in self.choice.off:
-            for node in reversed(self.nodes):
-                self._join_reader(node)
+        while any([self._join_reader(node) for node in reversed(self.nodes)]):
+            pass  # a kernel that has grown may make more of what it reads
+        self._read_once("reduction", "elementwise")
+
+    def _read_once(self, *kinds: str) -> None:
+        """Puts each group of these kinds that reads, whole, what a reduction reads as well into the group of that."""
+        first: dict[str, Node] = {}
+        for node in self.nodes:
+            for value in self._read_whole(node):
+                first.setdefault(value, node)
+        tried = set[tuple[int, int]]()
+        for node in self.nodes:
+            own = self.group_of[node.name]
+            group = self.members(own)
+            if kind_of(group, self.classes) not in kinds or any(class_of(each.op) == "copy" for each in group):
+                continue  # a copy is a transfer, and no op that could be tiled with others
+            for value in node.operands:
+                reader = first.get(value, node)
+                groups = self.group_of[reader.name], own
+                if groups[0] == own or groups in tried or self.types[value].shape != self._walked(node):
+                    continue
+                tried.add(groups)
+                reason = self._join_beside(reader.name, node.name)
+                if reason is not None:
+                    self._siblings[reader.name, node.name] = READ_ONCE, reason
+                if not reason:
+                    break
+
+    def _read_whole(self, node: Node) -> list[str]:
+        """What a node of a group that reduces reads from memory, in the shape that is reduced."""
+        group = self.members(self.group_of[node.name])
+        if kind_of(group, self.classes) != "reduction":
+            return []
+        made = {value for each in group for value in each.results}
+        return [value for value in node.operands if value not in made and self.types[value].shape == self._walked(node)]
+
+    def _walked(self, node: Node) -> tuple[int, ...]:
+        """The shape that a node's loops walk."""
+        whole = node.operands if node_class(node, self.classes) == "reduction" else node.results
+        return self.types[whole[0]].shape if whole else ()
 
     def members(self, group: int) -> tuple[Node, ...]:
         """In topological order; the last one makes the value that leaves the group."""
@@ -161,37 +209,70 @@ class Grouping:
             self._move(self.members(own), target)
 
     def _join_sibling(self, first: str, other: str) -> str:
-        """Puts a product's whole group into that of another product of the same operand; why not, where it cannot."""
+        """Puts a node's whole group into that of another that reads the same operand; why not, where it cannot."""
         own, target = self.group_of[other], self.group_of[first]
         joined = self._joined(own, target)
-        if refused := self._illegal(joined):
+        if refused := self._illegal(joined) or self._separated(own, target) or self._reads_again(joined):
             return refused
-        begin, end = self._place[joined[0].name], self._place[joined[-1].name]
-        between = [node for node in self.nodes[begin:end] if self.group_of[node.name] not in (own, target)]
-        if any(node.op == BREAK for node in between):
-            return "Python runs between them, and may change what they read"
-        if self._reads_views_of_itself(joined) or not self._order().may_join(own, target):
-            return "what is made of one's result is read by the other"
         self._move(self.members(own), target)
         return ""
 
-    def _join_reader(self, node: Node) -> None:
+    def _separated(self, first: int, other: int) -> str:
+        """Why nothing can be between two groups, empty when all else may come before or after both."""
+        joined = self._joined(first, other)
+        begin, end = self._place[joined[0].name], self._place[joined[-1].name]
+        between = [node for node in self.nodes[begin:end] if self.group_of[node.name] not in (first, other)]
+        if any(node.op == BREAK for node in between):
+            return "Python runs between them, and may change what they read"
+        if self._reads_views_of_itself(joined) or not self._order().may_join(first, other):
+            return BETWEEN
+        return ""
+
+    def _join_reader(self, node: Node) -> bool:
         """Puts a whole group into that of its first reader although others need its result: the kernel makes both."""
         own = self.group_of[node.name]
         users = {self.group_of[user.name] for user in self._users[node.name]} - {own}
-        if not users or node is not self.members(own)[-1] or class_of(node.op) == "copy":
-            return
+        if not users or node is not self.members(own)[-1]:
+            return False
         target = min(users, key=lambda group: self._place[self.members(group)[-1].name])
-        last = self.members(target)[-1]
-        if not node_class(node, self.classes) == node_class(last, self.classes) == "pointwise":
-            return  # the last one may even be an assertion, which has no result
-        alike = self.types[node.results[0]].shape == self.types[last.results[0]].shape
-        if not alike or self._between(own, target) or self._illegal(self._joined(own, target)):
-            return
-        if makes_operand(self._candidate(self._joined(own, target)), node):
-            return  # a product reads it in other tiles than those in which results are stored
-        if self._order().may_join(own, target):
-            self._move(self.members(own), target)
+        if self._makes_two(node, target):
+            return False
+        self._move(self.members(own), target)
+        return True
+
+    def _makes_two(self, node: Node, target: int) -> str:
+        """Why a kernel cannot make a node's result for others and go on with it, as another one does now."""
+        own = self.group_of[node.name]
+        joined = self._joined(own, target)
+        if SEVERAL in self.choice.off:
+            return f"the rule {SEVERAL!r} is turned off"
+        if class_of(node.op) == "copy":
+            return "a copy has a kernel of its own"
+        if refused := self._illegal(joined):
+            return refused
+        if makes_operand(self._candidate(joined), node):
+            return "a product reads it in other tiles than those in which results are stored"
+        if any(node_class(each, self.classes) == "reduction" for each in joined):
+            return self._separated(own, target) or self._reads_again(joined)
+        alike = self._are_alike(node, self.members(target)[-1])
+        return ONE_SHAPE if not alike or self._between(own, target) or not self._order().may_join(own, target) else ""
+
+    def _reads_again(self, nodes: tuple[Node, ...]) -> str:
+        """Why a kernel of these reductions loads no less than several would, if no product decides that."""
+        return reads_again(self._candidate(nodes)) if kind_of(nodes, self.classes) == "reduction" else ""
+
+    def _are_alike(self, node: Node, last: Node) -> bool:
+        """Whether two nodes make results of one shape in one pass. The last may even be an assertion, without any."""
+        kinds = node_class(node, self.classes), node_class(last, self.classes)
+        in_one_pass = kinds in (("pointwise", "pointwise"), ("contraction", "pointwise"))
+        return in_one_pass and self.types[node.results[0]].shape == self.types[last.results[0]].shape
+
+    def _join_beside(self, first: str, other: str) -> str | None:
+        """Puts a node's group into that of a reduction of the same; why not, None if one is made of the other."""
+        if READ_ONCE in self.choice.off:
+            return f"the rule {READ_ONCE!r} is turned off"
+        reason = self._join_sibling(first, other)
+        return None if reason == BETWEEN else reason
 
     def _between(self, first: int, second: int) -> bool:
         """Whether another group's node lies between, or the second group reads a view of what the first one makes."""
@@ -245,8 +326,8 @@ class Grouping:
                 rule = rule_for(producer, consumer, self.classes)
                 reason = self._reason(producer, consumer)
                 found.append(Fusion(producer.name, consumer.name, not reason, rule.name, reason or rule.text))
-        for (first, other), reason in self._siblings.items():
-            found.append(Fusion(first, other, not reason, SHARED, reason or rule_text(SHARED)))
+        for (first, other), (rule, reason) in self._siblings.items():
+            found.append(Fusion(first, other, not reason, rule, reason or rule_text(rule)))
         return tuple(found)
 
     def _reason(self, producer: Node, consumer: Node) -> str:
@@ -258,9 +339,9 @@ class Grouping:
         if reason := self.choice.refuses((producer, consumer), self.classes):
             return reason
         if self._leaves_memory(producer):
-            return f"the result is also an output, and {ONE_SHAPE}"
+            return f"the result is also an output, and {self._makes_two(producer, other) or MADE_BEFORE}"
         if len({self.group_of[user.name] for user in self._users[producer.name]}) > 1:
-            return f"the result is read by several kernels, and {ONE_SHAPE}"
+            return f"the result is read by several kernels, and {self._makes_two(producer, other) or MADE_BEFORE}"
         if reason := self._illegal(self._joined(own, other)):
             return reason
         return "the kernel that makes it has more than one reader"

@@ -29,13 +29,17 @@ FULL: Final = "no room for whole rows of the product: "
 """How a refusal begins that another machine may not give."""
 
 FEW: Final = "as one kernel they gain nothing on this machine: "
-"""The same of several products."""
+"""The same of several products, or of several reductions."""
 
 ROWS: Final = "rows of a product"
 """The rule that asks for them."""
 
 SHARED: Final = "products of one operand"
 """The rule that makes one kernel of several products."""
+
+
+READ_ONCE: Final = "reductions of one operand"
+"""The rule that makes one kernel of several reductions, and of pointwise ops beside them."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,19 @@ class Room:
             )
         return ""
 
+    def refuses_long_rows(self, row_bytes: int, moved_bytes: int) -> str:
+        """Why reductions that together move so much gain nothing in one kernel, empty when they do.
+
+        Rows that do not fit are loaded for each reduction, in one kernel as in several. Then only a launch is saved.
+        """
+        saved, memory = self.kernel_cycles, moved_bytes / self.bytes_per_cycle
+        if SLOTS * row_bytes <= self.scratchpad_bytes or saved >= _LITTLE * memory:
+            return ""
+        return FEW + (
+            f"a row takes {row_bytes:,} bytes, and two of them do not fit into the scratchpad's "
+            f"{self.scratchpad_bytes:,}, so each reduction loads it anew"
+        )
+
     def refuses_products(
         self, count: int, shared: TensorType, other: TensorType, result: TensorType, depth: int, *, meet: bool
     ) -> str:
@@ -114,10 +131,10 @@ def counts(graph: KernelGraph, room: Room, other: Room) -> bool:
         or (fusion.fused and fusion.rule in (ROWS, "reduction prologue") and kernel_of[fusion.consumer] in products)
         for fusion in graph.fusions
     )
-    of_products = any(
-        fusion.rule == SHARED and (fusion.fused or fusion.reason.startswith(FEW)) for fusion in graph.fusions
+    of_several = any(kernel.kind == "reduction" and len(kernel.outputs) > 1 for kernel in graph.kernels) or any(
+        FEW in fusion.reason or (fusion.rule == SHARED and fusion.fused) for fusion in graph.fusions
     )
-    return (of_rows and room.sizes != other.sizes) or (of_products and room != other)
+    return (of_rows and room.sizes != other.sizes) or (of_several and room != other)
 
 
 TPU_V3: Final = Room()

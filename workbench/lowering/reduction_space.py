@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 from workbench.lowering.fusion_candidate import Candidate, Shape, reduced_dims, shapes_of, spaces_of
 
 
@@ -29,6 +32,32 @@ def reduction_space(group: Candidate) -> str:
         else:
             return f"{shapes_of([shape])} is neither the space {shapes_of([space])} nor a result reduced from it"
     return ""
+
+
+def reads_again(group: Candidate) -> str:
+    """Why reductions in one loop nest would load as much as in two on this machine, empty where they load less.
+
+    Rows that stay in the scratchpad are loaded once. Longer ones are loaded again for each reduction, but equal
+    reductions are one.
+    """
+    reductions = group.of("reduction")
+    space = group.operand_shape(reductions[0])
+    dims = reduced_dims(reductions[0], len(space))
+    different = {(node.op, node.operands[0]) for node in reductions}
+    if len(different) < len(reductions):
+        return ""
+    there = sum(group.types[value].element_bytes for value in _kept(group) if group.types[value].shape == space)
+    made = {value for node in group.nodes for value in node.results}
+    read = {value for node in group.nodes for value in node.operands} - made
+    moved = sum(kind.numel * kind.element_bytes for kind in map(group.types.__getitem__, read) if kind.shape == space)
+    return group.room.refuses_long_rows(math.prod(space[dim] for dim in dims) * there, moved)
+
+
+def _kept(group: Candidate) -> set[str]:
+    """Values of which a whole row lies in the scratchpad: what is made and read once is made where it is read."""
+    readers = Counter(value for node in group.nodes for value in {*node.operands})
+    made = {value for node in group.nodes for value in node.results}
+    return {value for value in {*readers, *made} if value not in made or readers[value] != 1}
 
 
 def _aligned(shape: Shape, space: Shape, dims: tuple[int, ...]) -> bool:

@@ -39,6 +39,12 @@ def maker(value: Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def place_of_result(op: ir.Operation, value: Value) -> int:
+    """Which result of an op a value is."""
+    results: list[Value] = list(op.results)
+    return results.index(value)
+
+
 def block_owning(value: Value) -> ir.Block:
     """The block whose argument a value is."""
     owner = value.owner
@@ -121,10 +127,11 @@ def kept_axes(op: ir.Operation) -> list[int]:
     return kept
 
 
-def copy(source: Value, target: Value) -> None:
+def copy(source: Value, target: Value) -> ir.Operation:
     """A `linalg.copy` at the insertion point: one movement."""
-    build: Any = linalg.copy
-    build(source, outs=[target])
+    op: Any = linalg.CopyOp([], [source], [target])
+    linalg.fill_builtin_region(op.operation)
+    return op.operation
 
 
 def integer_attribute(value: int) -> ir.IntegerAttr:

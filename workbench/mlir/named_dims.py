@@ -19,6 +19,7 @@ from torch_mlir import ir
 from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, shape_of
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import PAD_LOW
+from workbench.mlir.in_dram import argument_of, memref_in_dram
 from workbench.mlir.instruction_forms import class_counts
 from workbench.mlir.linalg_loops import (
     axis_loops,
@@ -108,9 +109,19 @@ class Payload:
         return self.ops[-1]
 
     @property
+    def stored_before_last(self) -> frozenset[str]:
+        """The values that ops before the last one write to arguments."""
+        return frozenset(
+            access.value
+            for op in self.ops
+            for access in op.accesses
+            if access.is_output and access.argument >= 0 and op is not self.last and op.role != "fill"
+        )
+
+    @property
     def results(self) -> frozenset[str]:
-        """The values that the last op makes: all that are stored."""
-        return frozenset(access.value for access in self.last.accesses if access.is_output)
+        """The values that are stored: what the last op makes, and some that it reads."""
+        return self.stored_before_last | {access.value for access in self.last.accesses if access.is_output}
 
     @property
     def contraction(self) -> PayloadOp | None:
@@ -230,41 +241,13 @@ def _in_memory(ops: list[ir.Operation], described: tuple[PayloadOp, ...], dims: 
     found: list[str] = []
     for op, description in zip(ops, described, strict=True):
         for value, access in zip([value for value, _ in _operands(op)], description.accesses, strict=True):
-            memref = _memref_of(op.results[0] if access.is_output and len(op.results) else value)
+            memref = memref_in_dram(op.results[0] if access.is_output and len(op.results) else value)
             if memref is None or len(access.dims) <= len(found):
                 continue
             strides, _ = memref.get_strides_and_offset()
             axes = sorted(zip(strides, access.axes, strict=True), key=lambda each: -abs(each[0]))
             found = [dim for _, terms in axes for dim, _ in terms]
     return (*(dim for dim in dims if dim not in found), *dict.fromkeys(found))
-
-
-def _memref_of(value: Value) -> ir.MemRefType | None:
-    """The type of the DRAM tensor that a value is read from or written to; None for what lies between two ops."""
-    found = _in_dram(value)
-    return None if found is None else ir.MemRefType(found.type)
-
-
-def _in_dram(value: Value) -> Value | None:
-    """The DRAM tensor that a value is read from or written to."""
-    if isinstance(value.type, ir.MemRefType):
-        return value
-    op = maker(value)
-    if op is not None and op.name == "bufferization.to_tensor":
-        return op.operands[0]
-    for use in value.uses:
-        user = use.owner.operation
-        if user.name == "bufferization.materialize_in_destination":
-            return user.operands[1] if isinstance(user.operands[1].type, ir.MemRefType) else None
-    return None
-
-
-def _argument_of(value: Value) -> int:
-    """The number of the argument whose memory, or a view of it, a value is in; -1 for what lies between two ops."""
-    there = _in_dram(value)
-    while there is not None and (op := maker(there)) is not None:
-        there = op.operands[0] if op.name.startswith("memref.") and len(op.operands) else None
-    return -1 if there is None else ir.BlockArgument(there).arg_number
 
 
 def _kinds(ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> dict[str, str]:
@@ -354,7 +337,7 @@ def _describe(
             values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],
             _nearest(op.results[position - inputs] if position >= inputs and len(op.results) else value),
             _is_padded(value),
-            _argument_of(op.results[position - inputs] if position >= inputs and len(op.results) else value),
+            argument_of(op.results[position - inputs] if position >= inputs and len(op.results) else value),
         )
         for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True))
         if isinstance(value.type, ir.ShapedType)
@@ -366,7 +349,7 @@ def _describe(
 
 def _nearest(value: Value) -> tuple[int, ...]:
     """Axes in the order of their strides in DRAM; of what is not there, as if it were contiguous."""
-    memref = _memref_of(value)
+    memref = memref_in_dram(value)
     if memref is None:
         return tuple(range(len(shape_of(value))))[::-1]
     strides, _ = memref.get_strides_and_offset()

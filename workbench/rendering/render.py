@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from workbench.kernels.hooks import pointwise_hook
 from workbench.kernels.node_builder import Build
 from workbench.mlir.context import print_module
 from workbench.mlir.location_ids import origins_in
+from workbench.rendering.module_store import ModuleStore, kept_or_made
 from workbench.rendering.same_structure import lent, structure, whole_results
 
 if TYPE_CHECKING:
@@ -47,11 +49,13 @@ def render(
     lowered: KernelGraph,
     registrations: Registrations | None = None,
     made: Mapping[str, KernelModule] = MappingProxyType({}),
+    store: ModuleStore | None = None,
 ) -> tuple[KernelModule, ...]:
     """One module per kernel, in launch order; steps on the host have none. Those of templates have no text yet.
 
     It reads only the record and the builders. Kernels of the same structure differ only in names, so the text of the
-    first is copied to the others, and that of one `made` before, by its structure, to all.
+    first is copied to the others, and that of one `made` before, by its structure, to all. One in `store` is not
+    made again.
     """
     known = registrations if registrations is not None else DEFAULT.now()
     nodes = {item.node.name: item for item in lowered.nodes}
@@ -60,7 +64,8 @@ def render(
     for kernel in counted([kernel for kernel in lowered.kernels if kernel.kind != HOST]):
         alike = structure(lowered, kernel, nodes)
         if alike not in first:
-            first[alike] = _render(lowered, kernel, known)
+            make = partial(_render, lowered, kernel, known)
+            first[alike] = kept_or_made(store, [nodes[name] for name in kernel.nodes], known, alike, make)
         modules.append(lent(first[alike], kernel))
     return tuple(modules)
 

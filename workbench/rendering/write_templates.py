@@ -6,9 +6,11 @@ machine or its mapping differ. From here on it is a record like any other: no la
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping as Dict
 from dataclasses import replace
+from functools import partial
 
 from simulator.machine.machine import Machine
 from workbench.aten.proven import described, kernel_proven
@@ -16,11 +18,12 @@ from workbench.aten.registry import DEFAULT, Registrations, registered_template
 from workbench.environment.call_sites import called_from
 from workbench.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine
 from workbench.ir import Kernel, KernelGraph, KernelModule, Mapping, Written
-from workbench.ir.kernel_identity import asked_text
+from workbench.ir.kernel_identity import asked_text, machine_key
 from workbench.ir.kernel_names import by_full_names
 from workbench.kernels.handwritten import check_written
 from workbench.kernels.read_figures import noting, others
 from workbench.kernels.template import Template, instantiate
+from workbench.rendering.module_store import ModuleStore, kept_or_made
 from workbench.rendering.same_structure import lent, structure
 from workbench.scheduling.user_mapping import UserMapping, asked_of, with_users
 
@@ -31,10 +34,12 @@ def written(
     machine: Machine,
     mapping: Dict[str, UserMapping] | None = None,
     registrations: Registrations | None = None,
+    store: ModuleStore | None = None,
 ) -> tuple[KernelModule, ...]:
     """The same modules, those of templates with their texts for this machine and mapping.
 
-    A mapping applies to a kernel as in scheduling: by its name, else by the name of the first equal kernel.
+    A mapping applies to a kernel as in scheduling: by its name, else by the name of the first equal kernel. A text in
+    `store` is not written again.
     """
     known = registrations if registrations is not None else DEFAULT.now()
     wanted = by_full_names(mapping or {}, [module.kernel for module in rendered])
@@ -50,7 +55,10 @@ def written(
             said = asked.mapping if asked else UserMapping()
             key = alike, asked_text(said)
             if key not in made:
-                made[key] = _written(lowered, kernel, module, machine, said, known)
+                make = partial(_written, lowered, kernel, module, machine, said, known)
+                fresh = store if module.written is None else None  # another text may stay, whatever wrote it
+                full = json.dumps([*key, machine_key(machine), machine.label])
+                made[key] = kept_or_made(fresh, [nodes[name] for name in kernel.nodes], known, full, make)
             module = lent(made[key], kernel)
         out.append(module)
     return tuple(out)

@@ -125,12 +125,14 @@ def _completed(buffer: Value, order: list[int]) -> Order:
 
 
 def _lay_out(buffer: Value, order: Order) -> None:
-    """Has all but the op that frees a buffer see it with its axes in this order."""
+    """Has all but the op that frees a buffer see it with its axes in this order, if its views keep their shapes so."""
     shape = shape_of(buffer)
     strides = [
         math.prod(shape[axis] for axis in order[place + 1 :])
         for place in (order.index(axis) for axis in range(len(shape)))
     ]
+    if not _views_keep_shapes(buffer, strides):
+        return
     made = maker(buffer)
     assert made is not None
     uses = list(buffer.uses)
@@ -142,6 +144,28 @@ def _lay_out(buffer: Value, order: Order) -> None:
     _retype(laid)
 
 
+def _views_keep_shapes(value: Value, strides: Sequence[int]) -> bool:
+    """Whether the subviews of a memref have the shapes with these strides that they have now.
+
+    Two axes of one element may get the same stride. MLIR then takes the first for the dropped one, which may have been
+    the other: `1x?` would become `?x1`.
+    """
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name != "memref.subview":
+            continue
+        _, sizes, steps = subview_groups(op)
+        kept = kept_axes(op)
+        dropped = _first_alike(strides, sizes, [axis for axis in range(len(sizes)) if axis not in kept])
+        left = [axis for axis in range(len(sizes)) if axis not in dropped]
+        if [sizes[axis] for axis in left] != [sizes[axis] for axis in kept]:
+            return False
+        walked = [strides[axis] * step for axis, step in enumerate(steps) if axis in left and isinstance(step, int)]
+        if not _views_keep_shapes(op.results[0], walked):
+            return False
+    return True
+
+
 def _retype(value: Value) -> None:
     """Makes the subviews of a memref anew, whose types follow from its type."""
     for use in list(value.uses):
@@ -149,7 +173,8 @@ def _retype(value: Value) -> None:
         if op.name != "memref.subview":
             continue
         offsets, sizes, steps = subview_groups(op)
-        dropped = _first_alike(value, sizes, [axis for axis in range(len(sizes)) if axis not in kept_axes(op)])
+        strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
+        dropped = _first_alike(strides, sizes, [axis for axis in range(len(sizes)) if axis not in kept_axes(op)])
         with op.context, op.location, ir.InsertionPoint(op):
             made = subview(value, offsets, sizes, dropped, [step for step in steps if isinstance(step, int)])
         op.results[0].replace_all_uses_with(made)
@@ -157,9 +182,8 @@ def _retype(value: Value) -> None:
         _retype(made)
 
 
-def _first_alike(value: Value, sizes: Sequence[Value | int], dropped: Sequence[int]) -> list[int]:
+def _first_alike(strides: Sequence[int], sizes: Sequence[Value | int], dropped: Sequence[int]) -> list[int]:
     """The axes of one element that a subview drops, as MLIR tells them: of several with the same stride the first."""
-    strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
     wanted, found = Counter(strides[axis] for axis in dropped), list[int]()
     for axis, size in enumerate(sizes):
         if size == 1 and wanted[strides[axis]]:

@@ -28,8 +28,7 @@ def _bus(payload: Payload, machine: Machine, mapping: Mapping) -> int:
     if figure(machine, "chiplets") != 1:
         return 0
     rate = machine.bus_bytes_per_cycle if machine.dram.kind == "simple" else machine.dram_bytes_per_cycle
-    final = payload.last.accesses[-1].value
-    made = {access.value for op in payload.ops for access in op.accesses if access.is_output} - {final}
+    made = {access.value for op in payload.ops for access in op.accesses if access.is_output} - payload.results
     most: dict[int, float] = {}
     for access in (access for op in payload.ops for access in op.accesses):
         if access.value in made or access.argument < 0 or access.argument in payload.near or not _is_plain(access):

@@ -19,15 +19,19 @@ def inside_reduced(payload: Payload, tile: Mapping[str, int], order: Sequence[st
 
 def refused_order(payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> str:
     """Why a kernel cannot have this order, empty when it can: one of several products would load what they share for
-    each of them.
-    """
-    inside = inside_reduced(payload, tile, order) if payload.products > 1 else ()
+    each of them, and what is stored before the kernel's last op would be moved with every part of its sums."""
+    inside = inside_reduced(payload, tile, order) if payload.products > 1 or payload.stored_before_last else ()
     if not inside:
         return ""
-    return (
-        f"order {list(order)!r} has the loop over {inside[0]} inside one over a reduced dim, but this kernel has "
-        f"{payload.products} products, which would load what they share once for each of them so. Put reduced dims "
-        "last, or give each product its own kernel: fusion={'off': ['products of one operand']}"
+    said = f"order {list(order)!r} has the loop over {inside[0]} inside one over a reduced dim, but this kernel "
+    if payload.products > 1:
+        return said + (
+            f"has {payload.products} products, which would load what they share once for each of them so. Put reduced "
+            "dims last, or give each product its own kernel: fusion={'off': ['products of one operand']}"
+        )
+    return said + (
+        "stores results of several ops, and would move all but the last one with every part of a sum so. Put reduced "
+        "dims last, or give each its own kernel: fusion={'off': ['several results', 'reductions of one operand']}"
     )
 
 

@@ -42,6 +42,16 @@ from workbench.scheduling.passes.keep_sums import KeepSums
 from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands, makes_operands
 from workbench.scheduling.passes.promote import Promote
 from workbench.scheduling.passes.recompute import Recompute
+from workbench.scheduling.passes.results_in_place import (
+    ForgetUnread,
+    PlacesInShares,
+    ResultsInPlace,
+    check_written,
+    made_apart,
+    reads_unread,
+    writes_from_shares,
+    written_in_place,
+)
 from workbench.scheduling.passes.split_gathers import SplitGathers, holds_gathers
 from workbench.scheduling.passes.tag import Tag
 from workbench.scheduling.passes.window_points import WalkWindows, has_windows
@@ -276,9 +286,14 @@ def _prepare(
     trace.run("name the ops", Tag())
     if split:
         trace.run("recompute per pass", Recompute())
+        if results_apart(trace.module):
+            trace.run("join the results", JoinResults())
         trace.run("fuse recomputed", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
         if gathers:
             trace.run("take gathers apart", SplitGathers())
+        trace.run("name the ops", Tag())
+    if made_apart(trace.module):
+        trace.run("results in place", ResultsInPlace())
         trace.run("name the ops", Tag())
     return trace
 
@@ -307,6 +322,9 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         trace.run("attach the schedule", AttachScript(script))
     trace.run("tile and fuse", "transform-interpreter")
     trace.run(DETACHED, DetachSchedule())
+    in_place = written_in_place(trace.module)
+    if writes_from_shares(trace.module):
+        trace.run("places in shares", PlacesInShares())
     if joins_products(trace.module):
         trace.run("take the products apart", ProductsApart())
     trace.run("reuse outputs", "eliminate-empty-tensors")
@@ -315,6 +333,9 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         "one-shot-bufferize{bufferize-function-boundaries=true "
         "function-boundary-type-conversion=identity-layout-map},canonicalize,cse,canonicalize",
     )
+    check_written(trace.module, in_place)
+    if reads_unread(trace.module):
+        trace.run("forget what is unread", ForgetUnread())
     trace.run("hoist invariants", "func.func(loop-invariant-code-motion)")
     trace.run("promote to scratchpad", Promote(mapping.buffers))
     if has_windows(trace.module):

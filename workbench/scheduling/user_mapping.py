@@ -102,14 +102,16 @@ def asked_of(wanted: Dict[str, UserMapping], names: tuple[str, ...]) -> Asked | 
 
 def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:
     """Raises for a name that no kernel has, and a pattern that none matches."""
-    for key in wanted:
-        if key == EVERY or asked_of({key: wanted[key]}, tuple(names)):
-            continue
-        what = f"no kernel has that name{did_you_mean(key, names)}"
-        if is_pattern(key):
-            what = "no kernel matches that pattern"
-        known = f"The kernels are {', '.join(names)}; {EVERY!r} stands for all of them, 'k*_linear*' for some"
-        raise MappingError(key, sentences(what, known))
+    unknown = [key for key in wanted if key != EVERY and not asked_of({key: wanted[key]}, tuple(names))]
+    if not unknown:
+        return
+    key, *others = unknown
+    what = [f"no kernel has that name{did_you_mean(key, names)}"]
+    if is_pattern(key):
+        what = ["no kernel matches that pattern"]
+    what += [f"Nor is there one for {', '.join(map(repr, others))}"] if others else []
+    known = f"The kernels are {', '.join(names)}; {EVERY!r} stands for all of them, 'k*_linear*' for some"
+    raise MappingError(key, sentences(*what, known))
 
 
 def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]]) -> None:

@@ -124,10 +124,12 @@ class Request:
 
     @contextlib.contextmanager
     def blaming(self, option: str, *mistakes: type[WorkbenchError]) -> Generator[None]:
-        """Adds to such errors, raised in the block, the option and the user's line that gave it."""
+        """Adds to such errors, raised in the block, the option and the user's line, or the file, that gave it."""
         try:
             yield
         except mistakes as error:
             if place := self.given_at.get(option):
                 error.args = (f"{error}\n{option}= was given at {place}",)
+            elif self.path and getattr(self, option) is not None:
+                error.args = (f"{error}\n{option}= is that of {self.path}; {option}=None leaves it out",)
             raise

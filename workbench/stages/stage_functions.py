@@ -116,7 +116,7 @@ def imported_of(request: Request, grouped: Grouped, lowered: Lowered) -> Rendere
     with _compiler("rendering"):
         render = rendering.render
     known = render.by_structure(grouped.record, grouped.rendered)
-    made = render.render(graph, request.registrations, known)
+    made = render.render(graph, request.registrations, known, rendering.module_store.default_module_store())
     return Rendered(made, hosts_of(graph), views.titles.kernel_titles(graph))
 
 
@@ -130,10 +130,10 @@ def rendered_of(request: Request, lowered: Lowered, imported: Rendered) -> Rende
     if without_templates(lowered, imported):
         return imported
     with _compiler("rendering"):
-        verb = rendering.write_templates.written
+        verb, store = rendering.write_templates.written, rendering.module_store.default_module_store()
     asked = request.mappings(lowered.record)
     with request.blaming("mapping", *_OF_MAPPINGS), asked.blaming(), naming_tensors(lowered.record):
-        made = verb(lowered.record, imported.record, request.machine, asked.mapping, request.registrations)
+        made = verb(lowered.record, imported.record, request.machine, asked.mapping, request.registrations, store)
     return replace(imported, record=made)
 
 

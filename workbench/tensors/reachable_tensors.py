@@ -16,6 +16,8 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from workbench.tensors.raw_contents import Store, contents, item
+
 
 @dataclass(frozen=True)
 class Held:
@@ -52,27 +54,47 @@ def reachable(target: object) -> Reachable:
 
 def _visit(value: object, path: str, read: Callable[[], object], found: Reachable, seen: set[int]) -> None:
     """Depth first. `read` gives the object at `path` again, as it is then."""
-    if isinstance(value, torch.Tensor):
-        kind = "parameter" if isinstance(value, nn.Parameter) else "closure"
-        found.tensors.setdefault(id(value), Held(kind, path, value, cast("Callable[[], torch.Tensor]", read)))
+    if issubclass(type(value), torch.Tensor):  # a stand-in, as of a mock library, only says that it is one
+        kind, tensor = "parameter" if isinstance(value, nn.Parameter) else "closure", cast("torch.Tensor", value)
+        found.tensors.setdefault(id(value), Held(kind, path, tensor, cast("Callable[[], torch.Tensor]", read)))
         return
-    if id(value) in seen or isinstance(value, (type, types.ModuleType, str, bytes)):
+    if id(value) in seen or issubclass(type(value), (type, types.ModuleType, str, bytes)):
         return
     seen.add(id(value))
-    if _stores(value):
-        found.containers.append(value)
-    found.containers += _functions(value)
-    if isinstance(value, torch.optim.Optimizer):
-        found.optimizers[id(value)] = path, read
-    if isinstance(value, nn.Module):
-        _visit_module(value, path, read, found, seen)
-    for name, part, step in _parts(value):
+    for name, part, step in _looked_into(value, path, read, found):
         _visit(part, path + name if path else name.removeprefix("."), _after(read, step), found, seen)
+
+
+def _looked_into(value: object, path: str, read: Callable[[], object], found: Reachable) -> list[Part]:
+    """The direct parts of `value`. It is noted itself, as what tensors can be put into."""
+    try:
+        if isinstance(value, torch.optim.Optimizer):
+            found.optimizers[id(value)] = path, read
+        if isinstance(value, nn.Module):
+            _visit_module(value, path, read, found)
+        parts = list(_parts(value))
+        found.containers += [*([value] if _stores(value) else []), *_functions(value)]
+    except RecursionError:
+        raise
+    except Exception:  # any exception of the code of its class: one that says it is a list, and cannot be read as one
+        if issubclass(type(value), nn.Module):
+            raise
+        return []
+    return parts
 
 
 def _stores(value: object) -> bool:
     """Whether tensors can be put into it."""
-    return isinstance(value, (list, dict, nn.Module)) or (hasattr(value, "__dict__") and not callable(value))
+    return isinstance(value, (list, dict, nn.Module)) or (attributes_of(value) is not None and not callable(value))
+
+
+def attributes_of(value: object) -> dict[str, object] | None:
+    """The dict that an object keeps its attributes in. Some have none, and answer for any attribute."""
+    try:
+        found: object = vars(value)
+    except Exception:  # it has none, or the code of its class raised
+        return None
+    return cast("dict[str, object]", found) if type(found) is dict else None
 
 
 def _functions(value: object) -> list[object]:
@@ -81,7 +103,7 @@ def _functions(value: object) -> list[object]:
         return [value.__func__]
     if inspect.isfunction(value):
         return [value]
-    if isinstance(value, functools.partial) or not hasattr(value, "__dict__"):
+    if isinstance(value, functools.partial) or attributes_of(value) is None:
         return []
     kind = type(value)
     own = () if kind.__module__.startswith("torch") else vars(kind).values()
@@ -92,16 +114,21 @@ def variables(function: types.FunctionType) -> Iterator[tuple[dict[str, object] 
     """Where its closed-over variables and the globals that its code names have their values."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         yield cell, name
-    for name in sorted(_names(function.__code__)):
-        if name in function.__globals__:
-            yield function.__globals__, name
+    for name in _globals(function):
+        yield function.__globals__, name
+
+
+def _globals(function: types.FunctionType) -> list[str]:
+    """The globals that the code, or code nested in it, names. PyTorch's own have no tensor of the user's."""
+    own = str(function.__module__).partition(".")[0] == "torch"
+    return [] if own else sorted(name for name in _names(function.__code__) if name in function.__globals__)
 
 
 def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
     return lambda: step(read())
 
 
-def _visit_module(module: nn.Module, path: str, read: Callable[[], object], found: Reachable, seen: set[int]) -> None:
+def _visit_module(module: nn.Module, path: str, read: Callable[[], object], found: Reachable) -> None:
     prefix = f"{path}." if path else ""
     for name, part in cast("Iterator[tuple[str, nn.Module]]", module.named_modules()):
         found.modules.setdefault(id(part), (f"{prefix}{name}".rstrip("."), part))
@@ -127,11 +154,12 @@ Part = tuple[str, object, Callable[[Any], object]]
 def _parts(value: object) -> Iterator[Part]:
     """The direct parts of `value`: suffix of the path, the part, and how to take it out again."""
     if isinstance(value, (list, tuple)):
-        for i, item in enumerate(cast("list[object]", value)):
-            yield f"[{i}]", item, functools.partial(_item, i)
+        held = contents(cast("Store", value)) if isinstance(value, list) else cast("tuple[object, ...]", value)
+        for i, part in enumerate(held):
+            yield f"[{i}]", part, functools.partial(item, i)
     elif isinstance(value, dict):
-        for key, item in cast("dict[object, object]", value).items():
-            yield f"[{key!r}]", item, functools.partial(_item, key)
+        for key, part in cast("dict[object, object]", contents(cast("Store", value))).items():
+            yield f"[{key!r}]", part, functools.partial(item, key)
     elif isinstance(value, functools.partial):
         yield from _attributes(cast("object", value), ("func", "args", "keywords"))
     elif inspect.ismethod(value):
@@ -141,13 +169,9 @@ def _parts(value: object) -> Iterator[Part]:
         yield from _function_parts(value)
     elif isinstance(value, nn.Module):
         yield from _module_parts(value)
-    elif hasattr(value, "__dict__") and not type(value).__module__.startswith("torch"):
-        yield from _attributes(value, tuple(vars(value)))
+    elif (own := attributes_of(value)) is not None and not type(value).__module__.startswith("torch"):
+        yield from _attributes(value, tuple(own))
         yield from _methods(type(value))
-
-
-def _item(key: object, container: Any) -> object:
-    return container[key]
 
 
 def _attributes(value: object, names: tuple[str, ...]) -> Iterator[Part]:
@@ -180,15 +204,14 @@ def _of_function(function: types.FunctionType, step: Callable[[Any], object], _:
 
 
 def _function_parts(function: types.FunctionType) -> Iterator[Part]:
-    """Closed-over variables and the globals that the code, or code nested in it, names."""
+    """Closed-over variables and globals."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield f".{name}", cell.cell_contents, functools.partial(_cell, name)
         except ValueError:  # the variable has no value yet
             continue
-    for name in sorted(_names(function.__code__)):
-        if name in function.__globals__:
-            yield f".{name}", function.__globals__[name], functools.partial(_global, name)
+    for name in _globals(function):
+        yield f".{name}", function.__globals__[name], functools.partial(_global, name)
     for name, default in (function.__kwdefaults__ or {}).items():
         yield f".{name}", default, functools.partial(_keyword_default, name)
     for index, default in enumerate(function.__defaults__ or ()):

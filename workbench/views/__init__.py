@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from workbench.views.timelines import areas as areas
     from workbench.views.timelines import arrays as arrays
     from workbench.views.timelines import columns as columns
+    from workbench.views.timelines import dram_contents as dram_contents
     from workbench.views.timelines import gantt as gantt
     from workbench.views.timelines import gaps as gaps
     from workbench.views.timelines import letters as letters
@@ -56,10 +57,12 @@ if TYPE_CHECKING:
     from workbench.views.timelines import roofline as roofline
     from workbench.views.timelines import span_search as span_search
     from workbench.views.timelines import svg_arrays as svg_arrays
+    from workbench.views.timelines import svg_dram as svg_dram
     from workbench.views.timelines import svg_gantt as svg_gantt
     from workbench.views.timelines import svg_pipelines as svg_pipelines
     from workbench.views.timelines import svg_roofline as svg_roofline
     from workbench.views.timelines import timeline as timeline
+    from workbench.views.timelines import training_parts as training_parts
     from workbench.views.timelines import transfers as transfers
 
 __getattr__ = modules_of(
@@ -84,6 +87,7 @@ __getattr__ = modules_of(
             "areas",
             "arrays",
             "columns",
+            "dram_contents",
             "gantt",
             "gaps",
             "letters",
@@ -93,10 +97,12 @@ __getattr__ = modules_of(
             "roofline",
             "span_search",
             "svg_arrays",
+            "svg_dram",
             "svg_gantt",
             "svg_pipelines",
             "svg_roofline",
             "timeline",
+            "training_parts",
             "transfers",
         ),
     },

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import BadSetting
-from simulator.files.cache_folder import LIMIT, bytes_in, drop_unused, limit_bytes
+from simulator.files.cache_folder import FOLDER, LIMIT, bytes_in, drop_unused, limit_bytes, user_cache
 
 DAY = 24 * 3600
 
@@ -73,3 +73,18 @@ def test_a_bound_is_a_number_of_megabytes(given: str, monkeypatch: pytest.Monkey
         limit_bytes()
     monkeypatch.setenv(LIMIT, "")
     assert limit_bytes() == 256 << 20
+
+
+@pytest.mark.parametrize("given", ["off", "0", "~/kernels", "./cache"])
+def test_the_folder_is_a_whole_path(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A relative one would be another folder in each working directory, a repository's root among them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(FOLDER, given)
+    with pytest.raises(BadSetting, match=f"{FOLDER}='{given}' is no whole path .*Unset it"):
+        user_cache()
+    assert not left(tmp_path)
+    monkeypatch.setenv(FOLDER, str(tmp_path / "mine"))
+    assert user_cache() == tmp_path / "mine"
+    monkeypatch.setenv(FOLDER, "")
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    assert user_cache() == Path.home() / ".cache" / "aten-workbench"

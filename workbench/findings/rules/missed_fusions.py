@@ -1,7 +1,7 @@
 """Tensors that go out to DRAM and come back. A tensor from one kernel to another goes through DRAM, and costs one more
 launch. A single kernel would not read it from there, nor write it unless another kernel reads it too. The fusion rule
 that refused gives the reason; all refusals for one reason are one finding. Tensors in the common memory do not
-count. Of two products of one operand it is the operand that the second one loads again; where that
+count. Of two products or reductions of one operand it is the operand that the second one loads again; where that
 makes no difference on the machine, nothing is missed."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulator.tileprogram.program import Access
 from workbench.findings.finding_record import Finding
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts
-from workbench.lowering.product_room import FEW, SHARED
+from workbench.lowering.product_room import FEW, READ_ONCE, SHARED
 
 if TYPE_CHECKING:
     from workbench.ir import Fusion
@@ -39,11 +39,11 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
     for fusion in lowered.fusions:
         producer, consumer = kernel_of.get(fusion.producer, ""), kernel_of.get(fusion.consumer, "")
         apart = producer and consumer and producer != consumer and (producer, consumer) not in told
-        if fusion.fused or not apart or {producer, consumer} & facts.host_kernels or fusion.reason.startswith(FEW):
+        if fusion.fused or not apart or {producer, consumer} & facts.host_kernels or FEW in fusion.reason:
             continue
         told.add((producer, consumer))
         first, second = nodes[fusion.producer], nodes[fusion.consumer]
-        gone = {*first.operands}.intersection(second.operands) if fusion.rule == SHARED else first.results
+        gone = {*first.operands}.intersection(second.operands) if fusion.rule in (SHARED, READ_ONCE) else first.results
         values = [base_of.get(value, value) for value in gone]
         came = sum(facts.moved(consumer, value, Access.READ) for value in values)
         alone = [value for value in values if readers[value] <= {producer, consumer} and value not in kept]

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""All results of a kernel made by one op, which is tiled with everything it reads."""
+"""Results of a kernel made by one op, which is tiled with everything it reads."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import linalg, tensor
 
-from workbench.mlir.bindings import named, shape_of
+from workbench.mlir.bindings import maker, shape_of
+from workbench.mlir.linalg_loops import role_of
+from workbench.mlir.named_dims import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
-
-_STORED = "bufferization.materialize_in_destination"
+from workbench.scheduling.passes.results_in_place import stores_of, unread_results
 
 
 def results_apart(module: ir.Module) -> bool:
-    """Whether a kernel stores results of more than one op."""
-    return len({store.operands[0].owner for store in named(module, _STORED)}) > 1
+    """Whether one op can hand on results that are made by several."""
+    return len({store.operands[0].owner for store in _joined(module)}) > 1
 
 
 @dataclass(frozen=True)
 class JoinResults(KernelPass):
-    """An op that hands all results on, the last one last: elementwise fusion takes the op that makes this one in."""
+    """An op that hands results on, the last one last: elementwise fusion takes the op that makes this one in.
+
+    They are the largest ones that elementwise ops make. Others are stored where they are made (`results_in_place.py`).
+    """
 
     name = "npu-join-results"
 
     def run(self, module: ir.Module) -> None:
-        stores = named(module, _STORED)
+        stores = _joined(module)
         values = [store.operands[0] for store in stores]
-        if len({tuple(shape_of(value)) for value in values}) > 1:
-            return
         with stores[0].context, ir.InsertionPoint(stores[0]), stores[-1].location:
             kinds = [ir.RankedTensorType(value.type) for value in values]
             empty = [tensor.EmptyOp(kind.shape, kind.element_type).result for kind in kinds]
@@ -42,3 +44,20 @@ class JoinResults(KernelPass):
                 linalg.YieldOp(list(block.arguments)[: len(values)])
         for store, result in zip(stores, joined.results, strict=True):
             store.operands[0] = result
+
+
+def _joined(module: ir.Module) -> list[ir.Operation]:
+    """The stores of the results that one op hands on, none if a reduction made of them comes last."""
+    stores = stores_of(module)
+    if len(stores) < 2:
+        return stores
+    ends = unread_results(module)
+    widest = max(len(shape_of(store.operands[0])) for store in stores)
+    wide = [store for store in stores if len(shape_of(store.operands[0])) == widest]
+    last = any(store in ends for store in wide)
+    return [store for store in wide if _is_elementwise(module, store)] if last else []
+
+
+def _is_elementwise(module: ir.Module, store: ir.Operation) -> bool:
+    op = maker(store.operands[0])
+    return op is None or op not in linalg_ops(module) or role_of(op) == "elementwise"

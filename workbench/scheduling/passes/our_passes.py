@@ -15,6 +15,7 @@ from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands
 from workbench.scheduling.passes.promote import Promote
 from workbench.scheduling.passes.recompute import Recompute
+from workbench.scheduling.passes.results_in_place import ForgetUnread, PlacesInShares, ResultsInPlace
 from workbench.scheduling.passes.split_gathers import SplitGathers
 from workbench.scheduling.passes.tag import Tag
 from workbench.scheduling.passes.window_points import WalkWindows
@@ -25,6 +26,9 @@ _PASSES: Final[tuple[type[KernelPass], ...]] = (
     JoinProducts,
     ProductsApart,
     JoinResults,
+    ResultsInPlace,
+    PlacesInShares,
+    ForgetUnread,
     KeepSums,
     HoldOperands,
     ReleaseOperands,

@@ -4,7 +4,7 @@
 
 Every DRAM region that a linalg op touches gets a scratchpad buffer. It is loaded where the region is defined
 (loop-invariant code motion has hoisted that as far as it may go, so a loop-invariant region is loaded once), and stored
-back after its last user when it was written. Intermediate tiles become scratchpad buffers too. Buffers have the static
+back when it was last written. Intermediate tiles become scratchpad buffers too. Buffers have the static
 size of a full tile and stand at the top of the function; a ragged tile is a subview of one. A buffer inside loops has
 several slots that iterations take in turn, so that the next tile's load can run while this tile is worked on.
 
@@ -76,14 +76,14 @@ class _Promoter:
         """Every copy is a `linalg.copy`; one from DRAM to DRAM goes through a scratchpad tile."""
         for op in named(module, "memref.copy"):
             with ir.InsertionPoint(op), op.location:
-                copy(op.operands[0], op.operands[1])
+                moved = copy(op.operands[0], op.operands[1])
+            if op == self.first.get(op.block):  # else buffers would go before an op that is gone
+                self.first[op.block] = moved
             op.erase()
         for op in linalg_ops(module):
             if op.name == "linalg.copy" and space_of(op.operands[0]) == space_of(op.operands[1]) == DRAM:
-                source, target = op.operands[0], op.operands[1]
                 with ir.InsertionPoint(op), op.location:
-                    copy(self.loaded(source, op.operation.block), target)
-                op.erase()
+                    op.operands[0] = self.loaded(op.operands[0], op.operation.block)
 
     def promote_intermediates(self, module: ir.Module) -> None:
         """Tiles that live between two ops: never in DRAM."""
@@ -120,8 +120,8 @@ class _Promoter:
         place = ir.Location.fused([op.location for op, _ in region.users])
         with where, place:
             tile = self.loaded(value, block) if _reads(*region.users[0]) else self.buffer(value, block, self.buffers)
-        if any(_writes(op, position) for op, position in region.users):
-            last = _ancestor_in(region.users[-1][0], block)
+        if writers := [op for op, position in region.users if _writes(op, position)]:
+            last = _ancestor_in(writers[-1], block)
             with ir.InsertionPoint.after(last), place:
                 copy(tile, value)
         for op, position in region.users:

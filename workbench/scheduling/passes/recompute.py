@@ -12,6 +12,7 @@ from workbench.mlir import named_dims as payloads
 from workbench.mlir.bindings import integer
 from workbench.mlir.named_dims import copy_for_each_reader, linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.results_in_place import stores_of
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Recompute(KernelPass):
     """Gives every reader of a wide elementwise result its own copy of the op, so that fusion can take it in.
 
     A row that does not fit is walked once per reduction; each walk computes the intermediate values anew instead of
-    keeping them.
+    keeping them. So does the one that stores them.
     """
 
     name = "npu-recompute"
@@ -31,3 +32,15 @@ class Recompute(KernelPass):
             known = described[integer(op, payloads.ID)]
             if known.role == "elementwise" and set(known.loops) & set(payload.reduced):
                 copy_for_each_reader(module, op)
+                _copy_for_its_store(module, op)
+
+
+def _copy_for_its_store(module: ir.Module, op: ir.Operation) -> None:
+    """Gives the store of what linalg ops read as well, if there is one, a copy of the op of its own, behind all."""
+    read = any(op.results[0] in list(reader.operands) for reader in linalg_ops(module))
+    stores = [store for store in stores_of(module) if store.operands[0] == op.results[0]]
+    if read and stores:
+        with ir.InsertionPoint(stores_of(module)[0]):
+            copied = op.clone()
+        for store in stores:
+            store.operands[0] = copied.results[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -319,8 +320,8 @@ def group_of(unit: str) -> str:
     return unit_named(unit).name
 
 
-def gantt_of(trace: Trace) -> Gantt:
-    """The geometry of the trace's timeline."""
+def gantt_of(trace: Trace, launches: Sequence[int] | None = None) -> Gantt:
+    """The geometry of the trace's timeline; of these `launches` alone, as if no others were between them."""
     found, causes = waited(trace), [cause.label for cause in Cause] + [MEMORY_PEAK, INEFFICIENT]
     columns = _waits(trace, found)
     spans = Spans(
@@ -337,16 +338,44 @@ def gantt_of(trace: Trace) -> Gantt:
             (causes.index(INEFFICIENT), found.wasted_before),
         ),
     )
-    return gantt(
+    of_all, makespan, rows = trace.kernel_spans, trace.makespan, np.arange(len(trace))
+    if launches is not None:
+        spans, of_all, rows = _taken_out(spans, of_all, launches)
+        makespan = of_all[-1][2] if of_all else 0
+    made = gantt(
         spans,
         units=[(name, group_of(name)) for name in trace.unit_names],
         kinds=[code.name for code in Opcode],
         causes=causes,
         waits=[*columns],
-        launches=trace.kernel_spans,
-        makespan=trace.makespan,
+        launches=of_all,
+        makespan=makespan,
         clock_mhz=trace.machine.clock_mhz,
     )
+    return replace(made, row=rows[made.row])
+
+
+_Launched = list[tuple[str, int, int]]
+_Numbers = npt.NDArray[np.int64]
+
+
+def _taken_out(spans: Spans, of_all: _Launched, launches: Sequence[int]) -> tuple[Spans, _Launched, _Numbers]:
+    """Some launches with their spans, each right after the one before: also the rows of these spans in the trace."""
+    kept, earlier, now = _Launched(), np.zeros(len(of_all), np.int64), 0
+    number = np.full(len(of_all), -1, np.int64)
+    for place, launch in enumerate(launches):
+        name, begin, end = of_all[launch]
+        before = of_all[launch - 1][2] if launch else 0
+        earlier[launch], number[launch] = before - now, place
+        kept.append((name, begin - before + now, end - before + now))
+        now += end - before
+    rows = np.flatnonzero(number[spans.launch] >= 0)
+    of = spans.launch[rows]
+    fields = ("lane", "kind", "cause", "waits", "idle")
+    taken = {name: getattr(spans, name)[rows] for name in fields}
+    tails = tuple((cause, cycles[rows]) for cause, cycles in spans.tails)
+    start, end = spans.start[rows] - earlier[of], spans.end[rows] - earlier[of]
+    return Spans(start=start, end=end, launch=number[of], tails=tails, **taken), kept, rows
 
 
 def _waits(trace: Trace, found: Waited) -> dict[str, npt.NDArray[np.int64]]:

@@ -1,0 +1,131 @@
+"""The parts of a training step on the timeline, and what lies in DRAM meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import workbench as wb
+from workbench.views.timelines.dram_contents import BETWEEN, SAVED
+from workbench.views.timelines.timeline import gantt_of
+from workbench.views.timelines.training_parts import NO_PARTS
+
+
+def journey(*, twice: bool) -> Any:
+    torch.manual_seed(0)
+    layers = nn.ModuleList(nn.Sequential(nn.Linear(24, 48), nn.GELU(), nn.Linear(48, 24)) for _ in range(2))
+    optimizer = torch.optim.SGD(layers.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        for layer in layers:
+            x = checkpoint(layer, x, use_reentrant=False) if twice else layer(x)
+        loss = F.mse_loss(x, wanted)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return wb.trace(step, torch.randn(16, 24), torch.randn(16, 24), train=True, machine="edge-8x8")
+
+
+@pytest.fixture(scope="module")
+def kept() -> Any:
+    return journey(twice=False)
+
+
+@pytest.fixture(scope="module")
+def again() -> Any:
+    return journey(twice=True)
+
+
+def test_parts_add_up_to_the_whole(kept: Any) -> None:
+    table = kept.simulated.parts.table
+    assert list(table.part) == ["forward", "backward", "step"]
+    assert table.cycles.sum() == kept.simulated.cycles
+    assert table.launches.sum() == len(kept.lowered.kernels)
+    stats = kept.simulated.stats
+    assert table.bytes_read.sum() == stats["dram_read_bytes"]
+    assert table.bytes_written.sum() == stats["dram_write_bytes"]
+
+
+def test_launches_that_are_taken_out_keep_their_work(kept: Any) -> None:
+    trace, launches = kept.simulated.trace, [1, 3]
+    picture, whole = gantt_of(trace, launches), gantt_of(trace)
+    mine = {int(row) for row in range(len(trace)) if trace.launch[row] in launches}
+    assert set(picture.row.tolist()) == mine
+    lengths = dict(zip(whole.row.tolist(), (whole.end - whole.start).tolist(), strict=True))
+    assert (picture.end - picture.start).tolist() == [lengths[row] for row in picture.row.tolist()]
+    ends = [0, *(end for _, _, end in trace.kernel_spans)]
+    assert picture.makespan == sum(ends[launch + 1] - ends[launch] for launch in launches)
+    assert picture.end.max() <= picture.makespan and picture.start.min() >= 0
+    assert [band.kernel for band in picture.bands] == [trace.kernels[launch] for launch in launches]
+
+
+def test_what_is_saved_grows_forward_and_shrinks_backward(kept: Any) -> None:
+    table = kept.simulated.dram.table
+    forward, backward = (table[table.part == part][SAVED] for part in ("forward", "backward"))
+    assert forward.is_monotonic_increasing and forward.iloc[-1] > 0
+    assert backward.is_monotonic_decreasing and backward.iloc[-1] < forward.iloc[-1]
+    assert not table[table.part == "step"][SAVED].any()
+    assert kept.simulated.dram.peak == table["all"].max()
+
+
+def test_every_storage_is_counted_while_it_is_there(kept: Any) -> None:
+    storages = kept.scheduled.record.launches.storages
+    for number, row in enumerate(kept.simulated.dram.table.itertuples()):
+        assert row.all == sum(each.bytes for each in storages if each.first <= number <= each.last)
+
+
+def test_what_is_computed_again_is_not_saved(kept: Any, again: Any) -> None:
+    def saved(j: Any) -> int:
+        table = j.simulated.dram.table
+        return table[table.part == "forward"][SAVED].iloc[-1]
+
+    assert saved(again) < saved(kept) / 3
+    assert again.check().ok
+    cycles = [j.simulated.parts.table.set_index("part").cycles for j in (kept, again)]
+    assert cycles[1].backward > cycles[0].backward
+
+
+def test_no_kernel_is_part_of_both_passes(again: Any) -> None:
+    lowered = again.lowered.record
+    for kernel in lowered.kernels:
+        parts = {lowered.node(name).node.origin.part for name in kernel.nodes}
+        assert "forward" not in parts or len(parts) == 1
+    assert any("no kernel is part of both" in reason for reason in again.lowered.fusions.reason)
+
+
+def test_pictures_and_texts(kept: Any) -> None:
+    for html in (kept.simulated.parts.html(), kept.simulated.dram.html()):
+        svgs = html.split("<svg")[1:]
+        assert svgs
+        for svg in svgs:
+            ElementTree.fromstring("<svg" + svg.partition("</svg>")[0] + "</svg>")
+    assert "backward" in kept.simulated.parts.text()
+    assert f"{kept.simulated.dram.peak:,} bytes" in kept.simulated.dram.text()
+    assert repr(kept.simulated.parts).startswith("PartsView(forward ")
+
+
+def test_inference_has_no_parts_and_says_so() -> None:
+    j = wb.trace(lambda x: torch.relu(x) @ x, torch.randn(8, 8))
+    assert j.simulated.parts.text() == NO_PARTS
+    assert NO_PARTS in j.simulated.parts.html()
+    with pytest.warns(UserWarning, match="no training step"):
+        assert j.simulated.parts.table.empty
+    table = j.simulated.dram.table
+    assert not table[SAVED].any() and set(table.part) == {""}
+    assert set(j.simulated.dram.tensors.kind) <= {"inputs", "results", BETWEEN}
+
+
+def test_drawings() -> None:
+    pytest.importorskip("matplotlib")
+    j = wb.trace(lambda x: x + 1, torch.randn(8))
+    for style in ("light", "dark"):
+        assert j.simulated.dram.plot(style=style, width=6).get_ylabel() == "MB in DRAM"
+        assert j.simulated.parts.plot(style=style).axes

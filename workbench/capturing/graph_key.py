@@ -1,0 +1,199 @@
+"""The key of a graph of Dynamo's: everything that export, and what follows it, can see of one call.
+
+It says each call of the graph with its arguments, place and module, each tensor that the graph is given, the settings
+of PyTorch that change what an export makes, and the names that the record takes from the call. A graph with anything
+else in it has no key: code that is not PyTorch's own (an op of somebody's, a class of tensors, a mode), a graph within
+it, or a constant. The line that asked for the trace is part of it only where a call of the graph stands on that line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
+
+import torch
+import torch._dynamo as dynamo
+from torch import nn
+from torch._export import config as export_config
+from torch._functorch import config as functorch_config
+from torch.fx.experimental import _config as fx_config
+
+from workbench.capturing.capture_state import Capturing
+from workbench.capturing.record_nodes import Slot
+from workbench.environment.call_sites import place_of
+from workbench.ir import AtenGraph, Tree, codec
+from workbench.tensors.tensor_memory import is_lazy, memory_of
+
+_torch: Final = cast(Any, torch)
+_PLAIN: Final = (torch.Tensor, nn.Parameter, nn.Buffer)
+_PACKETS: Final = (_torch._ops.OpOverload, _torch._ops.OpOverloadPacket)
+_SIMPLE: Final = (bool, int, float, complex, str, type(None), type(Ellipsis))
+_NAMED: Final = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
+_CONFIGS: Final = (dynamo.config, functorch_config, export_config, fx_config)
+_MARK: Final = "_dynamo_static_input_type"
+"""What Dynamo itself writes on a module's tensors. Its other marks are the user's wishes."""
+_FILE: Final = re.compile(r"registered at (\S+\.py):\d+")
+_ROOT: Final = os.path.dirname(str(torch.__file__)) + os.sep
+
+
+class _NoKey(Exception):
+    """Something in a graph that no key covers."""
+
+
+def graph_key(
+    trace: Capturing,
+    gm: torch.fx.GraphModule,
+    given: Sequence[torch.Tensor],
+    leaves: Iterable[int | Slot],
+    tree: Tree,
+) -> str | None:
+    """The same for graphs of which the same record is made; None for a graph that none covers."""
+    if any(registered.route == "conversion" for registered in trace.registrations) or _modes():
+        return None
+    slots = [trace.slot_of(tensor, f"constant{number}") for number, tensor in enumerate(given)]
+    places = [place_of(node.meta.get("stack_trace")) for node in gm.graph.nodes]
+    try:
+        told = {
+            "nodes": _nodes(gm, trace),
+            "places": [places, trace.called if trace.called in places else None],
+            "given": [_tensor(tensor, given) for tensor in given],
+            "slots": [[slot.kind, slot.path, _first(slot, slots), _first(slot, trace.user)] for slot in slots],
+            "user": [[slot.path, _tensor(slot.tensor, given)] for slot in trace.user],
+            "leaves": [leaf if isinstance(leaf, int) else _leaf(leaf, trace, slots) for leaf in leaves],
+            "call": [trace.name, codec.encode(tree), codec.encode(trace.input_tree)],
+            "settings": _settings(),
+        }
+    except _NoKey:
+        return None
+    return hashlib.sha256(json.dumps(told, default=repr).encode()).hexdigest()
+
+
+def only_pytorchs(graph: AtenGraph) -> bool:
+    """Whether every kernel of the graph's ops came with PyTorch: somebody may have given one of its ops another."""
+    for op in {node.op for node in graph.nodes}:
+        namespace, name, overload = op.split(".")
+        found = getattr(getattr(getattr(torch.ops, namespace), name), overload)
+        files = _FILE.findall(_torch._C._dispatch_dump(found.name()))
+        kernels = cast("dict[object, Callable[..., object]]", found.py_kernels).values()
+        if not all(file.startswith(_ROOT) for file in files) or not all(map(_is_pytorchs, kernels)):
+            return False
+    return True
+
+
+def _is_pytorchs(function: Callable[..., object]) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "torch"
+
+
+def _modes() -> bool:
+    """Whether somebody's code sees every call, or a transform is under way."""
+    functions, dispatches = _torch._C._len_torch_function_stack(), _torch._C._len_torch_dispatch_stack()
+    return bool(functions or dispatches or _torch._C._functorch.peek_interpreter_stack() is not None)
+
+
+def _nodes(gm: torch.fx.GraphModule, trace: Capturing) -> list[object]:
+    modules, found = trace.modules(), list[object]()
+    for node in gm.graph.nodes:
+        if node.op not in ("placeholder", "call_function", "call_method", "output"):
+            raise _NoKey
+        target = node.target if node.op != "call_function" else _function(node.target)
+        stack = cast("dict[str, tuple[str, object]]", node.meta.get("nn_module_stack") or {})
+        inside = [[modules.get(key.partition("@")[0]), modules.get(path, path)] for key, (path, _) in stack.items()]
+        said = [_argument(each) for each in (node.args, node.kwargs, node.meta.get("custom"))]
+        found.append([node.op, node.name, target, said, inside])
+    return found
+
+
+def _function(target: Any) -> str:
+    """The name of a function of PyTorch's or Python's, which is what that name means now."""
+    if isinstance(target, _PACKETS):
+        if str(target).partition(".")[0] not in ("aten", "prims"):
+            raise _NoKey
+        return str(target)
+    module, name = _home(target), str(getattr(target, "__qualname__", ""))
+    known = module in ("_operator", "builtins", "math") or module.partition(".")[0] == "torch"
+    if known and name.endswith("<locals>.fn"):  # as `max_pool2d`, which is one of two by an argument
+        name = next((each for each, meant in vars(sys.modules[module]).items() if meant is target), "")
+    meant: Any = sys.modules.get(module) if known and name else None
+    for part in name.split("."):
+        meant = getattr(meant, part, None)
+    if meant is not target and meant != target:
+        raise _NoKey
+    return f"{module}.{name}"
+
+
+def _home(target: Any) -> str:
+    if isinstance(target, types.BuiltinFunctionType) and str(target.__qualname__).startswith("_VariableFunctionsClass"):
+        return "torch._C"
+    return str(getattr(target, "__module__", ""))
+
+
+def _argument(value: object) -> object:
+    if isinstance(value, torch.fx.Node):
+        return ["node", value.name]
+    if type(value) in _SIMPLE or isinstance(value, _NAMED):
+        return [type(value).__name__, repr(value)]
+    if isinstance(value, slice):
+        given = cast("Any", value)
+        return ["slice", [_argument(part) for part in (given.start, given.stop, given.step)]]
+    if isinstance(value, (list, tuple)):
+        items = cast("list[object]", value)
+        return [type(items).__name__, [_argument(part) for part in items]]
+    if isinstance(value, dict):
+        pairs = cast("dict[object, object]", value).items()
+        return ["dict", [[_argument(key), _argument(part)] for key, part in pairs]]
+    raise _NoKey
+
+
+def _tensor(tensor: torch.Tensor, given: Sequence[torch.Tensor]) -> list[object]:
+    """All that PyTorch's stand-in for a tensor has of it, and which others lie in its memory."""
+    if type(tensor) not in _PLAIN or is_lazy(tensor):
+        raise _NoKey
+    if any(name.startswith("_dynamo") and name != _MARK for name in vars(tensor)):
+        raise _NoKey
+    base = tensor._base
+    memory = memory_of(tensor)
+    return [
+        *(type(tensor).__name__, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), repr(tensor.dtype)),
+        *(str(tensor.device), tensor.requires_grad, tensor.is_leaf, tensor.is_inference()),
+        *(tensor.untyped_storage().nbytes(), [memory_of(other) == memory for other in given]),
+        None if base is None else [tuple(base.shape), base.stride(), repr(base.dtype)],
+    ]
+
+
+def _first(slot: Slot, slots: Sequence[Slot]) -> int:
+    """The number of the first of these slots that holds the same tensor, and -1 for none."""
+    return next((number for number, other in enumerate(slots) if other.tensor is slot.tensor), -1)
+
+
+def _leaf(leaf: Slot, trace: Capturing, slots: Sequence[Slot]) -> list[object]:
+    """A result that is an input of the call, or a tensor that the callable holds."""
+    return [leaf.kind, leaf.path, _first(leaf, trace.user), _first(leaf, slots), _tensor(leaf.tensor, [])]
+
+
+def _settings() -> list[object]:
+    """What changes the graph that PyTorch makes of a program, beside the program."""
+    c = _torch._C
+    return [
+        *(str(torch.__version__), str(cast(Any, torch).version.git_version), sys.version),
+        *(torch.is_autocast_enabled("cpu"), repr(torch.get_autocast_dtype("cpu")), torch.is_autocast_cache_enabled()),
+        *(repr(torch.get_default_dtype()), torch.is_inference_mode_enabled(), torch.is_grad_enabled()),
+        *(torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision()),
+        *(c._get_mkldnn_enabled(), c._get_flash_sdp_enabled(), c._get_mem_efficient_sdp_enabled()),
+        *(c._get_math_sdp_enabled(), [_changed(each) for each in _CONFIGS]),
+    ]
+
+
+def _changed(config: Any) -> list[object]:
+    """The settings of one module that are not PyTorch's own, which its version says, as those put back are again."""
+    given = cast("dict[str, object]", config._get_dict(skip_default=True))
+    return [[name, _setting(value)] for name, value in sorted(given.items()) if value != config._config[name].default]
+
+
+def _setting(value: object) -> object:
+    return sorted(map(repr, cast("set[object]", value))) if isinstance(value, set) else repr(value)

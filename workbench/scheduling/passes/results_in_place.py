@@ -1,0 +1,260 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Results of several shapes: one op is tiled with all that it reads, and what it reads is stored where it is made.
+
+A kernel is tiled by its last op. Another result is made in the loops of that one if the last op reads it, be it through
+others. So a result that nothing reads is read by the last op, which does nothing with it. And an op that makes
+another result writes to that result's own place in memory, a tile at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+from torch_mlir.dialects import bufferization, linalg, tensor
+
+from workbench.errors import Problem, ScheduledFormError
+from workbench.mlir.bindings import (
+    Value,
+    function_of,
+    integer,
+    maker,
+    named,
+    place_of_result,
+    segments,
+    shape_of,
+)
+from workbench.mlir.context import operations, print_module
+from workbench.mlir.in_dram import argument_behind
+from workbench.mlir.linalg_loops import indexing_maps
+from workbench.mlir.named_dims import ID, analyse, linalg_ops, tag
+from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.split_gathers import clone_into
+
+STORED = "bufferization.materialize_in_destination"
+
+
+UNREAD = "npu.unread"
+"""Attribute on an op with operands of which it makes nothing."""
+
+
+def stores_of(module: ir.Module) -> list[ir.Operation]:
+    """The ops that say which values are a kernel's results."""
+    return named(module, STORED)
+
+
+def made_apart(module: ir.Module) -> bool:
+    """Whether a kernel's results are made by several ops."""
+    return len({store.operands[0].owner for store in stores_of(module)}) > 1
+
+
+def unread_results(module: ir.Module) -> list[ir.Operation]:
+    """The stores of results that no other result is made of."""
+    stores = stores_of(module)
+    return [store for store in stores if not any(_reads(each, store.operands[0]) for each in stores if each != store)]
+
+
+def _reads(store: ir.Operation, value: Value) -> bool:
+    """Whether a result is made of a value."""
+    ahead, seen = [maker(store.operands[0])], set[ir.Operation]()
+    while ahead:
+        op = ahead.pop()
+        if op is None or op in seen:
+            continue
+        seen.add(op)
+        if value in list(op.operands):
+            return True
+        ahead += map(maker, op.operands)
+    return False
+
+
+@dataclass(frozen=True)
+class ResultsInPlace(KernelPass):
+    """The last op reads all results that nothing reads; all others are written to their places as they are made."""
+
+    name = "npu-results-in-place"
+
+    def run(self, module: ir.Module) -> None:
+        tag(module)
+        ends = unread_results(module)
+        widest = max(len(shape_of(store.operands[0])) for store in ends)
+        *_, last = [store for store in ends if len(shape_of(store.operands[0])) == widest]
+        made_last = maker(last.operands[0])
+        assert made_last is not None
+        ends = [store for store in ends if maker(store.operands[0]) != made_last]
+        others = [store for store in stores_of(module) if maker(store.operands[0]) != made_last]
+        for store in others:
+            _write_in_place(module, store)
+        if ends:
+            _read_by(module, made_last, [store.operands[0] for store in ends])
+        for store in others:
+            store.erase()
+
+
+def _write_in_place(module: ir.Module, store: ir.Operation) -> None:
+    """Lets the op that makes a result write to where it is stored."""
+    value, place = store.operands[0], store.operands[1]
+    op = maker(value)
+    assert op is not None
+    if op not in linalg_ops(module):
+        op = _copied(op, value, store)
+    entry = function_of(module).regions[0].blocks[0].operations[0]
+    if (view := maker(place)) is not None:
+        view.move_before(entry)
+    writes, position = op, segments(op)[0] + list(op.results).index(store.operands[0])
+    while (start := maker(writes.operands[position])) is not None and start.name == "linalg.fill":
+        writes, position = start, 1
+    with ir.InsertionPoint(entry if view is None else _after(view)), op.location:
+        kind = ir.MemRefType(place.type)
+        into = ir.RankedTensorType.get(kind.shape, kind.element_type)
+        writes.operands[position] = bufferization.to_tensor(into, place, restrict=True, writable=True)
+
+
+def _after(op: ir.Operation) -> ir.Operation:
+    operations = [each.operation for each in op.block.operations]
+    return operations[operations.index(op) + 1]
+
+
+def _copied(op: ir.Operation, value: Value, store: ir.Operation) -> ir.Operation:
+    """A copy of a value that no linalg op makes, read in its place."""
+    with ir.InsertionPoint(_after(op)), store.location:
+        kind = ir.RankedTensorType(value.type)
+        empty = tensor.EmptyOp(kind.shape, kind.element_type).result
+        same, rank = ir.AffineMap.get_identity(len(kind.shape)), len(kind.shape)
+        copied = linalg.GenericOp([kind], [value], [empty], [same, same], ["parallel"] * rank)
+        block = copied.regions[0].blocks.append(kind.element_type, kind.element_type)
+        with ir.InsertionPoint(block):
+            linalg.YieldOp([block.arguments[0]])
+    value.replace_all_uses_except(copied.result, [copied.operation])
+    return copied.operation
+
+
+def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> None:
+    """Gives the last op operands of which it makes nothing."""
+    payload = analyse(module)
+    described = {op.id: op for op in payload.ops}
+    loops, inputs, maps = described[integer(last, ID)].loops, segments(last)[0], indexing_maps(last)
+    added: list[ir.AffineMap] = []
+    for value in values:
+        op = maker(value)
+        assert op is not None
+        access = described[integer(op, ID)].accesses[place_of_result(op, value) - len(op.results)]
+        walked = [ir.AffineDimExpr.get(loops.index(dim)) for dim in access.dims]
+        added.append(ir.AffineMap.get(len(loops), 0, walked))
+    operands = list(last.operands)
+    with ir.InsertionPoint(stores_of(module)[0]), last.location:
+        reads = linalg.GenericOp(
+            [result.type for result in last.results],
+            [*operands[:inputs], *values],
+            operands[inputs:],
+            ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, [*maps[:inputs], *added, *maps[inputs:]])]),
+            last.attributes["iterator_types"],
+        )
+    reads.attributes[UNREAD] = ir.UnitAttr.get()
+    block = last.regions[0].blocks[0]
+    kinds = [argument.type for argument in block.arguments]
+    more = [ir.ShapedType(value.type).element_type for value in values]
+    body = reads.regions[0].blocks.append(*kinds[:inputs], *more, *kinds[inputs:])
+    given = [*list(body.arguments)[:inputs], *list(body.arguments)[inputs + len(values) :]]
+    clone_into(body, [each.operation for each in block.operations], dict(zip(block.arguments, given, strict=True)))
+    for old, new in zip(last.results, reads.results, strict=True):
+        old.replace_all_uses_with(new)
+    last.erase()
+
+
+def written_in_place(module: ir.Module) -> frozenset[int]:
+    """The numbers of the arguments that ops write to as they are tiled."""
+    return frozenset(argument_behind(op.operands[0]) for op in _places(module))
+
+
+def _places(module: ir.Module) -> list[ir.Operation]:
+    return [op for op in named(module, "bufferization.to_tensor") if "writable" in op.attributes]
+
+
+def writes_from_shares(module: ir.Module) -> bool:
+    """Whether the cores' own work writes results in place."""
+    return bool(named(module, "scf.forall")) and bool(_places(module))
+
+
+@dataclass(frozen=True)
+class PlacesInShares(KernelPass):
+    """The places of results as tensors of each core's own: what is a tensor outside is copied before a core writes."""
+
+    name = "npu-places-in-shares"
+
+    def run(self, module: ir.Module) -> None:
+        for place in _places(module):
+            for spread in named(module, "scf.forall"):
+                body = spread.regions[0].blocks[0]
+                users = [user for user in operations(spread) if place.results[0] in list(user.operands)]
+                with ir.InsertionPoint.at_block_begin(body):
+                    mine = place.clone()
+                for user in users:
+                    for position, value in enumerate(user.operands):
+                        if value == place.results[0]:
+                            user.operands[position] = mine.results[0]
+
+
+def check_written(module: ir.Module, places: frozenset[int]) -> None:
+    """Raises if nothing of a module on memrefs writes to one of these arguments, as a script can have it."""
+    written = {
+        argument_behind(op.operands[position])
+        for op in linalg_ops(module)
+        for position in range(segments(op)[0], len(op.operands))
+    }
+    written |= {argument_behind(op.operands[1]) for op in named(module, "memref.copy")}
+    problems = tuple(
+        Problem(
+            f"the result that argument {number} is for is made, but not stored: fuse the op that makes it into the "
+            "loops of the last op, and do not cut dims there that the last op has whole"
+        )
+        for number in sorted(places - written)
+    )
+    if problems:
+        name = ir.StringAttr(function_of(module).attributes["sym_name"]).value
+        raise ScheduledFormError(name, print_module(module), problems)
+
+
+def reads_unread(module: ir.Module) -> bool:
+    """Whether an op has operands only so that what makes them is tiled with it."""
+    return any(UNREAD in op.attributes for op in linalg_ops(module))
+
+
+@dataclass(frozen=True)
+class ForgetUnread(KernelPass):
+    """Takes operands of which an op makes nothing off it again, once all is tiled and has its place in memory."""
+
+    name = "npu-forget-unread"
+
+    def run(self, module: ir.Module) -> None:
+        for op in linalg_ops(module):
+            if UNREAD in op.attributes:
+                _forget(op)
+
+
+def _used(op: ir.Operation) -> list[int]:
+    """The operands of which an op makes something."""
+    arguments = op.regions[0].blocks[0].arguments
+    return [place for place in range(segments(op)[0]) if list(arguments[place].uses)]
+
+
+def _forget(op: ir.Operation) -> None:
+    inputs, maps, block, used = segments(op)[0], indexing_maps(op), op.regions[0].blocks[0], _used(op)
+    kept = [*used, *range(inputs, len(block.arguments))]
+    operands = list(op.operands)
+    with ir.InsertionPoint(op), op.location:
+        left = linalg.GenericOp(
+            [],
+            [operands[place] for place in used],
+            operands[inputs:],
+            ir.ArrayAttr.get([ir.AffineMapAttr.get(maps[place]) for place in kept]),
+            op.attributes["iterator_types"],
+        )
+    if ID in op.attributes:
+        left.attributes[ID] = op.attributes[ID]
+    body = left.regions[0].blocks.append(*(block.arguments[place].type for place in kept))
+    known = dict(zip([block.arguments[place] for place in kept], body.arguments, strict=True))
+    clone_into(body, [each.operation for each in block.operations], known)
+    op.erase()
