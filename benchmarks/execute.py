@@ -2,11 +2,12 @@
 
     python benchmarks/execute.py [--only gemm_1024 softmax] [--repeats 3] [--seconds 3] [--before FOLDER] [--threads 2]
 
-Every cell is measured in processes of its own, one after the other. Such a process calls eager PyTorch for some
-seconds, and then `j.run`; the fastest call of each counts, in seconds of the processor, so that a busy machine shows
-less. `run` is `j.run` as it is, `no BLAS` the same with `ATEN_WORKBENCH_BLAS=off`, and `before` that of another
-checkout, in the same run. A cell is the best of the repeats; a ratio is of two times of one process. `--threads` adds a
-column told apart from these: `j.run` with as many threads, and beside `j.run` with one, both by the clock.
+Every cell is measured in processes of its own, one after the other; stderr tells each as it ends. Such a process calls
+eager PyTorch for some seconds, and then `j.run`; the fastest call of each counts, in seconds of the processor, so that
+a busy machine shows less. `run` is `j.run` as it is, `no BLAS` the same with `ATEN_WORKBENCH_BLAS=off`, and `before`
+that of another checkout, in the same run. A cell is the best of the repeats; a ratio is of two times of one process.
+`--threads` adds a column told apart from these: `j.run` with as many threads, and beside `j.run` with one, both by the
+clock.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ def in_a_process(name: str, how: str, seconds: float, before: Path | None, threa
     environment = {**os.environ, **HOWS.get(how, {}), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(sources)}
     command = [sys.executable, __file__, "--measure", name, "--seconds", str(seconds), "--threads", str(threads)]
     done = subprocess.run(command, env=environment, cwd=sources, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
+    print(f"{name}, {how}:", ", ".join(f"{way} {value:.2f} ms" for way, value in found.items()), file=sys.stderr)
+    return found
 
 
 def main() -> None:

@@ -162,9 +162,14 @@ class Journey(Shown):
         `executor` is a `concurrent.futures.Executor`, or what has its `submit`, whose workers measure side by side.
         `.journey` has the faster mappings, `.table` a row a kernel, `.save(path)` keeps them for `tuned=path`.
         """
-        from workbench.tuning.tuner import tuned  # only here: it loads MLIR
+        try:
+            from workbench.tuning.tuner import tuned  # only here: it loads MLIR
 
-        return tuned(self, self._request, kernels, budget, seed, executor)
+            return tuned(self, self._request, kernels, budget, seed, executor)
+        except KeyboardInterrupt:  # while it loads, or while the stages before the search are made
+            from workbench.tuning.tuner import nothing_tuned
+
+            return nothing_tuned(self, self._request, budget, seed)
 
     @knows_its_options
     def experiment(self) -> Experiment[Journey]:

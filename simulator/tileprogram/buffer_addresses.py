@@ -101,12 +101,18 @@ def check_fit(program: TileProgram, capacity: int, advice: str = SMALLER) -> Non
     core = max(program.buffers, key=lambda buffer: buffer.offset + buffer.bytes).core
     crowd = [buffer for buffer in program.buffers if buffer.core == core]
     if sum(buffer.bytes for buffer in crowd) > program.scratchpad_bytes:
-        uses = [use for use, buffer in zip(in_use(program), program.buffers, strict=True) if buffer.core == core]
-        at_once = [[n for n, use in enumerate(uses) if use.first <= now <= use.last] for now in {u.first for u in uses}]
-        fullest = max(at_once, key=lambda numbers: (sum(uses[n].size for n in numbers), numbers))
-        crowd = [crowd[n] for n in fullest]
+        crowd = in_use_at_once(program, core)
     sizes = sorted(((buffer.name, buffer.bytes) for buffer in crowd), key=lambda pair: -pair[1])
     raise DoesNotFit(program.kernel, program.scratchpad_bytes, capacity, sizes, advice, program)
+
+
+def in_use_at_once(program: TileProgram, core: int) -> list[Buffer]:
+    """A core's buffers at the instruction at which most bytes are in use: no layout needs fewer."""
+    pairs = zip(in_use(program), program.buffers, strict=True)
+    used = [(use, buffer) for use, buffer in pairs if buffer.core == core]
+    moments = sorted({use.first for use, _ in used})
+    at_once = [[buffer for use, buffer in used if use.first <= now <= use.last] for now in moments]
+    return max(at_once, key=lambda buffers: sum(buffer.bytes for buffer in buffers), default=[])
 
 
 def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -143,6 +145,13 @@ def _dropping() -> wb.Journey:
     return _traced(nn.Sequential(nn.Linear(64, 64), nn.Dropout(), nn.Linear(64, 64)), (64, 64))
 
 
+def _by_file(op: str) -> wb.Journey:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "mine.json")
+        path.write_text(json.dumps({"version": 1, "mapping": [{"ops": [op], "buffers": 1}]}), "utf-8")
+        return wb.trace(torch.matmul, torch.randn(20, 30), torch.randn(30, 20), machine="edge-8x8", mapping=path)
+
+
 RULES: dict[str, tuple[Program, Program]] = {
     "launches": (lambda: _traced(_many, (32, 32)), lambda: _traced(torch.matmul, (2048, 2048), (2048, 2048))),
     "memory at its peak": (
@@ -206,6 +215,7 @@ RULES: dict[str, tuple[Program, Program]] = {
         lambda: _tiled({"m": 8, "n": 32, "k": 256}),
         lambda: _tiled({"m": 128, "n": 256, "k": 256}),
     ),
+    "mapping file unused": (lambda: _by_file("relu"), lambda: _by_file("matmul")),
     "host trips": (lambda: _traced(_on_the_host, (64, 64)), lambda: _traced(torch.relu, (64, 64))),
     "scalar accesses": (
         _one_by_one,

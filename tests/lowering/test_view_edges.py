@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
+from workbench import errors
 
 X, ROWS, W = (2, 8, 64), (16, 64), (64, 64)
 NORM: Any = {"normalized_shape": (64,)}
@@ -43,3 +44,17 @@ def test_an_edge_through_a_view_says_why_it_is_not_fused(name: str):
     told = [(each.rule, each.reason) for each in j.lowered.record.fusions if not each.fused]
     assert any(each[0] == rule and reason in each[1] for each in told), told
     assert j.check().ok
+
+
+def test_a_view_is_a_limit_and_every_switch_of_the_column_can_be_turned_off():
+    j = wb.trace(lambda x, w: torch.softmax(F.linear(torch.relu(x), w), -1).view(8, 128).sum(-1), torch.randn(2, 8, 64),
+                 torch.randn(64, 64))  # fmt: skip
+    decisions = j.lowered.fusions
+    assert decisions.set_index("rule").switch.to_dict() | {"never across a view": False} == {
+        rule: rule != "never across a view" for rule in decisions.rule
+    }
+    assert not decisions[~decisions.switch].fused.any()
+    for rule in decisions[decisions.switch].rule.unique():
+        assert len(j.with_(fusion={"off": [rule]}).lowered.kernels) >= len(j.lowered.kernels)
+    with pytest.raises(errors.FusionError, match=r"a view' is a limit, not a switch.* 'elementwise chain'"):
+        _ = j.with_(fusion={"off": ["never across a view"]}).lowered

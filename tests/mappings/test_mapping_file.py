@@ -64,8 +64,37 @@ def test_json_says_the_same(tmp_path: Path):
 def test_a_kernel_that_no_entry_matches_says_what_it_is(tmp_path: Path):
     path = written(tmp_path, GOOD)
     reason = traced(path, "tpu-v3").scheduled.table.reason[0]
-    assert reason.endswith(f"no entry of {path} matches ops matmul, relu of shapes [64, 32], [32, 48] on tpu-v3")
+    told = f"no entry of {path} matches ops matmul, relu of shapes [64, 32], [32, 48] on tpu-v3"
+    assert reason.endswith(f"{told}; the nearest, line 7, has machine edge-8x8")
     assert reason.startswith("best of the tilings")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "differs"),
+    [
+        ('"aten.relu.default"]', '"rely"]', "ops matmul, rely"),
+        ('[[64, 32], ["*", 48]]', '[["*", 48]]', "shapes ['*', 48]"),
+        ('"aten.relu.default"]', '"relu", "add"]', "ops matmul, relu, add"),
+    ],
+)
+def test_the_nearest_entry_says_what_differs(right: str, wrong: str, differs: str, tmp_path: Path):
+    j = traced(written(tmp_path, GOOD.replace(right, wrong)))
+    assert j.scheduled.table.reason[0].endswith(f"; the nearest, line 7, has {differs}")
+    (unused,) = j.findings.query("rule == 'mapping file unused'").itertuples()
+    assert f"the nearest, line 7, has {differs}. Correct the entry" in unused.reason
+
+
+def test_a_machine_that_nobody_knows_is_refused_and_one_of_ones_own_is_not(tmp_path: Path):
+    wrong = GOOD.replace("edge-8x8", "edge-8x9")
+    with pytest.raises(
+        MappingFileError, match=r"line 9: machine = 'edge-8x9': .*did you mean 'edge-8x8'\?.* machines = "
+    ):
+        _ = traced(written(tmp_path, wrong)).scheduled
+    listed = wrong.replace("version = 1", 'version = 1\nmachines = ["edge-8x9"]')
+    assert "the nearest, line 8, has machine edge-8x9" in traced(written(tmp_path, listed)).scheduled.table.reason[0]
+    own = tmp_path / "edge-8x9.toml"
+    own.write_text('version = 2\nbase = "edge-8x8"\n')
+    assert traced(written(tmp_path, wrong), str(own)).scheduled.table.reason[0].endswith("mine.toml, line 7")
 
 
 def test_a_saved_journey_keeps_the_mappings_by_name(tmp_path: Path):
@@ -98,6 +127,7 @@ BAD = {
     "version = 1\nmappings = 3": "unknown key 'mappings'; did you mean 'mapping'",
     "version = 1\n[mapping]\nbuffers = 1": r"expected a list of them, in TOML \[\[mapping\]\]",
     "version = 1\nmapping = [3]": "3 is no entry",
+    "version = 1\nmachines = 'mine'": r"machines = 'mine': expected a list of names, machines = \['mine'\]",
     "version = \n": "not TOML: .*line 1",
     "version = 1\n\n[[mapping]]\nops = ['mm']\ntyle = {}": "line 5: unknown key 'tyle'; did you mean 'tile'",
     "version = 1\n[[mapping]]\nbuffers = 1\n[[mapping]]\nbuffers = 2": "line 2: ops is missing",
@@ -160,8 +190,8 @@ def test_files_that_are_none_are_told(tmp_path: Path):
 
 def test_a_mapping_that_does_not_fit_says_which_line_it_is_from(tmp_path: Path):
     path = written(tmp_path, "version = 1\n\n[[mapping]]\nops = ['matmul', 'relu']\ntile = {m = 999}")
-    with pytest.raises(MappingError, match=f"(?s)tile of m = 999.*The mapping is from {path}, line 3"):
+    with pytest.raises(MappingError, match=f"(?s)tile of m = 999.*The mapping is from {path}, line 5\n"):
         _ = traced(path).scheduled
     path = written(tmp_path, "version = 1\n\n[[mapping]]\nops = ['matmul', 'relu']\ntile = {q = 9}")
-    with pytest.raises(MappingError, match=f"(?s)names 'q'.*The mapping is from {path}, line 3"):
+    with pytest.raises(MappingError, match=f"(?s)names 'q'.*The mapping is from {path}, line 5\n"):
         _ = traced(path).scheduled

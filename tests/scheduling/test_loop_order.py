@@ -16,6 +16,7 @@ from simulator.errors import DoesNotFit
 from simulator.tileprogram.program import Opcode
 from tests.flow import Flow, count, flow, moved
 from workbench.errors import MappingError
+from workbench.scheduling import schedule_kernel
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_space import mapping_space
 from workbench.scheduling.schedule_kernel import context_for, payloads
@@ -130,6 +131,37 @@ def test_sums_that_do_not_fit_are_refused_with_their_bytes():
     assert "the sums of all tiles along m, n are there at once" in str(caught.value)
     assert caught.value.demand == large * large * 4 + 2 * 2 * 16 * 256 * 4
     ordered(torch.matmul, (torch.randn(large, large),) * 2, tile=tile, order=["m", "k", "n"])
+
+
+REFUSED: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...], dict[str, Any], str]] = {
+    "sums": (torch.matmul, (A, B), {"tile": TILE, "order": ["k", "m", "n"]}, "edge-8x8"),
+    "tiles": (torch.matmul, (A, B), {"tile": {"m": 32, "n": 40, "k": 24}}, "edge-8x8"),
+    "epilogue": (lambda a, b, r: F.gelu(a @ b + r), (A, B, R), {"tile": TILE, "order": ["k", "n", "m"]}, "edge-8x8"),
+    "rows": (lambda a, b: torch.softmax(a @ b, 1), RAGGED, {"tile": {"m": 16, "k": 16}}, "edge-8x8"),
+    "reduction in parts": (lambda x: torch.softmax(x, 1), (A,), {"tile": {"d0": 64, "d1": 24}}, "edge-8x8"),
+    "cores": (torch.matmul, (A, B), {"tile": {"m": 32, "n": 40, "k": 24}, "cores": {"m": 2}}, "tpu-v4-chip"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_fit_is_refused_by_two_rounds_of_its_loops_as_the_whole_program_is(
+    case: str, monkeypatch: pytest.MonkeyPatch
+):
+    fn, inputs, mapping, machine = REFUSED[case]
+    small = wb.machine(machine, scratchpad_bytes_per_lane={"edge-8x8": 512, "tpu-v4-chip": 64}[machine])
+
+    def refused() -> DoesNotFit:
+        with pytest.raises(DoesNotFit) as caught:
+            _ = wb.trace(fn, *inputs, machine=small, mapping={"*": mapping}).scheduled
+        return caught.value
+
+    early = refused()
+    monkeypatch.setattr(schedule_kernel, "_check_begin", lambda *_: None)
+    late = refused()
+    assert str(early).partition("mapping= was")[0] == str(late).partition("mapping= was")[0]
+    assert (early.demand, early.buffers) == (late.demand, late.buffers)
+    fewer = len(early.program) < len(late.program)  # type: ignore[arg-type]
+    assert fewer == (case in ("sums", "epilogue", "rows"))  # the others have no loop of three rounds
 
 
 def test_the_space_has_these_orders_where_their_sums_fit():

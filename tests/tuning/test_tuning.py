@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 
 import workbench as wb
 from workbench.errors import BadOption
+from workbench.scheduling import schedule
 from workbench.scheduling.user_mapping import UserMapping
 from workbench.tuning import measured
 from workbench.tuning.measured import Measured, Work
@@ -118,6 +120,37 @@ def test_an_interrupt_keeps_what_was_found(j: wb.Journey, answer: Any, monkeypat
     assert tuple(first)[1:] == tuple(answer.table.iloc[0]) and second.tried == 5 and second.note == "interrupted"
     assert third.note == "not reached: interrupted"
     assert found.journey.simulated.cycles <= j.simulated.cycles
+
+
+class _Interrupted:
+    """Finds modules by being interrupted, once."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "workbench.tuning.tuner":
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_the_search_loads_or_stages_are_made_is_an_answer_of_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for place in ("the import", "scheduling"):
+        journey = wb.trace(torch.relu, torch.randn(20, 30), machine="edge-8x8")
+        with monkeypatch.context() as patch:
+            if place == "the import":
+                patch.delitem(sys.modules, "workbench.tuning.tuner", raising=False)
+                patch.setattr(sys, "meta_path", [_Interrupted(), *sys.meta_path])
+            else:
+                patch.setattr(schedule, "schedule", interrupt)
+            found = journey.tuned(budget=3)
+            assert (found.stopped, len(found.table), found.mappings) == ("interrupted", 0, {}), place
+            assert repr(found) == found.text().partition("\n")[0] == "Tuning(no kernel was tuned, stopped: interrupted)"
+            assert found.journey is journey and len(found.refused) == 0
+        assert journey.tuned(budget=3).table.tried[0] > 0, "it can be asked again"
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 class _Broken:

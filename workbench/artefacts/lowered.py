@@ -95,7 +95,8 @@ class Lowered(Handle[KernelGraph]):
 
     @property
     def fusions(self) -> pd.DataFrame:
-        """Pairs of nodes, fused and refused, with the rule and the reason."""
+        """Pairs of nodes, fused and refused, with the rule and the reason. Where `switch` is true, `fusion={"off":
+        [rule]}` turns the rule off; all others are limits."""
         return views.data_frames.frame(views.graph_tables.fusions_table(self.record))
 
     @property

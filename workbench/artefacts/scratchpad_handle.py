@@ -38,8 +38,8 @@ class Scratchpad(Shown):
         may come, to `end`, after its last use; `read` is its first read. `role` says whether it is loaded from DRAM,
         stored there, or stays inside.
 
-        Times are cycles. For a mapping that does not fit, which did not run, they are numbers of instructions, and
-        `bytes_beyond` are the bytes of each beyond the capacity.
+        Times are cycles. For a mapping that does not fit, which did not run, they are numbers of instructions, mostly
+        of the first two rounds of each loop alone, and `bytes_beyond` are the bytes of each beyond the capacity.
         """
         return views.data_frames.frame(views.scratchpad.scratchpad_table(self.record))
 

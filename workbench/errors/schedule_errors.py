@@ -63,9 +63,11 @@ class ScheduledFormError(WorkbenchError):
 class MappingError(WorkbenchError):
     """A user's mapping names something unknown, or has an impossible value."""
 
-    def __init__(self, kernel: str, reason: str) -> None:
+    def __init__(self, kernel: str, reason: str, key: str = "") -> None:
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
         self.kernel = kernel
+        self.key = key
+        """What of the mapping is wrong: tile, order, buffers or cores; empty if that is not one of them."""
 
 
 class MappingFileError(WorkbenchError):

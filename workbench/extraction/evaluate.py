@@ -64,6 +64,9 @@ class Evaluator:
         self.box_of: dict[Value, int] = {}
         self.loops: list[str] = []
 
+    only: slice = slice(None)
+    """The rounds of every `scf.for` that are run."""
+
     # What a subclass adds
 
     def place_buffer(self, op: ir.Operation, core: int) -> Box:
@@ -177,7 +180,7 @@ class Evaluator:
         def run(state: State) -> None:
             state.counters.append(0)
             every = stride if step_of is None else step_of(state)
-            for number, value in enumerate(range(low(state), high(state), every or 1)):
+            for number, value in enumerate(range(low(state), high(state), every or 1)[self.only]):
                 state.indices[variable] = value
                 state.counters[-1] = number
                 for step in steps:

@@ -56,15 +56,19 @@ def extract(
     origins: Sequence[str],
     machine: Machine,
     anchor: int = 0,
+    rounds: slice = slice(None),
 ) -> TileProgram:
     """The tile program of a scheduled module. `text` is the module as people read it: lines refer to it.
 
-    An op that names no origin, as in hand-written text, comes from the node `anchor`.
+    An op that names no origin, as in hand-written text, comes from the node `anchor`. With `rounds` it is a part of the
+    program alone: those rounds of every loop.
     """
     check_count(located, kernel, machine)
     with located.context:
         lines = dict(zip(operations(located.operation), _lines(text, located.context), strict=True))
-        return _Extractor(kernel, lines, origins, machine, anchor).run(located)
+        extractor = _Extractor(kernel, lines, origins, machine, anchor)
+        extractor.only = rounds
+        return extractor.run(located)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypedDict, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
 from workbench.errors import FusionError
-from workbench.lowering.fusion_rules import RULES
+from workbench.lowering.fusion_rules import ACROSS_VIEWS, RULES, SWITCHES
 from workbench.lowering.grouping import Choice
 
 
@@ -95,6 +95,9 @@ def _rules(given: object, rewrites: Collection[str]) -> list[str]:
     """The same; at least one."""
     names = [*(rule.name for rule in RULES), *rewrites]
     found = _named(given, rewrites)
+    if not found and given == ACROSS_VIEWS:
+        told = f"{given!r} is a limit, not a switch: kernels end at a view with or without it"
+        raise FusionError(sentences(told, f"What can be turned off is {', '.join(map(repr, (*SWITCHES, *rewrites)))}"))
     if not found:
         told = f"there is no fusion rule {given!r}{did_you_mean(str(given), names)}"
         raise FusionError(sentences(told, f"The rules are {', '.join(map(repr, names))}"))

@@ -30,6 +30,16 @@ from workbench.lowering.shared_operands import ONE_PRODUCT
 
 
 @dataclass(frozen=True)
+class Never:
+    """The condition of a limit: what it decides is never fused, so there is nothing to turn off."""
+
+    reason: str
+
+    def __call__(self, group: Candidate) -> str:
+        return self.reason
+
+
+@dataclass(frozen=True)
 class Rule:
     """Whether an edge whose producer and consumer are of these classes may fuse."""
 
@@ -78,10 +88,6 @@ def _hooks(group: Candidate) -> str:
     return ""
 
 
-def _never(reason: str) -> Callable[[Candidate], str]:
-    return lambda _: reason
-
-
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
 OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
 CREATION, WINDOW = frozenset({"creation"}), frozenset({"window"})
@@ -102,7 +108,7 @@ PASSES = "the forward pass ends before the backward pass begins: no kernel is pa
 ALONE = "the fusion rules do not know what an opaque op does: it has a kernel of its own"
 
 RULES: tuple[Rule, ...] = (
-    Rule("into a gather", ANY - OPAQUE, GATHER, _never(IN_MEMORY), "a gather's operand is computed before it"),
+    Rule("into a gather", ANY - OPAQUE, GATHER, Never(IN_MEMORY), "a gather's operand is computed before it"),
     Rule(
         "gather into a chain", GATHER, POINTWISE, lambda group: illegal(group),
         "a gather fills the tile of the pointwise op that reads it",
@@ -139,7 +145,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "producer into product", REDUCTION | GATHER, CONTRACTION,
-        _never(
+        Never(
             "a product reads each element of its operands once for every tile of the other operand: a reduction or a "
                 "gather inside would be repeated each time"
         ),
@@ -147,17 +153,17 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "product into product", CONTRACTION, CONTRACTION,
-        _never(ONE_PRODUCT),
+        Never(ONE_PRODUCT),
         "one kernel holds one product",
     ),
     Rule(
         "window epilogue", WINDOW, POINTWISE, _window_epilogue,
         "a pointwise op on the result of a pool runs on its tile before it is stored",
     ),
-    Rule("into a window", ANY - OPAQUE - TILE, WINDOW, _never(READ_AGAIN), "an op that moves a window reads memory"),
+    Rule("into a window", ANY - OPAQUE - TILE, WINDOW, Never(READ_AGAIN), "an op that moves a window reads memory"),
     Rule(
         "window into another loop nest", WINDOW, REDUCTION | CONTRACTION,
-        _never("an op that moves a window has a loop nest of its own, with only pointwise ops after it"),
+        Never("an op that moves a window has a loop nest of its own, with only pointwise ops after it"),
         "an op that moves a window writes memory",
     ),
     Rule(
@@ -170,12 +176,12 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "beside a template", TILE, REDUCTION | CONTRACTION | WINDOW | TILE,
-        _never("a template's hooks take pointwise ops only"),
+        Never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
     Rule(
         "before a template", REDUCTION | CONTRACTION | GATHER | WINDOW, TILE,
-        _never("a template's hooks take pointwise ops only"),
+        Never("a template's hooks take pointwise ops only"),
         "a template has a kernel of its own",
     ),
     Rule(
@@ -184,7 +190,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "creation read from memory", CREATION, CONTRACTION | GATHER | TILE,
-        _never("a product, a gather and a template read their operands from memory"),
+        Never("a product, a gather and a template read their operands from memory"),
         "an operand of a product, a gather or a template is computed before it",
     ),
     Rule(
@@ -208,9 +214,16 @@ RULES: tuple[Rule, ...] = (
         SHARED, NOTHING, NOTHING, lambda _: "",
         "products that read one operand are one kernel, which loads each tile of it once for all of them",
     ),
-    Rule("opaque op", OPAQUE, ANY, _never(ALONE), "an opaque op has a kernel of its own"),
-    Rule("into an opaque op", ANY, OPAQUE, _never(ALONE), "an opaque op has a kernel of its own"),
+    Rule("opaque op", OPAQUE, ANY, Never(ALONE), "an opaque op has a kernel of its own"),
+    Rule("into an opaque op", ANY, OPAQUE, Never(ALONE), "an opaque op has a kernel of its own"),
 )  # fmt: skip
+
+
+ACROSS_VIEWS = "never across a view"
+"""A limit that is no rule of two nodes: what it decides are edges between kernels."""
+
+SWITCHES = tuple(rule.name for rule in RULES if not isinstance(rule.condition, Never))
+"""The rules that fuse something, which a user may turn off. All others are limits."""
 
 
 def rule_for(producer: Node, consumer: Node, classes: Classes = NO_CLASSES) -> Rule:

@@ -8,7 +8,7 @@ from workbench.formulas.decompose import reading
 from workbench.ir import Fusion, LoweredNode, Node, TensorType
 from workbench.lowering.around_products import ONLY_POINTWISE
 from workbench.lowering.fusion_candidate import node_class
-from workbench.lowering.fusion_rules import rule_for
+from workbench.lowering.fusion_rules import ACROSS_VIEWS, rule_for
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.reshapes import contiguous
 from workbench.lowering.shared_operands import ONE_PRODUCT
@@ -30,7 +30,7 @@ def across_views(items: Sequence[LoweredNode], grouping: Grouping) -> list[Fusio
 
 def _edge(producer: LoweredNode, consumer: Node, value: str, grouping: Grouping) -> Fusion:
     types, (result, *more) = grouping.types, producer.node.results
-    rule, reason = "never across a view", ""
+    rule, reason = ACROSS_VIEWS, ""
     ends = [node.name in grouping.group_of for node in (producer.node, consumer)]
     if all(ends) and not more and _in_order(types[result], types[value]):
         reason = _without_the_view(producer.node, consumer, value, grouping)

@@ -13,7 +13,7 @@ from workbench.errors import MappingError, TooManyInstructions
 from workbench.ir import KernelGraph, ScheduledProgram
 from workbench.ir.kernel_names import by_full_names
 from workbench.mappings.kernel_kind import kernel_kinds
-from workbench.mappings.mapping_file import MappingFile
+from workbench.mappings.mapping_file import Entry, MappingFile
 from workbench.mappings.tuned_table import TunedTable
 from workbench.scheduling.user_mapping import UserMapping, asked_of
 
@@ -24,7 +24,9 @@ class AskedMappings:
 
     mapping: Mapping[str, UserMapping] | None
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Kernel -> the file that its mapping is from."""
+    """Kernel -> the file that its mapping is from, with the line."""
+    entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    """Kernel -> the entry of a file of mappings that its mapping is from."""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Kernel -> why no mapping of a file is for it."""
 
@@ -35,8 +37,14 @@ class AskedMappings:
             yield
         except (MappingError, DoesNotFit, TooManyInstructions) as error:
             if source := self.sources.get(error.kernel):
-                error.args = (f"{error}\nThe mapping is from {source}",)
+                error.args = (f"{error}\nThe mapping is from {self._place(source, error)}",)
             raise
+
+    def _place(self, source: str, error: MappingError | DoesNotFit | TooManyInstructions) -> str:
+        """The file and the line: of the key that an error is about, else of the entry."""
+        key = error.key if isinstance(error, MappingError) else ""
+        lines = self.entries[error.kernel].lines if error.kernel in self.entries else {}
+        return f"{source.removesuffix(str(lines['']))}{lines[key]}" if key in lines else source
 
     def told(self, program: ScheduledProgram) -> ScheduledProgram:
         """The same program; the reasons of its mappings say which file they are from, or why from none."""
@@ -65,17 +73,20 @@ def asked_mappings(
         return AskedMappings(mapping)
     kinds = [*kernel_kinds(lowered)]
     found, sources, notes = dict[str, UserMapping](), dict[str, str](), dict[str, str]()
+    entries = dict[str, Entry]()
     if isinstance(mapping, MappingFile):
+        mapping.check_machines(machine)
         for kind in kinds:
             if entry := mapping.entry_for(kind, machine):
                 found[kind.name] = entry.mapping
-                sources[kind.name] = f"{mapping.path}, line {entry.line}"
+                sources[kind.name] = f"{mapping.path}, line {entry.lines['']}"
+                entries[kind.name] = entry
             else:
-                notes[kind.name] = f"no entry of {mapping.path} matches {kind} on {machine.name}"
+                notes[kind.name] = mapping.why_none(kind, machine)
     else:
         found |= by_full_names(mapping or {}, [kind.name for kind in kinds])
     if tuned is None:
-        return AskedMappings(found, sources, notes)
+        return AskedMappings(found, sources, entries, notes)
     scripted = by_full_names(dict.fromkeys(scripts), [kind.name for kind in kinds])
     said, leaders, here = dict(found), dict[str, str](), tuned.is_for(machine)
     for kind in kinds:
@@ -89,4 +100,4 @@ def asked_mappings(
             sources[kind.name] = f"{tuned.path}: tuned, {entry.gain:.1%} fewer cycles"
         else:
             notes[kind.name] = f"{tuned.path} has no entry for it"
-    return AskedMappings(found, sources, notes)
+    return AskedMappings(found, sources, entries, notes)

@@ -1,6 +1,7 @@
 """A file of mappings by op kind and shapes: TOML or JSON, written by a person.
 
     version = 1
+    machines = ["mine"]                     # names of machines of one's own, which are not shipped
 
     [[mapping]]
     ops = ["matmul"]                        # a kernel of these ops of PyTorch, no more and no fewer
@@ -20,40 +21,52 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final, cast
 
 from simulator.did_you_mean import did_you_mean, not_there, sentences
 from simulator.files.regular_files import check_readable
 from simulator.machine.machine import Machine
+from simulator.machine.machine_file import machine_names
 from workbench.errors import MappingFileError
 from workbench.mappings.kernel_kind import KernelKind, short
 from workbench.mappings.key_lines import Lines, lines_of_json, lines_of_toml, repeated_key_of_json
 from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
 from workbench.scheduling.user_mapping import UserMapping
 
-_TABLE, _VERSION = "mapping", 1
+_TABLE, _MACHINES, _VERSION = "mapping", "machines", 1
 _OF_A_KIND: Final = ("ops", "shapes", "machine")
 _ANY: Final = "*"
+
+NO_ENTRY: Final = "no entry of"
+"""How it is told that a file has no mapping for a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A mapping, and the kernels it is for."""
 
-    line: int
+    lines: Mapping[str, int]
+    """The line of each of its keys, and with the key "" its own."""
     ops: tuple[str, ...]
     shapes: tuple[tuple[int | str, ...], ...] | None
     machine: str
     mapping: UserMapping
 
-    def matches(self, kernel: KernelKind, machine: Machine) -> bool:
-        return (
-            self.machine in ("", machine.name)
-            and len(self.ops) == len(kernel.ops)
-            and all(wanted in (op, short(op)) for wanted, op in zip(self.ops, kernel.ops, strict=True))
-            and (self.shapes is None or _alike(self.shapes, kernel.shapes))
+    def differences(self, kernel: KernelKind, machine: Machine) -> list[str]:
+        """What keeps it from being for a kernel; nothing if it is for it."""
+        found = list[str]()
+        same_ops = len(self.ops) == len(kernel.ops) and all(
+            wanted in (op, short(op)) for wanted, op in zip(self.ops, kernel.ops, strict=True)
         )
+        if not same_ops:
+            found.append(f"ops {', '.join(self.ops)}")
+        if self.shapes is not None and not _alike(self.shapes, kernel.shapes):
+            found.append(f"shapes {', '.join(str(list(shape)) for shape in self.shapes)}")
+        if self.machine not in ("", machine.name):
+            found.append(f"machine {self.machine}")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +75,41 @@ class MappingFile:
 
     path: str
     entries: tuple[Entry, ...]
+    machines: tuple[str, ...] = ()
+    """Names of machines that are not shipped."""
 
     def entry_for(self, kernel: KernelKind, machine: Machine) -> Entry | None:
         """The first entry that matches a kernel."""
-        return next((each for each in self.entries if each.matches(kernel, machine)), None)
+        return next((each for each in self.entries if not each.differences(kernel, machine)), None)
+
+    def why_none(self, kernel: KernelKind, machine: Machine) -> str:
+        """That no entry matches a kernel, with the one that comes nearest: in the fewest things, then by its ops."""
+        told = f"{NO_ENTRY} {self.path} matches {kernel} on {machine.name}"
+        apart = [(len(each.differences(kernel, machine)), -_ops_alike(each, kernel), each) for each in self.entries]
+        if not apart:
+            return told
+        nearest = min(apart, key=lambda each: each[:2])[2]
+        return (
+            f"{told}; the nearest, line {nearest.lines['']}, has {' and '.join(nearest.differences(kernel, machine))}"
+        )
+
+    def check_machines(self, machine: Machine) -> None:
+        """Raises for an entry of a machine that nobody knows."""
+        known = (*machine_names(), *self.machines, machine.name)
+        for each in self.entries:
+            if each.machine and each.machine not in known:
+                where = f"{self.path}, line {each.lines['machine']}: machine = {each.machine!r}"
+                what = f"{where}: no machine of that name is shipped{did_you_mean(each.machine, known)}"
+                own = f"A machine of your own is named at the top of the file, {_MACHINES} = [{each.machine!r}]"
+                raise MappingFileError(sentences(what, f"Shipped are {', '.join(machine_names())}", own))
 
     def __repr__(self) -> str:
         return repr(self.path)
+
+
+def _ops_alike(entry: Entry, kernel: KernelKind) -> float:
+    """How much alike the ops of both are, from 0 to 1, so that a misspelt one is near."""
+    return SequenceMatcher(None, " ".join(map(short, entry.ops)), " ".join(map(short, kernel.ops))).ratio()
 
 
 def _alike(wanted: tuple[tuple[int | str, ...], ...], shapes: tuple[tuple[int, ...], ...]) -> bool:
@@ -97,6 +138,7 @@ def read_mapping_file(given: str | os.PathLike[str]) -> MappingFile:
     return MappingFile(
         str(path),
         tuple(_entry(_Place(path, lines, number), each) for number, each in enumerate(cast("list[object]", entries))),
+        tuple(whole.get(_MACHINES, ())),
     )
 
 
@@ -121,9 +163,12 @@ def _check_head(path: Path, whole: Mapping[str, object]) -> None:
     if version != _VERSION or type(version) is not int:
         raise MappingFileError(f"{path}: version = {version!r}; this version of the workbench reads {_VERSION}")
     for key in whole:
-        if key not in ("version", _TABLE):
-            what = f"{path}: unknown key {key!r}{did_you_mean(key, ('version', _TABLE))}"
-            raise MappingFileError(sentences(what, f"Expected version, and entries under {_TABLE}"))
+        if key not in ("version", _MACHINES, _TABLE):
+            what = f"{path}: unknown key {key!r}{did_you_mean(key, ('version', _MACHINES, _TABLE))}"
+            raise MappingFileError(sentences(what, f"Expected version, {_MACHINES}, and entries under {_TABLE}"))
+    if not _is_texts(whole.get(_MACHINES, ["none"])):
+        told = f"{path}: {_MACHINES} = {whole[_MACHINES]!r:.60}: expected a list of names"
+        raise MappingFileError(f"{told}, {_MACHINES} = ['mine']")
     if not isinstance(whole.get(_TABLE, []), list):
         raise MappingFileError(f"{path}: {_TABLE} is one table; expected a list of them, in TOML [[{_TABLE}]]")
 
@@ -164,7 +209,8 @@ def _entry(place: _Place, given: object) -> Entry:
     mapping = cast("UserMapping", {key: entry[key] for key in OF_A_KERNEL if key in entry})
     if not mapping:
         raise place.error("", "the entry says nothing about the mapping; expected tile, order, buffers or cores")
-    return Entry(place.line(), tuple(cast("list[str]", ops)), _shapes(place, entry.get("shapes")), machine, mapping)
+    lines = {key: place.line(key) for key in ("", *entry)}
+    return Entry(lines, tuple(cast("list[str]", ops)), _shapes(place, entry.get("shapes")), machine, mapping)
 
 
 def _is_texts(given: object) -> bool:

@@ -126,17 +126,17 @@ def checked_cores(kernel: str, payload: Payload, wanted: Mapping[str, int], core
     can = ", ".join(f"{dim} ({payload.dims[dim]})" for dim in splittable(payload)) or "none"
     for dim, count in wanted.items():
         if dim not in payload.dims:
-            raise MappingError(kernel, f"cores names {dim!r}; dims that can be split over cores: {can}")
+            raise MappingError(kernel, f"cores names {dim!r}; dims that can be split over cores: {can}", "cores")
         if count > 1 and dim in payload.reduced:
-            raise MappingError(
-                kernel, f"cores: {dim} is reduced, and a reduction is not split; dims that can be split: {can}"
-            )
+            told = f"cores: {dim} is reduced, and a reduction is not split; dims that can be split: {can}"
+            raise MappingError(kernel, told, "cores")
         if count > 1 and dim not in splittable(payload):
-            raise MappingError(kernel, f"cores: {dim} cannot be split over cores; dims that can: {can}")
+            raise MappingError(kernel, f"cores: {dim} cannot be split over cores; dims that can: {can}", "cores")
     total = math.prod(wanted.values())
     if total > cores:
         raise MappingError(
             kernel,
             f"cores = {dict(wanted)} takes {total} cores, the machine has {cores}: wb.machine(..., cores={total})",
+            "cores",
         )
     return {dim: pieces for dim, count in wanted.items() if (pieces := _pieces(payload.dims[dim], count)) > 1}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from simulator.errors import SMALLER, DoesNotFit
 from simulator.machine.machine import Machine
-from simulator.tileprogram.buffer_addresses import check_fit
+from simulator.tileprogram.buffer_addresses import check_fit, in_use_at_once
 from simulator.tileprogram.program import TileProgram
 from workbench.errors import MappingError, PassError, ScheduledFormError, ScheduleScriptError
 from workbench.extraction.extract import extract
@@ -97,9 +97,8 @@ def schedule_kernel(
             crowd = buffers_at_once(tiled.trace.module, machine)
             if sum(size for _, size in crowd) > capacity:
                 continue
-        scheduled = _read_off(rendered, tiled, machine)
+        scheduled = _read_off(rendered, tiled, machine, _advice(payload, mapping) if wanted else "")
         if wanted or scheduled.program.scratchpad_bytes <= capacity:
-            check_fit(scheduled.program, capacity, _advice(payload, mapping))
             return scheduled
         crowd = [(buffer.name, buffer.bytes) for buffer in scheduled.program.buffers]
     largest_first = sorted(crowd, key=lambda each: -each[1])
@@ -148,13 +147,12 @@ def scripted_kernel(
         after = next(each.mlir for each in trace.snapshots if each.name == DETACHED)
         if after == before:
             check_matches(rendered.kernel, script, parsed, before, there, bodies)
-        scheduled = _read_off(rendered, tiled, machine)
+        scheduled = _read_off(rendered, tiled, machine, SMALLER)
     except PassError as error:
         raise ScheduleScriptError(rendered.kernel, script, "fails", in_script(error.problems)) from None
     except ScheduledFormError as error:
         what = "leaves ops that are not in the scheduled form"
         raise ScheduleScriptError(rendered.kernel, script, what, without_lines(error.problems)) from None
-    check_fit(scheduled.program, machine.scratchpad_bytes)
     spread = spread_of(scheduled.program, machine, "the script")
     return replace(scheduled, mapping=replace(scheduled.mapping, spread=spread))
 
@@ -246,7 +244,7 @@ class _Ready:
         trace = self.take(splits_reduction(payload, mapping))
         mine = share(payload, mapping.cores)
         if refused := refused_order(mine, mapping.tile, mapping.order):
-            raise MappingError(self.rendered.kernel, refused)
+            raise MappingError(self.rendered.kernel, refused, "order")
         if inside_reduced(mine, mapping.tile, mapping.order):
             trace.run("keep the sums", KeepSums())
             trace.run("name the ops", Tag())
@@ -344,10 +342,16 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
     return _Tiled(trace, script, mapping, payload.dims)
 
 
-def _read_off(rendered: KernelModule, tiled: _Tiled, machine: Machine) -> ScheduledKernel:
+def _read_off(rendered: KernelModule, tiled: _Tiled, machine: Machine, advice: str) -> ScheduledKernel:
+    """The kernel with its program. With an advice it is the user's tiling, which must fit."""
     trace, text = tiled.trace, print_module(tiled.trace.module)
     verify_scheduled(text, rendered.kernel, trace.module.context)
-    program = extract(trace.module, text, rendered.kernel, rendered.origins, machine)
+    read = partial(extract, trace.module, text, rendered.kernel, rendered.origins, machine)
+    if advice and sum(size for _, size in buffers_at_once(trace.module, machine)) > machine.scratchpad_bytes:
+        _check_begin(read(rounds=slice(2)), machine, advice)
+    program = read()
+    if advice:
+        check_fit(program, machine.scratchpad_bytes, advice)
     return ScheduledKernel(
         rendered.kernel,
         text,
@@ -360,6 +364,17 @@ def _read_off(rendered: KernelModule, tiled: _Tiled, machine: Machine) -> Schedu
         rendered.arguments,
         _folded(rendered, trace, program),
     )
+
+
+def _check_begin(program: TileProgram, machine: Machine, advice: str) -> None:
+    """Raises if the first two rounds of all loops have more in use at once than there is: so has the whole program.
+
+    To read off the whole of it would take minutes where tiles are many. Two rounds, since a buffer that a loop's body
+    uses last, and one that it uses first, are there together from the second on.
+    """
+    capacity, cores = machine.scratchpad_bytes, {buffer.core for buffer in program.buffers}
+    if any(sum(each.bytes for each in in_use_at_once(program, core)) > capacity for core in cores):
+        check_fit(program, capacity, advice)
 
 
 def _folded(rendered: KernelModule, trace: PassTrace, program: TileProgram) -> tuple[Folded, ...]:

@@ -55,12 +55,14 @@ class Asked:
                 raise MappingError(
                     self.key,
                     f"tile of {dim} = {size:,}, but the dim has {made.dims[dim]:,}: {made.dims[dim]} is the whole dim",
+                    "tile",
                 )
             if size < made.mapping.tile.get(dim, size):  # a script has no tiles
                 raise MappingError(
                     self.key,
                     f"tile of {dim} = {size:,}, but {ROWS}: {made.dims[dim]:,}. To tile it, keep the reduction apart "
                     "with fusion={'off': ['rows of a product']}",
+                    "tile",
                 )
         buffers, rounds = self.mapping.get("buffers", 1), rounds_of(made.mapping.tile, made.dims)
         if buffers > most_slots(made.mapping.tile, made.dims):
@@ -68,6 +70,7 @@ class Asked:
                 self.key,
                 f"buffers = {buffers:,}, and its loops have {_rounds(rounds)} in all: more slots than rounds are "
                 "never used. Smaller tiles make more rounds",
+                "buffers",
             )
 
 
@@ -166,6 +169,7 @@ def with_users(
                 kernel,
                 f"tile names {dim!r}, but its dims are {_extents(dims)}. An entry under '*' must suit every "
                 "kernel; an entry under a kernel's name is for that kernel",
+                "tile",
             )
         if size > most[dim]:
             whole = "a core's part of it" if most[dim] < dims[dim] else "the whole dim"
@@ -178,10 +182,12 @@ def with_users(
         cut.append(f"its loops have {_rounds(rounds)}, and {wanted.get('buffers'):,} slots were given")
     if not within_rank(chosen.tile | tile):
         wide = [dim for dim, size in (chosen.tile | tile).items() if size > 1]
-        raise MappingError(kernel, f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}")
+        told = f"a tile has at most {MAX_RANK} dims above 1, this one has {', '.join(wide)}"
+        raise MappingError(kernel, told, "tile")
     order = tuple(wanted.get("order", chosen.order))
     if sorted(order) != sorted(dims):
-        raise MappingError(kernel, f"order {list(order)!r} must name each of its dims once: {_extents(dims)}")
+        told = f"order {list(order)!r} must name each of its dims once: {_extents(dims)}"
+        raise MappingError(kernel, told, "order")
     return replace(chosen, tile=chosen.tile | tile, order=order, reason="; ".join(["user", *cut]))
 
 

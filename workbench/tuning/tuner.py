@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from workbench.stages.journey_request import Request
 
 
+INTERRUPTED = "interrupted"
+
+
 def map_space(journey: Staged, request: Request, kernel: str, simulate: int, executor: Executor | None) -> MapSpace:
     """The space of one kernel, its first `simulate` candidates simulated."""
     check_count("simulate", simulate, 0)
@@ -74,12 +77,17 @@ def tuned(
             for name in (each for each in names if each not in left_out):
                 _tune(answer, work_of(journey, request, scheduled.kernel(name)), scheduled.kernel(name), executor)
     except KeyboardInterrupt:
-        answer.stopped = "interrupted"
+        answer.stopped = INTERRUPTED
     except BrokenExecutor as error:
         answer.stopped = f"the executor broke: {error}"
     done = {each.kernel for each in answer.explored}
     answer.left_out |= {name: f"not reached: {answer.stopped}" for name in names if name not in {*done, *left_out}}
     return answer
+
+
+def nothing_tuned(journey: J, request: Request, budget: int, seed: int) -> Tuning[J]:
+    """The answer of a search that was interrupted before its first kernel."""
+    return Tuning(journey, request.said(journey.lowered.record), budget, seed, stopped=INTERRUPTED)
 
 
 def _tune(answer: Tuning[J], work: Work, kernel: ScheduledKernel, executor: Executor | None) -> None:

@@ -124,6 +124,8 @@ class Tuning(Shown, Generic[J]):
         return {each.key: each for each in table.entries}
 
     def _table(self) -> Table:
+        if not self.explored and not self.left_out:  # nor is there a schedule, which the interrupted search would make
+            return Table(COLUMNS, ())
         launches = [launch.kernel for launch in self.start.scheduled.record.launches.launches]
         rows = list[tuple[Cell, ...]]()
         for each in self.explored:
@@ -153,6 +155,8 @@ class Tuning(Shown, Generic[J]):
     def __repr__(self) -> str:
         faster, count = len(self.mappings), len(self.explored)
         state = f", stopped: {self.stopped}" if self.stopped else ""
+        if not self.explored:
+            return f"Tuning(no kernel was tuned{state})"
         before, after = self.start.simulated.cycles, self.journey.simulated.cycles
         return f"Tuning({faster} of {count} kernels faster, {before:,} -> {after:,} cycles{state})"
 

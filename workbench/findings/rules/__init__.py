@@ -36,6 +36,9 @@ from workbench.findings.rules import (
     load_imbalance as load_imbalance,
 )
 from workbench.findings.rules import (
+    mapping_file_unused as mapping_file_unused,
+)
+from workbench.findings.rules import (
     mapping_of_ones_own as mapping_of_ones_own,
 )
 from workbench.findings.rules import (

@@ -21,4 +21,5 @@ def pattern_without_a_match(facts: Facts) -> Iterator[Finding]:
         near = each.nearest
         if near is not None and near.matched >= max(LEAST, near.of / 2):
             nodes = tuple(name for name in near.nodes if name in captured)
-            yield Finding("", 0, f"the pattern {each.name!r} has {near_text(each)}", nodes=nodes)
+            advice = "To have a match, change the pattern or these lines; what its op would save is known then"
+            yield Finding("", 0, f"the pattern {each.name!r} has {near_text(each)}. {advice}", nodes=nodes)

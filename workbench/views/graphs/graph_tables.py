@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from workbench.ir import HOST, PARTS, AtenGraph, Kernel, KernelGraph, Node, TensorType
 from workbench.ir.value_names import written
+from workbench.lowering.fusion_rules import SWITCHES
 from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.rewrite_tables import rewrites_text
 from workbench.views.graphs.titles import kernel_titles
@@ -101,9 +102,13 @@ def lowered_table(lowered: KernelGraph) -> Table:
 
 
 def fusions_table(lowered: KernelGraph) -> Table:
-    """One row an edge between two nodes, fused or refused, with the rule and the reason."""
-    rows = tuple((edge.producer, edge.consumer, edge.fused, edge.rule, edge.reason) for edge in lowered.fusions)
-    return Table(("producer", "consumer", "fused", "rule", "reason"), rows)
+    """One row an edge between two nodes, fused or refused, with the rule, whether that can be turned off, and the
+    reason."""
+    rows = tuple(
+        (edge.producer, edge.consumer, edge.fused, edge.rule, edge.rule in SWITCHES, edge.reason)
+        for edge in lowered.fusions
+    )
+    return Table(("producer", "consumer", "fused", "rule", "switch", "reason"), rows)
 
 
 def kernels_table(lowered: KernelGraph) -> Table:
