@@ -64,7 +64,7 @@ class Computing:
             capturing.result_aliases.refuse_unwritable(program.graph, values)
             with turn(), program.as_traced():  # Dynamo runs it, and may compile another graph
                 return self._run_parts("scheduled", inputs, kwargs or {})
-        return program.run(values, lambda _: self._native("scheduled").run(now))
+        return program.run(inputs, kwargs or {}, values, lambda _: self._native("scheduled").run(now))
 
     def check(
         self,
@@ -186,13 +186,18 @@ class Computing:
             checking.tensor_comparison.Pair(name, got, kind) for name, got, kind in mine
         ], checking.wide_reference.Answers(theirs)
 
-    def _eager(self, leaves: Sequence[torch.Tensor]) -> object:
-        """Calls the user's own function; its changes of lists, dicts and objects are undone."""
+    def _eager(self, leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """What the user's own function returns, and leaves in the lists, dicts and objects that it is given.
+
+        Its changes of those that it holds are undone.
+        """
         target = self.request.target
         assert target is not None
         arguments, keywords = self._program("check").arguments(leaves)
         with capturing.tensor_copies.holding_as_before(tensors_room.reachable_tensors.reachable(target).containers):
-            return target(*arguments, **keywords)
+            given = tensors_room.given_containers.GivenContainers.of(arguments, keywords, "")
+            returned = target(*arguments, **keywords)
+            return [tensor for _, tensor in given.after(returned)[1].leaves]
 
     def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:
         """All kernels, or those of a part of the graph, as a program."""

@@ -22,7 +22,7 @@ PAGES = [
 PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab")]
 PAGES += [
     ROOT / "docs" / f"{page}.md"
-    for page in ("timeline", "knobs", "tuning", "magics", "looking-closer", "sharing", "fusion")
+    for page in ("timeline", "knobs", "tuning", "magics", "looking-closer", "sharing", "fusion", "models")
 ]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
@@ -65,6 +65,7 @@ def test_every_example_is_found():
         "sharing": 2,
         "fusion": 3,
         "tuning": 4,
+        "models": 2,
     }
 
 
