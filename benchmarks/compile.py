@@ -38,7 +38,8 @@ def made(name: str) -> tuple[Callable[..., object], tuple[object, ...]]:
     import torch
     from workloads import bert
 
-    from tests.models import GPT2, resnet18
+    from workbench.models.resnet import resnet18
+    from workbench.models.shipped.gpt import GPT2
 
     if name == "softmax":
         return (lambda x: torch.softmax(x, 1)), (torch.randn(512, 512),)

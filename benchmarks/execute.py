@@ -39,18 +39,20 @@ def made(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     import torch
     from workloads import workload
 
-    from tests import models
+    from tests.blocks import inception
+    from workbench.models.resnet import resnet18
+    from workbench.models.shipped.gpt import GPT2
 
     torch.manual_seed(0)
     if name == "bert_layer":
         layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True, activation="gelu")
         return layer.eval(), (torch.randn(1, 128, 768),)
     if name == "gpt2_12_layers":
-        return models.GPT2().eval(), (torch.randint(50257, (1, 128)),)
+        return GPT2().eval(), (torch.randint(50257, (1, 128)),)
     if name == "resnet18_nchw":
-        return models.resnet18().eval(), (torch.randn(1, 3, 224, 224),)
+        return resnet18().eval(), (torch.randn(1, 3, 224, 224),)
     if name == "inception":
-        return models.inception().eval(), (torch.randn(1, 3, 112, 112),)
+        return inception().eval(), (torch.randn(1, 3, 112, 112),)
     given = workload(name)
     return given.function, given.inputs
 

@@ -30,8 +30,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from tests.models import GPT2, resnet18
 from workbench.knobs import Knobs
+from workbench.models.resnet import resnet18
+from workbench.models.shipped.gpt import GPT2
 
 FFN = nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256))
 PROGRAMS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...]]] = {

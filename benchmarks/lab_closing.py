@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
 
 MODEL = """import gc, psutil, torch, workbench as wb
-from tests.models import resnet18
+from workbench.models.resnet import resnet18
 j = wb.trace(resnet18().eval(), torch.randn(1, 3, 64, 64))
 w = None"""
 OPEN = "w and w.close()\nw = j.widget()\nw"

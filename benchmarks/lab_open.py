@@ -40,7 +40,11 @@ _MODELS = {
     "ResNet-50": "j = wb.trace(with_statistics(resnet50()).eval(), torch.randn(1, 3, 64, 64))",
     "GPT-2": "j = wb.trace(GPT2().eval(), torch.randint(0, 50257, (1, 64)))",
 }
-_SETUP = "import torch, workbench as wb\nfrom tests.models import GPT2, resnet50, with_statistics\n"
+_SETUP = """import torch, workbench as wb
+from workbench.models.resnet import resnet50
+from workbench.models.seeded import with_statistics
+from workbench.models.shipped.gpt import GPT2
+"""
 
 _OPEN = """async () => {
     for (const old of document.querySelectorAll('.wb-lab')) old.classList.add('old');

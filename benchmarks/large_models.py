@@ -40,10 +40,11 @@ def made(name: str) -> Any:
     """The model of that name, in evaluation."""
     import torch
 
-    from tests import models
+    from workbench.models.resnet import resnet101
+    from workbench.models.shipped.vgg16 import vgg16
 
     torch.manual_seed(0)
-    return {"vgg16": models.vgg16, "resnet101": models.resnet101}[name]().eval()
+    return {"vgg16": vgg16, "resnet101": resnet101}[name]().eval()
 
 
 class Clock:

@@ -19,7 +19,8 @@ import torch
 from torch import nn
 
 import workbench as wb
-from tests.models import GPT2, resnet18, resnet50
+from workbench.models.resnet import resnet18, resnet50
+from workbench.models.shipped.gpt import GPT2
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor]]] = {
     "ResNet-18": (resnet18, lambda: torch.randn(1, 3, 224, 224)),

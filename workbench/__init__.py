@@ -18,6 +18,7 @@ from workbench.version import VERSION
 
 if TYPE_CHECKING:
     from simulator.machine.machine import Machine as Machine
+    from workbench import models as models
     from workbench import ops as ops
     from workbench.artefacts import Captured as Captured
     from workbench.artefacts import Lowered as Lowered
@@ -132,6 +133,7 @@ __all__ = [
     "machine",
     "machines",
     "mlir_pass",
+    "models",
     "ops",
     "pattern",
     "render",
@@ -161,8 +163,8 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is not None:
         return getattr(importlib.import_module(home), name)
-    if name == "ops":
-        return importlib.import_module("workbench.ops")
+    if name in ("models", "ops"):
+        return importlib.import_module(f"workbench.{name}")
     raise AttributeError(f"module 'workbench' has no attribute {name!r}")
 
 

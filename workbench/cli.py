@@ -110,11 +110,18 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     trace = _command(commands, "trace", _trace, "take a model to a checked, simulated timeline and print the result")
-    trace.add_argument("file", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {INPUTS_FORMS}")
+    trace.add_argument(
+        "file", nargs="?", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {INPUTS_FORMS}"
+    )
+    trace.add_argument("--model", metavar="NAME", help="an example model, in place of a file; see workbench models")
+    sizes = "small or full: the size of the example model (default: small)"
+    trace.add_argument("--size", choices=wb.models.SIZES, help=sizes)
     machine_help = "a shipped machine, or a file like mine.toml (default: tpu-v3)"
     trace.add_argument("--machine", default="tpu-v3", metavar="M", help=machine_help)
     trace.add_argument("--capture", default="dynamo", choices=("dynamo", "export"), help="how the graph is captured")
     trace.add_argument("--json", default="-", metavar="PATH", help="where the result goes (default: -, the terminal)")
+
+    _command(commands, "models", _models, "list the example models that trace --model takes")
 
     machines = _command(
         commands, "machines", _machines, "list the shipped machines and those of files, or show the figures of some"
@@ -209,7 +216,7 @@ def _new_op(options: argparse.Namespace) -> int:
 def _trace(options: argparse.Namespace) -> int:
     if options.json != "-":
         check_folder(options.json)  # before the work, not after it
-    journey = _traced(load_program(options.file), options)
+    journey = _traced(_program(options), options)
     check = journey.check()
     result = summary(journey, check)
     sys.stderr.write(f"{views.timeline.sum_text(journey.simulated.record)}\n")
@@ -219,6 +226,23 @@ def _trace(options: argparse.Namespace) -> int:
     else:
         replace_file(options.json, text.encode("utf-8"))
     return OK if check.ok else CHECK_FAILED
+
+
+def _program(options: argparse.Namespace) -> ProgramFile:
+    """The program of a file, or an example model."""
+    if (options.file is None) == (options.model is None):
+        raise BadOption("workbench trace takes a FILE or --model NAME, one of the two. See workbench trace -h")
+    if options.model is None:
+        if options.size is not None:
+            raise BadOption(f"--size {options.size} is for --model NAME: a file says itself how large its model is")
+        return load_program(options.file)
+    example = wb.models.get(options.model, size=options.size or "small")
+    return ProgramFile(example.module, example.inputs, dict(example.kwargs))
+
+
+def _models(_: argparse.Namespace) -> int:
+    sys.stdout.write("\n".join(wb.models.names()) + "\n")
+    return OK
 
 
 def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
@@ -233,7 +257,9 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
         place = environment.call_sites.place_text("".join(traceback.format_tb(error.__traceback__)))
         if not place:
             raise
-        told = f"{options.file} raised while it was captured: {type(error).__name__}: {error}, at {place}"
+        told = (
+            f"{options.file or options.model} raised while it was captured: {type(error).__name__}: {error}, at {place}"
+        )
         raise ProgramFileError(told).instead_of(error) from None
 
 

@@ -64,7 +64,7 @@ class Computing:
             capturing.result_aliases.refuse_unwritable(program.graph, values)
             with turn(), program.as_traced():  # Dynamo runs it, and may compile another graph
                 return self._run_parts("scheduled", inputs, kwargs or {})
-        return program.run(values, lambda _: self._native("scheduled").run(now))
+        return program.run(inputs, kwargs or {}, values, lambda _: self._native("scheduled").run(now))
 
     def check(
         self,
@@ -193,17 +193,20 @@ class Computing:
             checking.tensor_comparison.Pair(name, got, kind) for name, got, kind in mine
         ], checking.wide_reference.Answers(theirs)
 
-    def _eager(self, held: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]) -> object:
-        """Calls the user's own function; its changes of lists, dicts and objects are undone.
+    def _eager(self, held: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """What the user's own function returns, and leaves in the lists, dicts and objects that it is given.
 
-        `held` are the tensors that the function holds; in a training step also its gradients and optimizers' states.
+        Its changes of those that it holds are undone. `held` are the tensors that it holds; in a training step also its
+        gradients and optimizers' states.
         """
         target, program = self.request.target, self._program("check")
         assert target is not None
         arguments, keywords = program.arguments(leaves)
         holds = tensors_room.reachable_tensors.reachable(target)
         with capturing.tensor_copies.holding_as_before(holds.containers), program.holding(held):
-            return target(*arguments, **keywords)
+            given = tensors_room.given_containers.GivenContainers.of(arguments, keywords, "")
+            returned = target(*arguments, **keywords)
+            return [tensor for _, tensor in given.after(returned)[1].leaves]
 
     def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:
         """All kernels, or those of a part of the graph, as a program."""

@@ -112,7 +112,7 @@ def in_use_at_once(program: TileProgram, core: int) -> list[Buffer]:
     used = [(use, buffer) for use, buffer in pairs if buffer.core == core]
     moments = sorted({use.first for use, _ in used})
     at_once = [[buffer for use, buffer in used if use.first <= now <= use.last] for now in moments]
-    return max(at_once, key=lambda buffers: sum(buffer.bytes for buffer in buffers), default=[])
+    return max(at_once, key=lambda buffers: sum(buffer.bytes for buffer in buffers), default=list[Buffer]())
 
 
 def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:

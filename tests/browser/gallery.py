@@ -11,7 +11,9 @@ import torch
 from torch import nn
 
 import workbench as wb
-from tests.models import GPT2, resnet18, with_statistics
+from workbench.models.resnet import resnet18
+from workbench.models.seeded import with_statistics
+from workbench.models.shipped.gpt import GPT2
 
 _ = torch.manual_seed(0)
 """

@@ -285,7 +285,7 @@ class Cache:
 
 
 class Unknown(Cache):
-    pass
+    __slots__ = ("more",)
 
 
 pytree.register_pytree_node(Cache, lambda it: (it.keys, None), lambda parts, _: Cache(list(parts)))

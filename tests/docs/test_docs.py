@@ -22,7 +22,7 @@ PAGES = [
 PAGES += [ROOT / "docs" / f"{page}.md" for page in ("differences", "scratchpad-and-tiles", "comparing", "the-lab")]
 PAGES += [
     ROOT / "docs" / f"{page}.md"
-    for page in ("timeline", "knobs", "tuning", "magics", "looking-closer", "sharing", "fusion", "training")
+    for page in ("timeline", "knobs", "tuning", "magics", "looking-closer", "sharing", "fusion", "training", "models")
 ]
 FAILURES = ROOT / "docs" / "failures.md"
 LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
@@ -66,6 +66,7 @@ def test_every_example_is_found():
         "fusion": 4,
         "tuning": 4,
         "training": 1,
+        "models": 2,
     }
 
 

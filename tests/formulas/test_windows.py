@@ -14,11 +14,14 @@ import workbench as wb
 from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import Opcode
 from tests.agreement import in_trace_order
+from tests.blocks import depthwise_separable
 from tests.flow import Flow, count, flow, moved
-from tests.models import BasicBlock, Bottleneck, depthwise_separable, lenet, resnet18, with_statistics
 from tests.window_programs import CASES
 from workbench.capturing.capture import capture
 from workbench.lowering.lower import lower
+from workbench.models.resnet import BasicBlock, Bottleneck, resnet18
+from workbench.models.seeded import with_statistics
+from workbench.models.shipped.lenet import lenet
 from workbench.rendering.render import render
 from workbench.scheduling.schedule import schedule
 from workbench.simulating.simulate import simulate

@@ -11,8 +11,12 @@ from typing import Any
 import torch
 
 import workbench as wb
-from tests.models import GPT2, depthwise_separable, lenet, resnet18, with_statistics
+from tests.blocks import depthwise_separable
 from tests.programs import PROGRAMS
+from workbench.models.resnet import resnet18
+from workbench.models.seeded import with_statistics
+from workbench.models.shipped.gpt import GPT2
+from workbench.models.shipped.lenet import lenet
 
 FOLDER = Path(__file__).parent / "programs"
 VERSION = 1

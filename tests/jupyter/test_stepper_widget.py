@@ -19,10 +19,11 @@ from ipywidgets.widgets.widget import _instances
 import workbench as wb
 from templates.foobar import FoobarTiled, register_fake
 from tests.jupyter.browserless import Front
-from tests.models import resnet18, with_statistics
 from tests.programs import PROGRAMS
 from workbench.errors import BadOption, UnknownSelection
 from workbench.jupyter.widgets.stepper_widget import STAGES, Stepper
+from workbench.models.resnet import resnet18
+from workbench.models.seeded import with_statistics
 
 LISTS = ("python", "calls", "kernels", "rendered", "scheduled", "instructions", "spans")
 

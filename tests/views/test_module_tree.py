@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 import workbench as wb
-from tests.models import GPT2, BasicBlock
 from tests.programs import PROGRAMS
 from workbench.errors import HostRoute
+from workbench.models.resnet import BasicBlock
+from workbench.models.shipped.gpt import GPT2
 from workbench.views.graphs.module_tree import MOST_ROWS, Leaf, Module, captured_tree, folded, lowered_tree, opened
 
 SCREEN = 32

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import workbench as wb
-from tests.models import resnet50
 from tests.views.test_stage_html import assert_self_contained
 from workbench.errors import EmptyTable
+from workbench.models.resnet import resnet50
 from workbench.verbs import of_graph
 
 

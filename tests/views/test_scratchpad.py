@@ -14,9 +14,9 @@ import torch
 
 import workbench as wb
 from simulator.errors import DoesNotFit
-from tests.models import BasicBlock
 from tests.programs import PROGRAMS
 from workbench.errors import BadArgument, BadOption, EmptyTable
+from workbench.models.resnet import BasicBlock
 from workbench.views.scratchpads.scratchpad import INSIDE, Band, Held, Occupancy
 from workbench.views.scratchpads.scratchpad_layout import layout
 

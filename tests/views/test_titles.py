@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import workbench as wb
-from tests.models import BasicBlock
+from workbench.models.resnet import BasicBlock
 from workbench.views.graphs.titles import Titles, kernel_titles, scheduled_titles, short_op
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
@@ -21,6 +21,7 @@ from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
 from workbench.environment.call_sites import place_text
+from workbench.ir import Tree
 from workbench.tensors.refused_tensors import refuse_unreadable
 from workbench.tensors.tensor_memory import is_lazy, memory_of, plain
 
@@ -45,32 +46,33 @@ def by_dynamo(trace: Capturing) -> Recorded:
 
         return run
 
-    def traced(call: Target) -> object:
+    def traced(call: Target) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+        """What it returns, and what it leaves in the containers that it is given, which are new ones in each trace."""
         # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
         function = cast("types.FunctionType", call)
         fresh = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
         with static_graphs(), unmeasured_guards(), no_other_compiler(), user_errors(trace.name):
             compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
-            return compiled(trace.target, trace.inputs, trace.kwargs)
+            args, kwargs = trace.arguments([slot.tensor for slot in trace.user])
+            given = trace.given(args, kwargs)
+            returned = compiled(trace.target, args, kwargs)
+        refuse_replaced(trace)
+        return trace.flatten(returned, given)
 
-    returned = traced(_call)
-    refuse_replaced(trace)
-    if graphs and _views_outside(trace, returned):
+    tree, found = traced(_call)
+    if graphs and _views_outside(trace, found):
         graphs.clear()
-        returned = traced(_call_and_alias)
-        if found := _views_outside(trace, returned):
+        tree, found = traced(_call_and_alias)
+        if outside := _views_outside(trace, found):
             raise errors.CaptureFailed(
-                f"{trace.name} returns a view of an input at result{', result'.join(found)}, in a container of a "
+                f"{trace.name} returns a view of an input at result{', result'.join(outside)}, in a container of a "
                 "class that a graph cannot hold. Return it in a tuple, list or dict, or give capture='export'"
             )
-    refuse_replaced(trace)
     if not graphs:
         raise no_tensor_work(trace.name, [*trace.user, *trace.held.tensors.values()])
     gm, given, results = graphs[0]
-    trace.refuse_changed_containers(trace.inputs, trace.kwargs, [slot.tensor for slot in trace.user])
     for tensor in given:
         trace.slot_of(tensor, "a tensor it holds")  # which refuses one that no graph can hold
-    tree, found = trace.flatten(returned)
     by_id = {id(result): number for number, result in enumerate(results)}
     leaves = [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in found]
     kept = kept_graph(trace, gm, given, leaves, tree)
@@ -100,13 +102,14 @@ def _call_and_alias(target: Target, args: tuple[object, ...], kwargs: dict[str, 
     return pytree.tree_map_only(torch.Tensor, torch.ops.aten.alias.default, target(*args, **kwargs))
 
 
-def _views_outside(trace: Capturing, returned: object) -> list[str]:
+def _views_outside(trace: Capturing, found: Sequence[tuple[str, torch.Tensor]]) -> list[str]:
     """Where results are views of tensors from outside that no graph made: their data would be that of the trace."""
     given = {memory_of(slot.tensor) for slot in trace.user if not slot.tensor.is_meta}
     given |= {memory_of(held.tensor) for held in trace.held.tensors.values() if not held.tensor.is_meta}
-    found = [(path, tensor) for path, tensor in trace.flatten(returned)[1] if not tensor.is_meta]
     return [
-        path for path, tensor in found if memory_of(tensor) in given and trace.slot_of(tensor, "").kind == "constant"
+        path
+        for path, tensor in found
+        if not tensor.is_meta and memory_of(tensor) in given and trace.slot_of(tensor, "").kind == "constant"
     ]
 
 

@@ -78,12 +78,12 @@ class _Root(nn.Module):
         trace, before = cast("Capturing", self._trace), dict(self.named_buffers())
         self.given = frozenset(map(id, tensors))
         args, kwargs = trace.arguments(tensors)
+        given = trace.given(args, kwargs)
         returned = trace.target(*args, **kwargs)
-        trace.refuse_changed_containers(args, kwargs, tensors)
         changed = [name for name, buffer in self.named_buffers() if before.get(name) is not buffer]
         if changed:
             raise replaced("the module", ", ".join(name.partition(".")[2] for name in changed))
-        self.tree, found = trace.flatten(returned)
+        self.tree, found = trace.flatten(returned, given)
         return [tensor for _, tensor in found]
 
 

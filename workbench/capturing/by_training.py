@@ -157,9 +157,9 @@ class _Walk:
         gradients = [place.now() for place in self.places if place.kind == "gradient"]
         with StandIns(self.given, fakes, gradients, parts) as stand_ins, torch.enable_grad(), parts:
             args, kwargs = trace.arguments([slot.tensor for slot in trace.user])
+            given = trace.given(args, kwargs)
             returned = trace.target(*args, **kwargs)
-            trace.refuse_changed_containers(args, kwargs, [slot.tensor for slot in trace.user])
-            self.tree, found = trace.flatten(returned)
+            self.tree, found = trace.flatten(returned, given)
             with torch.no_grad():
                 for place in self.places:
                     now = place.read()

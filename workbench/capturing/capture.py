@@ -37,6 +37,7 @@ from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
 from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
 from workbench.ir import AtenGraph, Tree
+from workbench.tensors.given_containers import GivenContainers
 from workbench.tensors.refused_tensors import refuse_unreadable
 
 
@@ -92,10 +93,12 @@ def name_of(target: Target) -> str:
 
 
 def _refuse_shared(program: CapturedProgram, inputs: Sequence[object], kwargs: Mapping[str, object]) -> CapturedProgram:
-    """The program, unless it changes a tensor in place that lay on another when it was traced."""
+    """The program, unless it changes a tensor in place that lay on another when it was traced, or a container twice."""
     if program.graph.mutations:
-        tensors = [tensor for _, tensor in flatten_inputs(inputs, kwargs, program.graph.name)[1]]
+        tensors = [tensor for _, tensor in flatten_inputs(inputs, kwargs, program.graph.name)[1].leaves]
         refuse_shared_memory(program.graph, [*tensors, *program.live()])
+    if program.graph.tree.kind == "call":
+        GivenContainers.of(inputs, kwargs, program.graph.name).refuse_twice(program.graph.tree)
     return program
 
 
@@ -181,7 +184,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
         if other := [each.path for each in trace.held.tensors.values() if each.read() is not each.tensor]:
             raise replaced(trace.name, ", ".join(other))  # variables: objects have their old contents back by here
     refuse_replaced(trace)
-    tree, found = trace.flatten(returned)
+    tree, found = trace.flatten(returned, GivenContainers.of((), {}, trace.name))  # Python itself changes what is given
     if not calls and not found:
         raise why.advising(why.NOTHING_LEFT) if isinstance(why, errors.GraphBreak) else why from None
     for path, tensor in found:

@@ -23,12 +23,10 @@ from workbench.capturing.user_call import Target, flatten_inputs, flatten_output
 from workbench.environment.call_sites import Place, called_from
 from workbench.ir import Tree
 from workbench.tensors import containers
+from workbench.tensors.given_containers import GivenContainers
 from workbench.tensors.reachable_tensors import Held, Reachable, reachable
 from workbench.tensors.refused_tensors import refuse_unreadable
 from workbench.tensors.tensor_memory import unreadable
-
-Flat = tuple[Tree, list[tuple[str, torch.Tensor]]]
-"""Containers, and the tensors in them with their paths."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,8 @@ class Capturing:
         Tensors of one memory become copies: PyTorch's export would see one behind the other, and a record does not.
         `copied` gives copies that share memory like the inputs, for a capture that computes.
         """
-        tree, leaves = flatten_inputs(inputs, kwargs, name)
+        tree, flat = flatten_inputs(inputs, kwargs, name)
+        leaves = flat.leaves
         paths = input_paths(target, inputs, kwargs, name)
         tensors = [tensor for _, tensor in leaves]
         for path, tensor in leaves:
@@ -77,9 +76,8 @@ class Capturing:
             Slot("user", user_path(path, paths), alias, gradient)
             for (path, alias), gradient in zip(aliases, gradients, strict=True)
         )
-        classes = containers.classes_in((inputs, kwargs))
-        args, kwds = _arguments(tree, own, classes)
-        return Capturing(name, target, args, kwds, tree, user, held, registrations, called, classes)
+        args, kwds = _arguments(tree, own, flat.classes)
+        return Capturing(name, target, args, kwds, tree, user, held, registrations, called, flat.classes)
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Arguments like those of the call, with these tensors in them."""
@@ -90,20 +88,15 @@ class Capturing:
         sources = tuple(self.reader(slot) for slot in recorded.slots[len(self.user) :])
         return CapturedProgram(recorded.graph, (), sources, self.classes, training=training)
 
-    def flatten(self, returned: object) -> Flat:
-        """The containers and the tensors that the callable returned."""
-        flat = flatten_outputs(returned, self.name)
-        self.classes.update(containers.classes_in(returned))
-        return flat
+    def given(self, args: Sequence[object], kwargs: Mapping[str, object]) -> GivenContainers:
+        """The containers in the arguments of a call that is about to begin."""
+        return GivenContainers.of(args, kwargs, self.name)
 
-    def refuse_changed_containers(
-        self, inputs: Sequence[object], kwargs: Mapping[str, object], tensors: Sequence[torch.Tensor]
-    ) -> None:
-        """Lists, dicts and objects that are given may be written into; a graph knows only of the tensors in them."""
-        tree, found = flatten_inputs(inputs, kwargs, self.name)
-        same = len(found) == len(tensors) and all(now is then for (_, now), then in zip(found, tensors, strict=True))
-        if tree != self.input_tree or not same:
-            raise errors.HiddenState(self.name, "what it is given")
+    def flatten(self, returned: object, given: GivenContainers) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+        """The containers and the tensors that the callable returned, and what it left in those that it was given."""
+        tree, flat = flatten_outputs(returned, given, self.name)
+        self.classes.update(flat.classes)
+        return tree, flat.leaves
 
     def slot_of(self, tensor: torch.Tensor, fallback: str) -> Slot:
         """The origin of a graph's input tensor: the user, the callable that holds it, or a constant made inside."""

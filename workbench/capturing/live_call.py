@@ -16,6 +16,8 @@ from workbench.capturing.training_state import TrainingState
 from workbench.capturing.user_call import call_form, flatten_inputs
 from workbench.ir import AtenGraph, Tree
 from workbench.tensors import containers
+from workbench.tensors.containers import NOWHERE
+from workbench.tensors.given_containers import GivenContainers
 from workbench.tensors.tensor_memory import unreadable
 from workbench.tensors.torch_literals import to_type
 
@@ -76,9 +78,11 @@ class CapturedProgram:
         """
         if self.training is not None:
             self.training.refuse_other_options()
-        tree, leaves = flatten_inputs(inputs, kwargs or {}, self.graph.name)
+        tree, flat = flatten_inputs(inputs, kwargs or {}, self.graph.name)
         if tree != self.graph.input_tree:
             raise self._another_call(tree, inputs, kwargs or {})
+        leaves = flat.leaves
+        self._refuse_other_kept(flat)
         for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
             if why := unreadable(tensor):
                 raise errors.UnreadableTensor(self.graph.name, slot.path, why)
@@ -97,6 +101,18 @@ class CapturedProgram:
             refuse_shared_memory(self.graph, values)
         return values
 
+    def _refuse_other_kept(self, flat: containers.Flat) -> None:
+        """Refuses objects that hold other classes or functions than the traced ones: the graph follows from these."""
+        for key, maker in flat.classes.items():
+            traced = self._classes[key]
+            if not isinstance(maker, containers.Kept) or not isinstance(traced, containers.Kept):
+                continue
+            if not traced.same(maker.value):
+                raise errors.InputMismatch(
+                    f"{self.graph.name} was captured with {traced.value!r:.80} in an object that it is given, and "
+                    f"has {maker.value!r:.80} there now. The graph follows from it: trace again with the new one"
+                )
+
     def _another_call(self, tree: Tree, inputs: Sequence[object], kwargs: Mapping[str, object]) -> errors.InputMismatch:
         """Lists the expected inputs, and those given instead."""
         taken = [f"{slot.path}: {self.graph.types[slot.value]}" for slot in self.graph.inputs if slot.kind == "user"]
@@ -113,21 +129,35 @@ class CapturedProgram:
             "inputs, and numbers and flags among them, are part of the graph: trace again to change them."
         )
 
-    def rebuild(self, leaves: Sequence[torch.Tensor]) -> object:
+    def rebuild(self, leaves: Sequence[torch.Tensor], places: Mapping[str, object] = NOWHERE) -> object:
         """The function's result, made of the graph's output leaves."""
-        return containers.rebuild(self.graph.tree, list(leaves), self._classes)
+        return containers.rebuild(self.graph.tree, list(leaves), self._classes, places)
 
-    def returned(self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> object:
-        """The function's result after a run on `values` that made `outputs`: some share memory with others."""
-        return self.rebuild(returned(self.graph, values, outputs))
+    def returned(
+        self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], places: Mapping[str, object] = NOWHERE
+    ) -> object:
+        """The function's result after a run on `values` that made `outputs`: some share memory with others.
+
+        `places` has the containers that were given, which hold afterwards what the function leaves in them.
+        """
+        return self.rebuild(returned(self.graph, values, outputs), places)
 
     def run(
-        self, values: Sequence[torch.Tensor], computed: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
+        self,
+        inputs: Sequence[object],
+        kwargs: Mapping[str, object],
+        values: Sequence[torch.Tensor],
+        computed: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]],
     ) -> object:
         """The function's result without gradients, which a view of an input does not have either."""
         refuse_unwritable(self.graph, values)
+        places: Mapping[str, object] = NOWHERE
+        if self.graph.tree.kind == "call":
+            given = GivenContainers.of(inputs, kwargs, self.graph.name)
+            given.refuse_twice(self.graph.tree)
+            places = given.places
         with torch.no_grad():
-            made = self.returned(values, computed(values))
+            made = self.returned(values, computed(values), places)
             if self.training is not None:
                 self.training.settle(self.graph, values)
             return made

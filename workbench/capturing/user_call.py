@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-import torch
 from torch import nn
 
 from workbench import errors
 from workbench.ir import Tree
 from workbench.tensors import containers
+from workbench.tensors.given_containers import GivenContainers, told_place
 
 Target = Callable[..., object]
 
@@ -24,21 +23,19 @@ def refuse_uncallable(target: object) -> None:
         )
 
 
-def flatten_inputs(
-    inputs: Sequence[object], kwargs: Mapping[str, object], name: str
-) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+def flatten_inputs(inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> tuple[Tree, containers.Flat]:
+    flat = containers.Flat("given")
     try:
-        return containers.flatten((tuple(inputs), dict(kwargs)))
+        return flat.take((tuple(inputs), dict(kwargs)), ""), flat
     except containers.NotATree as error:
-        path = re.sub(r"^\[0\]", "inputs", error.path).replace("[1]", "kwargs", 1)
-        raise errors.UnsupportedContainer(
-            f"{path} of {name} is {error.why}; inputs are {CONTAINERS}. {_how_to_register(error.value)}"
-        ) from None
+        told = f"{told_place(error.path)} of {name} is {error.why}; inputs are {CONTAINERS}."
+        raise errors.UnsupportedContainer(f"{told} {_how_to_register(error.value)}") from None
 
 
-def flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+def flatten_outputs(returned: object, given: GivenContainers, name: str) -> tuple[Tree, containers.Flat]:
+    """What a call returned, and what it left in the containers that it was given."""
     try:
-        return containers.flatten(returned)
+        return given.after(returned)
     except containers.NotATree as error:
         where = f" at result{error.path}" if error.path else ""
         raise errors.UnsupportedContainer(
@@ -48,8 +45,8 @@ def flatten_outputs(returned: object, name: str) -> tuple[Tree, list[tuple[str, 
 
 
 CONTAINERS = (
-    "tensors, numbers, strings and None, in tuples, named tuples, lists, dicts, dataclasses and containers that "
-    "are registered with PyTorch"
+    "tensors, numbers, strings and None, in tuples, named tuples, lists, dicts, dataclasses, plain objects (without "
+    "__slots__, __call__ and a pickling of their own) and containers that are registered with PyTorch"
 )
 
 
@@ -106,6 +103,8 @@ def describe(tree: Tree) -> str:
         return "·"
     if tree.kind == "constant" and tree.constant is not None:
         return repr(tree.constant.value)
+    if tree.kind == "kept":
+        return tree.cls.rpartition(".")[2]
     items = [describe(item) for item in tree.items]
     if tree.kind == "dict":
         return "{" + ", ".join(f"{key!r}: {item}" for key, item in zip(tree.keys, items, strict=True)) + "}"

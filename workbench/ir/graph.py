@@ -189,12 +189,15 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The containers around the results: `kind` is leaf, constant, tuple, list, dict or object.
+    """The containers around the results: `kind` is leaf, constant, tuple, list, dict, object, kept, same or call.
 
     A leaf takes the next output value; a constant carries its literal (`None` and Python numbers a function returns).
     A tuple of a class of its own, such as `torch.topk` returns, has the class's name, and those of its fields as keys.
     An object is any other container with a class: keys lead to its parts (`.logits`, `['a']`), and its constant is a
-    text of what else there is to it.
+    text of what else there is to it. A kept thing is neither tensor, number nor container: the record has the name of
+    its class, and the live function the thing itself. What is the same as a list, dict or object that was given has the
+    place of that one as its constant. A call that has given ones hold other things has the result first, then what each
+    of them holds afterwards, with their places as keys.
     """
 
     kind: str

@@ -24,7 +24,7 @@ LARGEST = 2**48
 
 _OVERLOAD = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*(\.\w+)*")
 _INPUTS = ("user", "parameter", "buffer", "gradient", "state", "closure", "constant")
-_TREES = ("leaf", "constant", "tuple", "list", "dict", "object")
+_TREES = ("leaf", "constant", "tuple", "list", "dict", "object", "kept", "same", "call")
 _KINDS: dict[str, tuple[type, ...]] = {
     "none": (type(None),),
     "bool": (bool,),
@@ -153,10 +153,12 @@ def _tree_mistakes(what: str, tree: Tree, leaves: int) -> Iterator[str]:
     def walk(part: Tree) -> Iterator[str]:
         nonlocal found
         found += part.kind == "leaf"
-        if part.kind not in _TREES or (part.items and part.kind in ("leaf", "constant")):
+        if part.kind not in _TREES or (part.items and part.kind in ("leaf", "constant", "kept", "same")):
             yield f"{what} are in a {part.kind!r} of {len(part.items)}"
-        if part.kind == "constant" and not (part.constant and _is_literal(part.constant)):
+        if part.kind in ("constant", "kept", "same") and not (part.constant and _is_literal(part.constant)):
             yield f"{what} have the constant {part.constant}"
+        if part.kind == "call" and (part is not tree or len(part.keys) != len(part.items) or not part.items):
+            yield f"{what} are in a call of {len(part.items)}"
         if (part.kind == "dict" or part.keys) and len(part.keys) != len(part.items):
             yield f"{what} have {len(part.keys)} keys for {len(part.items)} things"
         for item in part.items:

@@ -43,7 +43,7 @@ class AskedMappings:
     def _place(self, source: str, error: MappingError | DoesNotFit | TooManyInstructions) -> str:
         """The file and the line: of the key that an error is about, else of the entry."""
         key = error.key if isinstance(error, MappingError) else ""
-        lines = self.entries[error.kernel].lines if error.kernel in self.entries else {}
+        lines = self.entries[error.kernel].lines if error.kernel in self.entries else dict[str, int]()
         return f"{source.removesuffix(str(lines['']))}{lines[key]}" if key in lines else source
 
     def told(self, program: ScheduledProgram) -> ScheduledProgram:

@@ -1,0 +1,111 @@
+"""The example models: what they are made of, and that a trace of each is right."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import workbench as wb
+from workbench import cli
+from workbench.errors import BadOption, HostRoute, MissingExtra
+
+OF_TRANSFORMERS = (
+    "bert", "gpt2", "gpt2_decode", "llama", "llama_decode", "mixtral", "vit", "whisper_encoder",
+)  # fmt: skip
+PLAIN = tuple(name for name in wb.models.names() if name not in OF_TRANSFORMERS)
+QUICK = ("mlp", "lenet", "lstm", "transformer_block")
+"""Those that are compiled here; `benchmarks/models.py` does it with all."""
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_model_computes_the_same_each_time_and_leaves_random_numbers_alone(name: str):
+    before = torch.get_rng_state()
+    one, other = wb.models.get(name), wb.models.get(name)
+    assert torch.equal(torch.get_rng_state(), before)
+    with torch.no_grad():
+        ours: Any = one.module(*one.inputs, **one.kwargs)
+        theirs: Any = other.module(*other.inputs, **other.kwargs)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_trace_of_a_model_is_right_and_without_the_host(name: str):
+    example = getattr(wb.models, name)()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HostRoute)
+        journey = wb.trace(example.module, *example.inputs, kwargs=example.kwargs)
+    assert journey.check().ok and journey.simulated.cycles > 0
+
+
+def test_full_models_have_their_published_parameters():
+    with torch.device("meta"):
+        counts = {
+            name: sum(each.numel() for each in wb.models.get(name, size="full").module.parameters())  # type: ignore[attr-defined]
+            for name in ("resnet50", "vgg16", "mobilenet_v3")
+        }
+    assert counts == {"resnet50": 25_557_032, "vgg16": 138_357_544, "mobilenet_v3": 2_542_856}
+
+
+def test_unknown_names_and_sizes_are_told(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(BadOption, match=r"no model is called 'resnt18'; did you mean 'resnet18'\? There are bert, "):
+        wb.models.get("resnt18")
+    with pytest.raises(AttributeError, match="did you mean 'unet'"):
+        _ = wb.models.unett
+    with pytest.raises(BadOption, match="size='large' of the model mlp is unknown; expected 'small' or 'full'"):
+        wb.models.mlp(size="large")
+    assert cli.main(["trace"]) == cli.main(["trace", "f.py", "--model", "mlp"]) == cli.USER_ERROR
+    assert capsys.readouterr().err.count("takes a FILE or --model NAME, one of the two") == 2
+    assert cli.main(["models"]) == cli.OK
+    assert capsys.readouterr().out.split() == list(wb.models.names())
+
+
+def test_a_model_of_transformers_names_the_extra_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtra, match=r"The model gpt2 is one of transformers, .*aten-workbench\[models\]"):
+        wb.models.gpt2()
+
+
+def test_the_list_of_models_loads_neither_pytorch_nor_transformers():
+    told = "import sys, workbench as wb; wb.models.names(); print({'torch', 'transformers'} & {*sys.modules})"
+    assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True).stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_tokens_that_a_compiled_model_generates_are_pytorchs(name: str):
+    pytest.importorskip("transformers")
+    model: Any = wb.models.get(name).module
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.3, generator=generator)
+    ids = torch.arange(5)[None]
+    theirs = model.generate(ids, max_new_tokens=8, do_sample=False)
+    model.forward = torch.compile(model.forward, backend="npu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HostRoute)
+        ours = model.generate(ids, max_new_tokens=8, do_sample=False)
+    assert ours.shape == (1, 13) and len(set(ours[0, 5:].tolist())) > 2
+    assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["gpt2_decode", "llama_decode"])
+def test_a_step_of_decoding_leaves_the_cache_as_pytorch_does(name: str):
+    pytest.importorskip("transformers")
+    example = wb.models.get(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HostRoute)
+        journey = wb.trace(example.module, *example.inputs, kwargs=example.kwargs)
+    ours, theirs = wb.models.get(name), example
+    got: Any = journey.run(*ours.inputs, kwargs=ours.kwargs)
+    with torch.no_grad():
+        expected: Any = theirs.module(*theirs.inputs, **theirs.kwargs)
+    torch.testing.assert_close(got.logits, expected.logits)
+    assert got.cache is ours.kwargs["cache"] and type(got) is type(expected)
+    for mine, other in zip(got.cache.layers, expected.cache.layers, strict=True):
+        assert mine.keys.shape[-2] == 17
+        torch.testing.assert_close((mine.keys, mine.values), (other.keys, other.values))

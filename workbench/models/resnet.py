@@ -1,0 +1,89 @@
+"""Residual networks: the blocks, and the networks made of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class BasicBlock(nn.Module):
+    """ResNet's block of two convolutions, and what is added to them."""
+
+    def __init__(self, channels: int, out: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(out)
+        self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(out)
+        self.down = _down(channels, out, stride)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.bn1(self.conv1(x)))
+        return torch.relu(self.bn2(self.conv2(y)) + self.down(x))
+
+
+class Bottleneck(nn.Module):
+    """Narrow, look around, widen."""
+
+    def __init__(self, channels: int, width: int, out: int, stride: int = 1) -> None:
+        super().__init__()
+        self.narrow = nn.Sequential(nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.look = nn.Sequential(nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.widen = nn.Sequential(nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out))
+        self.down = _down(channels, out, stride)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.widen(self.look(self.narrow(x))) + self.down(x))
+
+
+def _down(channels: int, out: int, stride: int) -> nn.Module:
+    if stride == 1 and channels == out:
+        return nn.Identity()
+    return nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+
+def of_basic_blocks(depths: tuple[int, ...], classes: int = 1000, width: int = 64) -> nn.Module:
+    """`width` channels in the first stage, twice as many in each further one."""
+    blocks: list[nn.Module] = []
+    channels = width
+    for stage, depth in enumerate(depths):
+        for place in range(depth):
+            out, stride = width * 2**stage, 2 if stage and not place else 1
+            blocks.append(BasicBlock(channels, out, stride))
+            channels = out
+    return nn.Sequential(*_stem(width), *blocks, *_head(channels, classes))
+
+
+def of_bottlenecks(depths: tuple[int, ...], classes: int = 1000, width: int = 64) -> nn.Module:
+    """`width` channels in the narrow convolution of the first stage, twice as many in that of each further one."""
+    blocks: list[nn.Module] = []
+    channels = width
+    for stage, depth in enumerate(depths):
+        for place in range(depth):
+            narrow, stride = width * 2**stage, 2 if stage and not place else 1
+            blocks.append(Bottleneck(channels, narrow, 4 * narrow, stride))
+            channels = 4 * narrow
+    return nn.Sequential(*_stem(width), *blocks, *_head(channels, classes))
+
+
+def resnet18(classes: int = 1000) -> nn.Module:
+    """For images of 224 x 224."""
+    return of_basic_blocks((2, 2, 2, 2), classes)
+
+
+def resnet50(classes: int = 1000) -> nn.Module:
+    """For images of 224 x 224."""
+    return of_bottlenecks((3, 4, 6, 3), classes)
+
+
+def resnet101(classes: int = 1000) -> nn.Module:
+    """For images of 224 x 224."""
+    return of_bottlenecks((3, 4, 23, 3), classes)
+
+
+def _stem(width: int) -> list[nn.Module]:
+    return [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+
+
+def _head(channels: int, classes: int) -> list[nn.Module]:
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)]
