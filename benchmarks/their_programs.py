@@ -178,6 +178,7 @@ _OF_TPU_V3: dict[str, Form] = {
         writes=2,
         rewritten=norm_as(BatchNormOfRows),
         apart=(_MEAN_ALONE, _STATISTICS_ALONE, _SCALE_ALONE),
+        options=_FUSED_BY_US_ALONE,
     ),
     "attention": Form(
         "scores written once and read twice: for the sums of their exponentials, and by the second product",
@@ -233,6 +234,7 @@ _OF_TPU_V4: dict[str, Form] = {
         writes=1,
         rewritten=norm_as(StatisticsFirst),
         apart=(_STATISTICS_ALONE,),
+        options=_FUSED_BY_US_ALONE,
     ),
 }
 

@@ -172,7 +172,7 @@ BEHIND: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], int]] = {
     "an activation that is returned, of the shape of the product": (
         lambda x, w: (y := torch.relu(x), y @ w + 1), [W[1:] * 2, W[1:] * 2], 2,
     ),
-    "an activation that another op reads": (lambda x, w: F.linear(y := torch.relu(x), w).sum() + y.sum(), [X, W], 4),
+    "an activation that another op reads": (lambda x, w: F.linear(y := torch.relu(x), w).sum() + y.sum(), [X, W], 3),
     "a bias along the rows": (lambda x, w, b: F.linear(x + b, w), [X, W, (32,)], 2),
 }  # fmt: skip
 

@@ -65,16 +65,16 @@ def test_a_mask_of_positions_is_no_bytes_at_all():
 
 
 def test_each_reader_has_its_own():
-    def twice(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def twice(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         place = torch.arange(64, dtype=torch.float32)
-        return x + place, x.sum(0) * place
+        return x + place, y.sum(0) * place
 
-    made = flow(twice, [torch.randn(48, 64)])
+    made = flow(twice, [torch.randn(48, 64), torch.randn(48, 64)])
     assert [kernel.nodes for kernel in made.lowered.kernels] == [
         ("add.arange", "add"),
         ("sum", "mul.arange", "mul"),
     ]
-    made.assert_matches_eager(torch.randn(48, 64))
+    made.assert_matches_eager(torch.randn(48, 64), torch.randn(48, 64))
 
 
 def test_a_product_reads_it_from_memory_and_a_result_stays():
