@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -14,6 +15,9 @@ import workbench as wb
 from workbench import cli
 from workbench.errors import BadOption, HostRoute, MissingExtra
 from workbench.models.seeded import seeded
+from workbench.running.run_program import NativeProgram
+
+_RUN = NativeProgram.run
 
 OF_TRANSFORMERS = (
     "bert", "gpt2", "gpt2_decode", "llama", "llama_decode", "mixtral", "vit", "whisper_encoder",
@@ -87,9 +91,10 @@ def test_tokens_that_a_compiled_model_generates_are_pytorchs(name: str):
     ids = torch.arange(5)[None]
     theirs = model.generate(ids, max_new_tokens=8, do_sample=False)
     model.forward = torch.compile(model.forward, backend="npu")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mock.patch.object(NativeProgram, "run", autospec=True, side_effect=_RUN) as run:
         warnings.simplefilter("error", HostRoute)
         ours = model.generate(ids, max_new_tokens=8, do_sample=False)
+    assert run.call_count == 8, "each token is computed by one graph"
     assert ours.shape == (1, 13) and len(set(ours[0, 5:].tolist())) > 2
     assert torch.equal(ours, theirs)
 
