@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,25 @@ def test_an_op_of_pytorchs_with_another_kernel_is_captured_anew(exports: list[An
     finally:
         library._destroy()
     capture(gelu, (X,))
+    assert len(exports) == 2
+
+
+@pytest.mark.parametrize("where", ["functional", "what a method calls"])
+def test_a_function_of_pytorchs_that_somebody_replaced_is_captured_anew(
+    where: str, exports: list[Any], monkeypatch: pytest.MonkeyPatch
+):
+    space, name = (F, "softmax") if where == "functional" else (torch.functional, "norm")
+    real = getattr(space, name)
+
+    def called(x: torch.Tensor) -> torch.Tensor:
+        return F.softmax(x, -1) + x.norm()
+
+    wb.trace(called, torch.ones(4, 5))
+    with monkeypatch.context() as replaced:
+        replaced.setattr(space, name, functools.wraps(real)(lambda *args, **kwargs: real(*args, **kwargs) * 2))
+        wb.trace(called, torch.ones(4, 5))
+        assert len(exports) == 2
+    wb.trace(called, torch.ones(4, 5))
     assert len(exports) == 2
 
 

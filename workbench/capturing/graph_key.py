@@ -8,6 +8,7 @@ it, or a constant. The line that asked for the trace is part of it only where a 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -36,6 +37,8 @@ _PACKETS: Final = (_torch._ops.OpOverload, _torch._ops.OpOverloadPacket)
 _SIMPLE: Final = (bool, int, float, complex, str, type(None), type(Ellipsis))
 _NAMED: Final = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
 _CONFIGS: Final = (dynamo.config, functorch_config, export_config, fx_config)
+_SPACES: Final = (torch, torch.Tensor, nn.functional, torch.functional, torch.linalg, torch.special, torch.fft)
+_CACHED: Final = type(functools.lru_cache(lambda: None))
 _MARK: Final = "_dynamo_static_input_type"
 """What Dynamo itself writes on a module's tensors. Its other marks are the user's wishes."""
 _FILE: Final = re.compile(r"registered at (\S+\.py):\d+")
@@ -54,7 +57,7 @@ def graph_key(
     tree: Tree,
 ) -> str | None:
     """The same for graphs of which the same record is made; None for a graph that none covers."""
-    if any(registered.route == "conversion" for registered in trace.registrations) or _modes():
+    if any(registered.route == "conversion" for registered in trace.registrations) or _modes() or _replaced():
         return None
     slots = [trace.slot_of(tensor, f"constant{number}") for number, tensor in enumerate(given)]
     places = [place_of(node.meta.get("stack_trace")) for node in gm.graph.nodes]
@@ -94,6 +97,21 @@ def _modes() -> bool:
     """Whether somebody's code sees every call, or a transform is under way."""
     functions, dispatches = _torch._C._len_torch_function_stack(), _torch._C._len_torch_dispatch_stack()
     return bool(functions or dispatches or _torch._C._functorch.peek_interpreter_stack() is not None)
+
+
+def _replaced() -> bool:
+    """Whether somebody's code stands in the place of a function of PyTorch's: a graph calls both by one name."""
+    found = (each for space in _SPACES for name, each in vars(space).items() if not name.startswith("_"))
+    return any(map(_is_foreign, found))
+
+
+def _is_foreign(value: object) -> bool:
+    if isinstance(value, types.FunctionType):
+        return not value.__code__.co_filename.startswith(_ROOT)
+    if isinstance(value, _CACHED):
+        return _is_foreign(cast(Any, value).__wrapped__)
+    kind = type(value).__module__.partition(".")[0]
+    return callable(value) and not isinstance(value, type) and kind not in ("builtins", "torch", "typing")
 
 
 def _nodes(gm: torch.fx.GraphModule, trace: Capturing) -> list[object]:
