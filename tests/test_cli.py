@@ -239,7 +239,7 @@ def test_a_command_that_is_not_there_suggests_one_that_is(capsys: pytest.Capture
         cli.main(["machnes"])
     told = capsys.readouterr().err
     assert ended.value.code == cli.USER_ERROR
-    assert "there is no command 'machnes'; did you mean 'machines'? Its commands are trace, machines," in told
+    assert "there is no command 'machnes'; did you mean 'machines'? Its commands are trace, models, machines," in told
 
 
 def test_a_machine_of_a_file_is_listed_and_traced_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

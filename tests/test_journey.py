@@ -190,7 +190,7 @@ def test_the_stages_one_by_one_make_the_same_journey():
 def test_tables_have_the_promised_columns(product: wb.Journey):
     assert list(product.captured.table) == ["node", "op", "inputs", "shape", "dtype", "file", "line"]
     assert list(product.lowered.table) == ["node", "op", "route", "kernel", "rule", "file", "line", "parent"]
-    assert list(product.lowered.fusions) == ["producer", "consumer", "fused", "rule", "reason"]
+    assert list(product.lowered.fusions) == ["producer", "consumer", "fused", "rule", "switch", "reason"]
     assert list(product.simulated.events) == list(EVENT_COLUMNS)
     row = product.captured.table.iloc[0]
     assert (row["op"], row["shape"], row["dtype"]) == ("aten.matmul.default", (96, 80), "f32")

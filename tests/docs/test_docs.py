@@ -63,7 +63,7 @@ def test_every_example_is_found():
         "magics": 2,
         "looking-closer": 3,
         "sharing": 2,
-        "fusion": 4,
+        "fusion": 5,
         "tuning": 4,
         "training": 1,
         "models": 2,

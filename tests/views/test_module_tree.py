@@ -100,7 +100,7 @@ def test_what_was_spent_adds_up_in_both_trees_and_is_not_there_before(gpt2: wb.J
     for table in (gpt2.captured.modules, gpt2.lowered.modules):
         assert table.cycles[0] + table.cycles.iloc[-1] == run.cycles
     fresh = gpt2.with_(machine="tpu-v4")
-    assert "cycles" not in Rows(fresh.captured.html()).seen[0] and set(fresh.seconds) == {"capture", "lower", "render"}
+    assert "cycles" not in Rows(fresh.captured.html()).seen[0] and not {"schedule", "simulate"} & set(fresh.seconds)
     assert fresh.captured.modules.cycles.isna().all()
 
 
