@@ -60,6 +60,31 @@ AFTER_PRODUCT: dict[str, Program] = {
 }
 
 
+def doubled_in_place(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x.mul_(2)
+    return x * 1, x.sum()
+
+
+def of_several_kernels(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    value = torch.relu(x * 0.5)
+    return value.max(), x.bool(), torch.minimum(value, x).expand(3, -1, -1)
+
+
+STORED_TWICE: dict[str, Program] = {
+    "a value and its sum, in place": doubled_in_place,
+    "a value beside a sum": lambda x: (torch.relu(x), torch.relu(x) * 1, x.sum(-1)),
+    "the operand and its sum": lambda x: (x * 1, x.sum(-1)),
+    "a sum": lambda x: (x.sum(-1), x.sum(-1) * 1, x.amax(-1)),
+    "a sum beside a value": lambda x: (s := x.sum(-1), s * 1, torch.exp(x)),
+}
+SUMS_FIRST: dict[str, Program] = {
+    "two values": lambda x: (x.sum(-1), x + 1, torch.sigmoid(x)),
+    "a value and what is made of it": lambda x: (x.sum(-1), y := x / (x.abs() + 1), y - x),
+    "of columns": lambda x: (x.sum(0), x.amax(0, keepdim=True), x + 1, (x + 1) * 2),
+    "of all, and types differ": of_several_kernels,
+}
+
+
 def numbers(dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """With equal numbers, a row that is not finite, and one with a NaN, where the type has them."""
     torch.manual_seed(0)
@@ -127,6 +152,21 @@ def test_in_ragged_tiles_and_in_parts_of_rows(name: str, tile: dict[str, int]):
 @pytest.mark.parametrize("name", AFTER_PRODUCT)
 def test_in_ragged_tiles_of_products(name: str):
     assert wb.trace(AFTER_PRODUCT[name], *factors(), mapping={"*": {"tile": {"m": 7, "k": 20}}}).check().ok
+
+
+@pytest.mark.parametrize("tile", [{}, {"d0": 10, "d1": 20}])
+@pytest.mark.parametrize("name", SUMS_FIRST)
+def test_results_come_in_any_order(name: str, tile: dict[str, int]):
+    j = wb.trace(SUMS_FIRST[name], numbers(), machine="edge-8x8", mapping={"*": {"tile": tile}})
+    assert any(len(kernel.outputs) > 1 for kernel in j.lowered.record.kernels) or name == "of all, and types differ"
+    assert j.check().ok and j.check(stage="rendered").ok
+
+
+@pytest.mark.parametrize("name", STORED_TWICE)
+def test_what_changes_nothing_stays_apart(name: str):
+    j = wb.trace(STORED_TWICE[name], numbers(), machine="edge-8x8")
+    assert len(j.lowered.record.kernels) > 1
+    assert j.check().ok and j.check(stage="rendered").ok
 
 
 BY_ROWS = (

@@ -13,7 +13,7 @@ from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, 
 from workbench.lowering.fusion_rules import SEVERAL, illegal, kind_of, rule_for, rule_text
 from workbench.lowering.kernel_order import KernelOrder
 from workbench.lowering.product_room import FULL, READ_ONCE, ROWS, SHARED, TPU_V3, Room
-from workbench.lowering.reduction_space import reads_again
+from workbench.lowering.reduction_space import folded_away, reads_again
 from workbench.lowering.shared_operands import siblings
 
 BETWEEN: Final = "what is made of one's result is read by the other"
@@ -258,7 +258,12 @@ class Grouping:
         return ONE_SHAPE if not alike or self._between(own, target) or not self._order().may_join(own, target) else ""
 
     def _reads_again(self, nodes: tuple[Node, ...]) -> str:
-        """Why a kernel of these reductions loads no less than several would, if no product decides that."""
+        """Why a kernel of these reductions cannot store all it makes, or loads no less than several would.
+
+        Of products something else decides what is loaded.
+        """
+        if refused := folded_away(self._candidate(nodes)):
+            return refused
         return reads_again(self._candidate(nodes)) if kind_of(nodes, self.classes) == "reduction" else ""
 
     def _are_alike(self, node: Node, last: Node) -> bool:

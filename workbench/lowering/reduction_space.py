@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Final
 
+from workbench.ir import Literal
 from workbench.lowering.fusion_candidate import Candidate, Shape, reduced_dims, shapes_of, spaces_of
 
 
@@ -31,6 +33,19 @@ def reduction_space(group: Candidate) -> str:
             small[node.results[0]] = shape
         else:
             return f"{shapes_of([shape])} is neither the space {shapes_of([space])} nor a result reduced from it"
+    return ""
+
+
+_FOLDED: Final = {"aten.mul": (0, 1), "aten.div": (1,), "aten.add": (0,), "aten.sub": (0,)}
+"""By the op, second operands with which its result is the first one, or nothing but zeros."""
+
+
+def folded_away(group: Candidate) -> str:
+    """Why a kernel of several results cannot hold an op that changes nothing: one value would be stored twice."""
+    for node in group.nodes:
+        second = node.args[1] if len(node.args) > 1 else None
+        if isinstance(second, Literal) and second.value in _FOLDED.get(node.op.rpartition(".")[0], ()):
+            return f"{node.name} computes nothing new: the kernel would store one value in two places"
     return ""
 
 

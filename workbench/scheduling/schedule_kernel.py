@@ -318,9 +318,9 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         trace.run("attach the schedule", AttachSchedule(mapping.order, mapping.tile, mapping.cores))
     else:
         trace.run("attach the schedule", AttachScript(script))
+    in_place = written_in_place(trace.module)
     trace.run("tile and fuse", "transform-interpreter")
     trace.run(DETACHED, DetachSchedule())
-    in_place = written_in_place(trace.module)
     if writes_from_shares(trace.module):
         trace.run("places in shares", PlacesInShares())
     if joins_products(trace.module):

@@ -13,7 +13,7 @@ from workbench.mlir.bindings import maker, shape_of
 from workbench.mlir.linalg_loops import role_of
 from workbench.mlir.named_dims import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
-from workbench.scheduling.passes.results_in_place import stores_of, unread_results
+from workbench.scheduling.passes.results_in_place import behind_all, stores_of, unread_results
 
 
 def results_apart(module: ir.Module) -> bool:
@@ -33,7 +33,7 @@ class JoinResults(KernelPass):
     def run(self, module: ir.Module) -> None:
         stores = _joined(module)
         values = [store.operands[0] for store in stores]
-        with stores[0].context, ir.InsertionPoint(stores[0]), stores[-1].location:
+        with stores[0].context, behind_all(module), stores[-1].location:
             kinds = [ir.RankedTensorType(value.type) for value in values]
             empty = [tensor.EmptyOp(kind.shape, kind.element_type).result for kind in kinds]
             rank = len(kinds[0].shape)

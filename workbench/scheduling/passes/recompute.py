@@ -12,7 +12,7 @@ from workbench.mlir import named_dims as payloads
 from workbench.mlir.bindings import integer
 from workbench.mlir.named_dims import copy_for_each_reader, linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
-from workbench.scheduling.passes.results_in_place import stores_of
+from workbench.scheduling.passes.results_in_place import behind_all, stores_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def _copy_for_its_store(module: ir.Module, op: ir.Operation) -> None:
     read = any(op.results[0] in list(reader.operands) for reader in linalg_ops(module))
     stores = [store for store in stores_of(module) if store.operands[0] == op.results[0]]
     if read and stores:
-        with ir.InsertionPoint(stores_of(module)[0]):
+        with behind_all(module):
             copied = op.clone()
         for store in stores:
             store.operands[0] = copied.results[0]

@@ -29,6 +29,7 @@ from workbench.mlir.bindings import (
 from workbench.mlir.context import operations, print_module
 from workbench.mlir.in_dram import argument_behind
 from workbench.mlir.linalg_loops import indexing_maps
+from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.named_dims import ID, analyse, linalg_ops, tag
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.split_gathers import clone_into
@@ -43,6 +44,15 @@ UNREAD = "npu.unread"
 def stores_of(module: ir.Module) -> list[ir.Operation]:
     """The ops that say which values are a kernel's results."""
     return named(module, STORED)
+
+
+def behind_all(module: ir.Module) -> ir.InsertionPoint:
+    """Where everything is made, and nothing is stored yet: the stores come last, in their order."""
+    stores = stores_of(module)
+    end = list(function_of(module).regions[0].blocks[0].operations)[-1]
+    for store in stores:
+        store.move_before(end)
+    return ir.InsertionPoint(stores[0])
 
 
 def made_apart(module: ir.Module) -> bool:
@@ -77,20 +87,50 @@ class ResultsInPlace(KernelPass):
     name = "npu-results-in-place"
 
     def run(self, module: ir.Module) -> None:
-        tag(module)
-        ends = unread_results(module)
+        ends = [store for store in unread_results(module) if memref_behind(store.operands[0]) is None]
         widest = max(len(shape_of(store.operands[0])) for store in ends)
         *_, last = [store for store in ends if len(shape_of(store.operands[0])) == widest]
         made_last = maker(last.operands[0])
         assert made_last is not None
-        ends = [store for store in ends if maker(store.operands[0]) != made_last]
-        others = [store for store in stores_of(module) if maker(store.operands[0]) != made_last]
+        _store_once(module, made_last)
+        tag(module)
+        ends = [store for store in unread_results(module) if _made_by_others(store, made_last)]
+        others = [store for store in stores_of(module) if _made_by_others(store, made_last)]
         for store in others:
             _write_in_place(module, store)
         if ends:
             _read_by(module, made_last, [store.operands[0] for store in ends])
         for store in others:
             store.erase()
+
+
+def _made_by_others(store: ir.Operation, last: ir.Operation) -> bool:
+    """Whether an op other than the last one makes what is stored. An argument's own numbers are copied at the end."""
+    return maker(store.operands[0]) != last and memref_behind(store.operands[0]) is None
+
+
+def _store_once(module: ir.Module, last: ir.Operation) -> None:
+    """Has what several stores take made for each: an op writes to one place, and a mere copy would be folded."""
+    stored = list[Value]()
+    for store in stores_of(module):
+        value = store.operands[0]
+        if value in stored and _made_by_others(store, last):
+            with behind_all(module):
+                store.operands[0] = _made_again(value)
+        stored.append(value)
+
+
+def _made_again(value: Value) -> Value:
+    """What the same op makes once more, of zeros of its own if it starts from some."""
+    op = maker(value)
+    assert op is not None
+    again = op.clone()
+    for position, start in enumerate(op.operands):
+        made_by = maker(start)
+        if made_by is not None and made_by.name == "linalg.fill":
+            with ir.InsertionPoint(again.operation):
+                again.operation.operands[position] = made_by.clone().results[0]
+    return again.results[list(op.results).index(value)]
 
 
 def _write_in_place(module: ir.Module, store: ir.Operation) -> None:
@@ -144,7 +184,7 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
         walked = [ir.AffineDimExpr.get(loops.index(dim)) for dim in access.dims]
         added.append(ir.AffineMap.get(len(loops), 0, walked))
     operands = list(last.operands)
-    with ir.InsertionPoint(stores_of(module)[0]), last.location:
+    with behind_all(module), last.location:
         reads = linalg.GenericOp(
             [result.type for result in last.results],
             [*operands[:inputs], *values],
