@@ -278,3 +278,16 @@ def test_a_script_that_loses_a_result_is_refused():
     again = j.with_(schedule={kernel.kernel: "\n".join([*lines, yielded, end])})
     with pytest.raises(ScheduleScriptError, match="not stored"):
         again.check()
+
+
+@pytest.mark.parametrize("name", ["and", "compared", "xor", "less itself"])
+def test_what_is_the_same_number_everywhere_stays_apart(name: str):
+    made: Any = {
+        "and": lambda x: (x & 0, x.sum(-1)),
+        "compared": lambda x: ((x == x) | (x != x), x.amax(-1)),
+        "xor": lambda x: (x ^ x, x.sum(-1)),
+        "less itself": lambda x: (x - x, x.sum(-1)),
+    }[name]
+    j = wb.trace(made, torch.arange(20).reshape(4, 5), machine="edge-8x8")
+    assert j.check().ok
+    assert len(j.lowered.kernels) > 1

@@ -36,15 +36,40 @@ def reduction_space(group: Candidate) -> str:
     return ""
 
 
-_FOLDED: Final = {"aten.mul": (0, 1), "aten.div": (1,), "aten.add": (0,), "aten.sub": (0,)}
-"""By the op, second operands with which its result is the first one, or nothing but zeros."""
+_FOLDED: Final = {
+    "aten.mul": (0, 1),
+    "aten.div": (1,),
+    "aten.add": (0,),
+    "aten.sub": (0,),
+    "aten.bitwise_and": (0, -1),
+    "aten.bitwise_or": (0, -1),
+    "aten.bitwise_xor": (0,),
+    "aten.bitwise_left_shift": (0,),
+    "aten.bitwise_right_shift": (0,),
+    "aten.__and__": (0, -1),
+    "aten.__or__": (0, -1),
+    "aten.__xor__": (0,),
+    "aten.__lshift__": (0,),
+    "aten.__rshift__": (0,),
+}
+"""By the op, second operands with which its result is the first one, or the same number everywhere."""
+_OF_TWO: Final = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("sub", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "logical_and", "logical_or", "logical_xor"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "__and__", "__or__", "__xor__"),
+    )
+)
+"""Ops whose result is one of these if both operands are one."""
 
 
 def folded_away(group: Candidate) -> str:
     """Why a kernel of several results cannot hold an op that changes nothing: one value would be stored twice."""
     for node in group.nodes:
-        second = node.args[1] if len(node.args) > 1 else None
-        if isinstance(second, Literal) and second.value in _FOLDED.get(node.op.rpartition(".")[0], ()):
+        first, second = node.args[:2] if len(node.args) > 1 else (None, None)
+        op = node.op.rpartition(".")[0]
+        unchanged = isinstance(second, Literal) and second.value in _FOLDED.get(op, ())
+        if unchanged or (op in _OF_TWO and first == second):
             return f"{node.name} computes nothing new: the kernel would store one value in two places"
     return ""
 

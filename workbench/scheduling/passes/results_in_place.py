@@ -130,7 +130,7 @@ def _made_again(value: Value) -> Value:
         if made_by is not None and made_by.name == "linalg.fill":
             with ir.InsertionPoint(again.operation):
                 again.operation.operands[position] = made_by.clone().results[0]
-    return again.results[list(op.results).index(value)]
+    return again.results[place_of_result(op, value)]
 
 
 def _write_in_place(module: ir.Module, store: ir.Operation) -> None:
@@ -181,6 +181,11 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
         op = maker(value)
         assert op is not None
         access = described[integer(op, ID)].accesses[place_of_result(op, value) - len(op.results)]
+        if not set(access.dims) <= set(loops):  # MLIR found that it is the same number everywhere
+            name = ir.StringAttr(function_of(module).attributes["sym_name"]).value
+            advice = "keep it apart from the rest: fusion={'off': ['reductions of one operand', 'several results']}"
+            problem = Problem(f"one of its results does not depend on what the others are made of; {advice}")
+            raise ScheduledFormError(name, print_module(module), (problem,))
         walked = [ir.AffineDimExpr.get(loops.index(dim)) for dim in access.dims]
         added.append(ir.AffineMap.get(len(loops), 0, walked))
     operands = list(last.operands)
