@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import workbench as wb
 from workbench import errors
@@ -307,6 +310,79 @@ def again(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
     return step
 
 
+def plain(change: Callable[[nn.Module, torch.optim.Optimizer], object]) -> Callable[..., Step]:
+    """Steps that do something else besides the backward pass."""
+
+    def made(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
+        def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+            F.cross_entropy(model(x), y).backward()
+            change(model, optimizer)
+
+        return step
+
+    return made
+
+
+def other_data(model: nn.Module, _: torch.optim.Optimizer) -> None:
+    for parameter in model.parameters():
+        parameter.data -= 0.1 * parameter.grad  # type: ignore[operator]
+
+
+def behind_a_scheduler(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 100)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        F.cross_entropy(model(x), y).backward()
+        schedule.optimizer.step()
+
+    return step
+
+
+def hidden(model: nn.Module, _: torch.optim.Optimizer) -> Step:
+    models = deque([model])
+    return lambda x, y: F.cross_entropy(models[0](x), y).backward()
+
+
+def from_a_loader(model: nn.Module, _: torch.optim.Optimizer) -> Step:
+    batches = iter([classes()] * 9)
+    return lambda _, y: F.cross_entropy(model(next(batches)[0]), y).backward()
+
+
+def in_a_deque(model: nn.Module, _: torch.optim.Optimizer) -> Step:
+    losses, seen = deque[torch.Tensor](maxlen=3), set[int]()
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        losses.append(loss.detach())
+        seen.add(1)
+
+    return step
+
+
+class Counting(torch.optim.Optimizer):
+    """Counts its steps in an attribute, and those of each parameter in a number."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {"lr": 0.1})
+        self.calls = 0
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        self.calls += 1
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["count"] = self.state[parameter].get("count", 0) + 1
+            parameter.sub_(parameter.grad, alpha=0.1)
+
+
+def dropped_again(model: nn.Module, _: torch.optim.Optimizer) -> Step:
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        out = checkpoint(lambda x: F.dropout(model(x), 0.5), x, use_reentrant=False)
+        F.cross_entropy(out, y).backward()
+
+    return step
+
+
 REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str]] = {
     "a schedule": (lr_changes, r"changes the optimizer's lr.*outside of the step; .* lr=torch\.tensor"),
     "a counter": (counts, r"changes steps, a list in Python"),
@@ -319,6 +395,23 @@ REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str
     "a constant": (of_loss(lambda loss, _: loss.detach().backward()), r"depends on nothing that requires a gradient"),
     "several losses": (of_loss(lambda loss, _: (loss + torch.ones(2)).backward()), r"a tensor of several elements"),
     "again": (again, r"LBFGS\.step is given a function that computes the loss again"),
+    "other data": (plain(other_data), r"gives a tensor other data.*test_training\.py:\d+.*no_grad\(\): p -="),
+    "a hidden optimizer": (behind_a_scheduler, r"steps an optimizer \(SGD\) that the trace does not find"),
+    "a hidden model": (hidden, r"uses a parameter of shape \(16, 8\) that the trace does not find"),
+    "a loader": (from_a_loader, r"uses a tensor of shape \(5, 8\) that the trace does not find.*next\(batches\)"),
+    "a deque": (in_a_deque, r"changes a deque, a set in Python"),
+    "a counting optimizer": (
+        lambda model, _: stepping(model, Counting(model.parameters())),
+        r"changes Counting\.calls, Counting\.state\[\.\.\.\]\['count'\] in Python",
+    ),
+    "a checkpoint": (dropped_again, r"its backward pass draws random numbers"),
+    "a seed": (plain(lambda *_: torch.manual_seed(0)), r"calls torch\.manual_seed.*Seed outside of the step"),
+    "a draw": (plain(lambda *_: random.random()), r"changes the state of Python's random generator"),
+    "a type": (plain(lambda *_: torch.set_default_dtype(torch.float64)), r"changes PyTorch's default type"),
+    "fused": (
+        lambda model, _: stepping(model, torch.optim.AdamW(model.parameters(), fused=True)),
+        r"fused=True.*fused=False",
+    ),
     "in place": (of_loss(overwritten), r"a tensor that the backward pass reads is changed in place"),
 }
 
@@ -329,11 +422,16 @@ def test_what_is_no_step_is_refused_and_leaves_nothing_behind(name: str) -> None
     model = mlp()
     optimizer = sgd(model)
     step, before = make(model, optimizer), copy.deepcopy(model.state_dict())
+    inputs = classes()
+    drawn = random.getstate(), torch.get_rng_state()
     lr, cells = optimizer.param_groups[0]["lr"], [repr(cell.cell_contents) for cell in step.__closure__ or ()]
     with pytest.raises(errors.NoTrainingStep, match=rf"(?s)cannot be traced as a training step: .*{message}"):
-        captured(step, *classes())
+        captured(step, *inputs)
     assert not optimizer.state and all(each.grad is None for each in model.parameters())
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert all(type(each) is nn.Parameter and type(each.data) is torch.Tensor for each in model.parameters())
+    assert random.getstate() == drawn[0] and torch.equal(torch.get_rng_state(), drawn[1])
+    assert torch.get_default_dtype() is torch.float32
     assert optimizer.param_groups[0]["lr"] == lr
     assert [repr(cell.cell_contents) for cell in step.__closure__ or ()] == cells
 
@@ -386,3 +484,82 @@ def test_hooks_frozen_and_shared_parameters_and_second_derivatives() -> None:
     journey = wb.trace(step, x, train=True)
     assert journey.check().ok and not hosted(journey)
     assert [change.target for change in journey.captured.record.mutations] == ["first_weight"]
+
+
+def test_hooks_attributes_and_flags_of_tensors_are_as_before() -> None:
+    model, (x, y) = mlp(), classes()
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> None:
+        F.cross_entropy(model(x), y).backward()
+        weight, bias = model[0].weight, model[0].bias  # type: ignore[index]
+        weight.register_hook(lambda gradient: gradient)
+        weight.seen = weight * 2
+        bias.requires_grad_(False)
+
+    captured(step, x, y)
+    weight, bias = model[0].weight, model[0].bias  # type: ignore[index]
+    assert not weight._backward_hooks and not vars(weight) and bias.requires_grad
+
+
+def frozen() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
+    """A model whose first weight is frozen after a step, while it has a gradient and momentum."""
+    torch.manual_seed(1)
+    model = nn.Linear(8, 4)
+    optimizer, (x, y) = sgd(model), classes()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    model.weight.requires_grad_(False)
+    return model, optimizer, stepping(model, optimizer)
+
+
+def test_frozen_parameters_with_gradients_and_momentum_go_as_with_eager() -> None:
+    (model, mine, step), (other, theirs, eager) = frozen(), frozen()
+    x, y = classes()
+    gradient, before = model.weight.grad, [each.clone() for each in state_of(mine)]
+    program = capture(step, (x, y), train=True)
+    assert model.weight.grad is gradient and all(map(torch.equal, before, state_of(mine)))
+    paths = [given.path for given in program.graph.inputs if given.kind == "state"]
+    assert len(set(paths)) == 2
+    journey = wb.trace(step, x, y, train=True)
+    assert journey.check().ok
+    journey.run(x, y)
+    eager(x, y)
+    for one, two in zip([*model.parameters(), *state_of(mine)], [*other.parameters(), *state_of(theirs)], strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
+    assert model.weight.grad is None
+    with pytest.raises(errors.InputMismatch, match=r"weight, to which .* had a gradient .* and has none now"):
+        journey.run(x, y)
+
+
+CHANGES: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], object], str]] = {
+    "training": (lambda model, _: model.eval(), r"\.training was True when the step was traced, and is False now"),
+    "requires_grad": (lambda model, _: model[0].weight.requires_grad_(False), r"0\.weight\.requires_grad was True"),  # type: ignore[index]
+    "another": (
+        lambda model, _: setattr(model[0], "weight", nn.Parameter(torch.ones(16, 8))),  # type: ignore[index]
+        r"0\.weight is another parameter now",
+    ),
+    "hooks": (lambda model, _: model[0].weight.register_hook(lambda g: g), r"number of hooks of .*0\.weight was 0"),  # type: ignore[index]
+    "a group": (lambda _, optimizer: optimizer.param_groups[0]["params"].pop(), r"group 0 has other parameters"),
+    "a number": (lambda _, optimizer: optimizer.param_groups[0].update(lr=0.1), r"lr was a tensor.*and is 0\.1 now"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_run_under_other_conditions_is_refused(name: str) -> None:
+    change, message = CHANGES[name]
+    model, (x, y) = mlp(), classes()
+    optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1))
+    program = capture(stepping(model, optimizer), (x, y), train=True)
+    program.values((x, y))
+    change(model, optimizer)
+    with pytest.raises(errors.InputMismatch, match=message):
+        program.values((x, y))
+
+
+def test_train_is_yes_or_no_and_excludes_export() -> None:
+    model, (x, y) = mlp(), classes()
+    step = stepping(model, sgd(model))
+    with pytest.raises(errors.BadOption, match=r"train='yes' is no answer; expected True"):
+        wb.trace(step, x, y, train="yes")  # type: ignore[arg-type]
+    with pytest.raises(errors.BadOption, match=r"capture='export' and train=True exclude each other"):
+        wb.trace(step, x, y, train=True, capture="export")

@@ -27,7 +27,8 @@ from workbench.capturing.functional_graph import functional, in_atens_words
 from workbench.capturing.python_effects import python_effects
 from workbench.capturing.record_nodes import Recorded, Slot, result_names
 from workbench.capturing.step_errors import step_errors
-from workbench.capturing.step_parts import Parts, StandIns
+from workbench.capturing.step_parts import Known, Parts, StandIns
+from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
 from workbench.capturing.torch_export import export
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
 from workbench.ir import Tree
@@ -40,12 +41,13 @@ _MOST_WALKS = 4
 def by_training(trace: Capturing) -> tuple[Recorded, TrainingState]:
     """The record of a step, and what it changes besides parameters and buffers."""
     _with_optimizers(trace.held)
+    _refuse_fused(trace)
     state = TrainingState.of(trace.name, trace.held)
     _refuse_inputs_with_gradients(trace)
     walk = _walked(trace, state)
     for _ in range(_MOST_WALKS):
         if not walk.filled:
-            return walk.recorded(), replace(state, places=walk.places)
+            return walk.recorded(), state.walked(walk.places, walk.reached)
         state = replace(state, places=(*state.places, *walk.filled))
         walk = _walked(trace, state)
     raise errors.NoTrainingStep(
@@ -57,8 +59,15 @@ def by_training(trace: Capturing) -> tuple[Recorded, TrainingState]:
 
 def _walked(trace: Capturing, state: TrainingState) -> _Walk:
     walk = _Walk(trace, state)
-    with state.as_before():
+    tensors = [each.tensor for each in trace.held.tensors.values()]
+    with tensors_as_before(tensors), state.as_before(), generators_and_settings() as changed:
         walk.run()
+    if changed:
+        raise errors.NoTrainingStep(
+            trace.name,
+            f"it changes {' and '.join(changed)}, which happens once at the trace and not in each run",
+            "Draw numbers, seed generators and change settings outside of the step, and give it tensors",
+        )
     return walk
 
 
@@ -90,6 +99,17 @@ def _in_group(optimizer: Callable[[], object], number: int, *keys: Any) -> Calla
     return read
 
 
+def _refuse_fused(trace: Capturing) -> None:
+    for path, read in trace.held.optimizers.values():
+        for group in cast("torch.optim.Optimizer", read()).param_groups:
+            if group.get("fused"):
+                raise errors.NoTrainingStep(
+                    trace.name,
+                    f"{path} computes a step in one call of PyTorch's own (fused=True), which has no parts to trace",
+                    "Make it with fused=False: the kernels of the graph are fused by the workbench",
+                )
+
+
 def _refuse_inputs_with_gradients(trace: Capturing) -> None:
     for slot in trace.user:
         if slot.gradient:
@@ -112,6 +132,8 @@ class _Walk:
     filled: list[Place] = field(default_factory=list[Place])
     """Places that the call filled and that were empty before."""
     places: tuple[Place, ...] = ()
+    reached: frozenset[int] = frozenset()
+    """The tensors, by `id`, that its backward passes give gradients to."""
     graph: torch.fx.GraphModule | None = None
 
     def run(self) -> None:
@@ -127,7 +149,9 @@ class _Walk:
         self.given = list({id(each): each for each in (*(s.tensor for s in trace.user), *self._held())}.values())
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
         stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
-        parts = Parts(trace.name, {id(module): path for path, module in held.modules.values()}, self._called.__code__)
+        paths = {id(module): path for path, module in held.modules.values()}
+        known = Known({id(each) for each in self.given}, set(held.optimizers))
+        parts = Parts(trace.name, paths, self._called.__code__, known)
         versions = [each._version for each in self.given]
         try:
             watched = python_effects(held.containers)
@@ -139,6 +163,7 @@ class _Walk:
                 make = cast(Any, make_fx)(called, _allow_non_fake_inputs=True)
                 self.graph = _tidied(make(*stand_ins))
                 self.filled = list(empty_before(self.state, before, parts.initial))
+            self.reached = frozenset(parts.reached)
             self.places = tuple(replace(each, emptied=each.read() is None) for each in self.places)
             self._refuse_effects(parts, effects)
         finally:

@@ -57,6 +57,13 @@ def capture(
     """
     if mode not in ("dynamo", "export"):
         raise errors.BadOption(f"capture={mode!r} is unknown; expected 'dynamo' or 'export'")
+    if not isinstance(train, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise errors.BadOption(f"train={train!r} is no answer; expected True, for a step of training, or False")
+    if train and mode != "dynamo":
+        raise errors.BadOption(
+            f"capture={mode!r} and train=True exclude each other: a step of training is captured in a way of its own. "
+            "Leave capture out"
+        )
     refuse_uncallable(fn_or_module)
     name = name_of(fn_or_module)
     known = registrations if registrations is not None else DEFAULT.now()

@@ -77,7 +77,7 @@ class CapturedProgram:
         Refuses a call unlike the captured one.
         """
         if self.training is not None:
-            self.training.refuse_other_options()
+            self.training.refuse_changed(self.graph)
         tree, flat = flatten_inputs(inputs, kwargs or {}, self.graph.name)
         if tree != self.graph.input_tree:
             raise self._another_call(tree, inputs, kwargs or {})

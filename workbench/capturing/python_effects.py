@@ -1,4 +1,4 @@
-"""What a call changes in Python: numbers, texts and objects in variables, attributes, lists and dicts.
+"""What a call changes in Python: numbers, texts and objects in variables, attributes, lists, dicts, sets and deques.
 
 A graph knows nothing of them, so a step that counts, or keeps a list, would do so once, when it is traced.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections import deque
 from collections.abc import Generator, Iterable
 from typing import Any, cast
 
+import torch
 from torch.optim import Optimizer
 
 from workbench.capturing.tensor_copies import stores_of
@@ -19,24 +21,70 @@ from workbench.tensors.reachable_tensors import variables
 
 @contextlib.contextmanager
 def python_effects(containers: Iterable[object]) -> Generator[list[str]]:
-    """Names, after the block, of what it changed; variables are put back, all else is the caller's task.
+    """Names, after the block, of what it changed; variables, sets and deques are put back, all else is the caller's
+    task.
 
-    Optimizers are left out: what they keep is looked after by itself.
+    Tensors and parameter groups of optimizers are left out: they are looked after by themselves.
     """
-    watched = [each for each in containers if not isinstance(each, Optimizer)]
+    containers = list(containers)
+    apart = _looked_after(containers)
+    watched = [each for each in containers if id(each) not in apart]
     functions = [each for each in watched if isinstance(each, types.FunctionType)]
     kept = {
         (id(place), name): (place, name, _value(place, name)) for each in functions for place, name in variables(each)
     }
     stores = [(each, store, contents(store)) for each in watched for store in stores_of(each)]
+    loose = [cast("set[Any] | deque[Any]", each) for each in watched if isinstance(each, (set, deque))]
+    members = [(each, list(each)) for each in loose]
+    numbers = [(each, _numbers(each)) for each in watched if isinstance(each, Optimizer)]
     found: list[str] = []
-    yield found
-    for place, name, old in kept.values():
-        if not _same(_value(place, name), old):
-            found.append(name)
-            _assign(place, name, old)
-    for owner, store, old in stores:
-        found += [_shown(owner, key) for key in _changed(contents(store), old)]
+    try:
+        yield found
+    finally:
+        for place, name, old in kept.values():
+            if not _same(_value(place, name), old):
+                found.append(name)
+                _assign(place, name, old)
+        for owner, store, old in stores:
+            found += [_shown(owner, key) for key in _changed(contents(store), old) if _is_own(owner, key)]
+        for owner, old in members:
+            if _changed(list(owner), old):
+                found.append(f"a {type(owner).__name__}")
+                owner.clear()
+                owner.extend(old) if isinstance(owner, deque) else owner.update(old)
+        for owner, old in numbers:
+            now = _numbers(owner)
+            names = dict.fromkeys(name for _, name in cast("list[tuple[int, str]]", _changed(now, old)))
+            found += [f"{type(owner).__name__}.state[...][{name!r}]" for name in names]
+
+
+_OF_TORCH = frozenset(("state", "param_groups", "_opt_called"))
+"""Attributes of optimizers that PyTorch itself changes, or that hold what is looked after by itself."""
+
+
+def _looked_after(containers: Iterable[object]) -> set[int]:
+    """The lists and dicts, by `id`, in which optimizers keep tensors and parameter groups."""
+    found: set[int] = set()
+    for each in containers:
+        if isinstance(each, Optimizer):
+            state = cast("dict[Any, object]", each.state)
+            found |= {id(each.param_groups), id(state), *map(id, each.param_groups), *map(id, state.values())}
+    return found
+
+
+def _is_own(owner: object, key: object) -> bool:
+    return not isinstance(owner, Optimizer) or key not in _OF_TORCH
+
+
+def _numbers(optimizer: Optimizer) -> dict[Any, Any]:
+    """What an optimizer's state has besides tensors, by the parameter's `id` and the name."""
+    state = cast("dict[Any, dict[str, object]]", optimizer.state)
+    return {
+        (id(key), name): value
+        for key, entries in state.items()
+        for name, value in entries.items()
+        if value is not None and not isinstance(value, torch.Tensor)
+    }
 
 
 def _value(place: Any, name: str) -> Any:
@@ -73,5 +121,5 @@ def _shown(owner: object, key: object) -> str:
     if isinstance(owner, list):
         return "a list"
     if isinstance(owner, dict):
-        return f"a dict at {key!r}"
+        return "a dict at a tensor" if isinstance(key, torch.Tensor) else f"a dict at {key!r:.80}"
     return f"{type(owner).__name__}.{key}"

@@ -11,7 +11,7 @@ import inspect
 import itertools
 import threading
 import traceback
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import CodeType
@@ -31,27 +31,43 @@ from workbench import errors
 from workbench.capturing.functional_graph import substitute
 from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
+from workbench.environment.call_sites import place_text
 from workbench.ir import BACKWARD, FORWARD, STEP
 
 _MODULES = cast(Any, torch.nn.modules.module)
+_DATA = cast(Any, torch.Tensor.data)
 _PLACE = "workbench"
 """The key under which a node of autograd's graph has the place of the call that made it."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the trace found in the function, by `id`."""
+
+    tensors: set[int]
+    optimizers: set[int]
+
+    def strange(self, value: object) -> bool:
+        """Whether it is a tensor with data that the trace did not find."""
+        return isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and id(value) not in self.tensors
 
 
 class Parts(TorchFunctionMode):
     """Notes for each op the part of the step, and for each call of a function of PyTorch's its place."""
 
-    def __init__(self, name: str, paths: Mapping[int, str], outermost: CodeType) -> None:
+    def __init__(self, name: str, paths: Mapping[int, str], outermost: CodeType, known: Known) -> None:
         """`name` is that of the step, `paths` are those of modules by `id`; `outermost` is the code below which the
         user's own begins."""
         super().__init__()
-        self.name, self.paths, self.outermost = name, paths, outermost
+        self.name, self.paths, self.outermost, self.known = name, paths, outermost, known
         self.inside: list[str] = []
         """The parts that are known from who calls, innermost last."""
         self.made: dict[int, tuple[torch.Tensor, Initial]] = {}
         """Tensors that needed no data, by `id`, each with what makes it anew."""
         self.went_back = False
         """Whether a backward pass was run."""
+        self.reached = set[int]()
+        """The tensors, by `id`, that gradients of backward passes belong to."""
         self._modules: list[tuple[str, nn.Module]] = []
         self._thread = threading.get_ident()
         self._stack = ExitStack()
@@ -71,6 +87,9 @@ class Parts(TorchFunctionMode):
         autograd = cast(Any, torch.autograd)
         stack.enter_context(mock.patch.object(autograd, "_engine_run_backward", self._engine(autograd)))
         stack.enter_context(mock.patch.object(autograd, "_make_grads", self._within(autograd._make_grads)))
+        seeding = self._refusing_seeds(cast(Any, torch).manual_seed)
+        for place in (torch, torch.random):
+            stack.enter_context(mock.patch.object(place, "manual_seed", seeding))
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -80,6 +99,10 @@ class Parts(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
+        if getattr(func, "__name__", "") == "__set__":
+            self._refuse_set(func, args)
+        elif func == _DATA.__get__:
+            func = torch.Tensor.detach
         with self._at({"stack_trace": "".join(self._lines()), "nn_module_stack": self._module_stack()}):
             known = step_call(func) if self.inside[-1:] == [STEP] else substitute(func)
             made = known(*args, **(kwargs or {}))
@@ -90,6 +113,46 @@ class Parts(TorchFunctionMode):
         """What makes such a tensor anew, if making it needed no data."""
         known = self.made.get(id(tensor))
         return known[1] if known else None
+
+    def refuse_strange(self, values: Iterable[object]) -> None:
+        """Refuses tensors that the trace did not find: a graph can neither read nor change them."""
+        for value in values:
+            if self.known.strange(value):
+                tensor = cast("torch.Tensor", value)
+                what = "a parameter" if isinstance(tensor, nn.Parameter) else "a tensor"
+                raise errors.NoTrainingStep(
+                    self.name,
+                    f"it uses {what} of shape {tuple(tensor.shape)} that the trace does not find in the function, as "
+                    "one that a loader gives (next(batches)) or that an object of Python hides",
+                    "Give it as an input, or let the function close over it, its module or a list of it plainly",
+                    self._place(),
+                )
+
+    def _refuse_set(self, func: Any, args: Sequence[Any]) -> None:
+        self.refuse_strange(args[:1])
+        if func == _DATA.__set__ and not isinstance(args[0], FakeTensor):
+            raise errors.NoTrainingStep(
+                self.name,
+                "it gives a tensor other data (p.data = ..., p.data -= ...), which a graph cannot",
+                "Change the tensor in place: with torch.no_grad(): p -= ..., or p.copy_(...)",
+                self._place(),
+            )
+
+    def _refusing_seeds(self, seed: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            if self._elsewhere():
+                return seed(*args, **kwargs)
+            raise errors.NoTrainingStep(
+                self.name,
+                "it calls torch.manual_seed, which happens once at the trace and not in each run",
+                "Seed outside of the step: a run draws from PyTorch's own generator",
+                self._place(),
+            )
+
+        return called
+
+    def _place(self) -> str:
+        return place_text("".join(self._lines()))
 
     @contextlib.contextmanager
     def _at(self, meta: Mapping[str, Any]) -> Generator[None]:
@@ -132,6 +195,14 @@ class Parts(TorchFunctionMode):
                 f"{type(optimizer).__name__}.step is given a function that computes the loss again",
                 "Call backward() before the step, and step() without a function: SGD, Adam and AdamW need none",
             )
+        if id(optimizer) not in self.known.optimizers:
+            raise errors.NoTrainingStep(
+                self.name,
+                f"it steps an optimizer ({type(optimizer).__name__}) that the trace does not find in the function, as "
+                "one that a scheduler or another object of PyTorch's holds, or that the step itself makes",
+                "Let the function close over the optimizer plainly: optimizer.step()",
+                self._place(),
+            )
         self.inside.append(STEP)
 
     def _out_of_step(self, *_: object) -> None:
@@ -161,10 +232,11 @@ class Parts(TorchFunctionMode):
                 return run(outputs, *args, **kwargs)
             self.went_back = True
             here: dict[str, Any] = {"stack_trace": "".join(self._lines()), "nn_module_stack": {}}
-            handles = [
-                node.register_prehook(_placing(node.metadata.get(_PLACE, here)))
-                for node in _nodes([each.grad_fn for each in outputs if isinstance(each, torch.Tensor)])
-            ]
+            nodes = list(_nodes([each.grad_fn for each in outputs if isinstance(each, torch.Tensor)]))
+            leaves = [node.variable for node in nodes if hasattr(node, "variable")]
+            self.refuse_strange(leaves)
+            self.reached |= {id(each) for each in leaves}
+            handles = [node.register_prehook(_placing(node.metadata.get(_PLACE, here))) for node in nodes]
             try:
                 with self._at(here):
                     return run(outputs, *args, **kwargs)
@@ -235,9 +307,18 @@ class StandIns(TorchDispatchMode):
                 f"{func} draws from a generator of its own, whose state no graph has",
                 "Draw with PyTorch's own generator: torch.manual_seed",
             )
+        if func._schema.name not in _LIFTS:
+            self._parts.refuse_strange(real)
         given = cast("tuple[Any, Any]", tree_map(self._stand_in, (tuple(args), dict(kwargs or {}))))
         part = self._parts.inside[-1] if self._parts.inside else _outside(real, given)
         fx_traceback.current_meta["custom"] = {"part": part}
+        if part == BACKWARD and torch.Tag.nondeterministic_seeded in func.tags:
+            raise errors.NoTrainingStep(
+                self._parts.name,
+                f"its backward pass draws random numbers ({func}), as torch.utils.checkpoint does to repeat what the "
+                "forward pass drew, and a graph would draw others",
+                "Keep dropout and other random numbers out of what is checkpointed",
+            )
         made = func(*given[0], **given[1])
         if part == BACKWARD or (part == STEP and not self._parts.inside):
             tree_map(_mark, made)
@@ -260,7 +341,7 @@ class StandIns(TorchDispatchMode):
         if not isinstance(made, torch.Tensor) or func._schema.is_mutable:
             return
         name = func._schema.name
-        if name in ("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift") and not isinstance(args[0], FakeTensor):
+        if name in _LIFTS and not isinstance(args[0], FakeTensor):
             with _disable_current_modes():
                 constant = args[0].detach().clone()
             self._parts.made[id(made)] = made, constant.clone
@@ -272,6 +353,7 @@ class StandIns(TorchDispatchMode):
             self._parts.made[id(made)] = made, lambda: func(*map(_formed, shaped), **given)
 
 
+_LIFTS = frozenset(("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift"))
 _FILLED = frozenset(f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like", "zeros", "ones", "full"))
 
 

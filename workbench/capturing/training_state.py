@@ -9,14 +9,16 @@ optimizer itself would begin with for its state.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 
 from workbench import errors
+from workbench.capturing.step_conditions import Conditions, conditions
 from workbench.ir import AtenGraph
 from workbench.tensors.reachable_tensors import Held, Reachable
 
@@ -62,8 +64,15 @@ class TrainingState:
 
     name: str
     leaves: tuple[Held, ...]
-    """Tensors that have gradients of their own."""
+    """Tensors that have gradients of their own, or may have: also frozen parameters, and all that an optimizer has."""
     owners: tuple[_Owner, ...]
+    held: Reachable
+    before: Conditions
+    """Flags of modules and parameters at the trace."""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """The parameters of each group by `id`; `leaves` keep them."""
+    had: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Whether a leaf had a gradient at the trace, of those to which the step itself gives none."""
     options: tuple[dict[str, object], ...] = ()
     """Of each parameter group the numbers and flags, which are part of the graph."""
     places: tuple[Place, ...] = field(default=())
@@ -73,9 +82,19 @@ class TrainingState:
     def of(name: str, held: Reachable) -> TrainingState:
         """The state of a step that can reach these tensors and optimizers."""
         owners = tuple(_Owner(path, cast("Callable[[], Optimizer]", read)) for path, read in held.optimizers.values())
-        leaves = tuple(each for each in held.tensors.values() if each.tensor.is_leaf and each.tensor.requires_grad)
-        made = TrainingState(name, leaves, owners)
+        groups = tuple(tuple(map(id, _parameters(group))) for each in owners for group in each.read().param_groups)
+        own = {key for group in groups for key in group}
+        leaves = tuple(each for key, each in held.tensors.items() if key in own or _may_have_gradient(each.tensor))
+        had = {each.path: each.tensor.grad is not None for each in leaves}
+        made = TrainingState(name, leaves, owners, held, conditions(leaves, held), groups, had)
         return replace(made, options=made._options())
+
+    def walked(self, places: tuple[Place, ...], reached: Collection[int]) -> TrainingState:
+        """The state with these places, of a step whose backward passes reach the tensors with these `id`s."""
+        filled = {place.path for place in places if place.kind == "gradient"}
+        paths = [each.path for each in self.leaves if id(each.tensor) not in reached]
+        had = {path: self.had[path] for path in paths if self.had[path] or f"{path}.grad" not in filled}
+        return replace(self, places=places, had=had)
 
     def found(self) -> dict[tuple[str, str], Place]:
         """The places that hold a tensor now, by kind and path."""
@@ -83,7 +102,7 @@ class TrainingState:
         places = [_gradient(each) for each in self.leaves if each.tensor.grad is not None]
         for owner in self.owners:
             for key, entries in cast("Mapping[Any, Mapping[str, object]]", owner.read().state).items():
-                path = paths.get(id(key), "a parameter") if isinstance(key, torch.Tensor) else str(key)
+                path = paths.get(id(key), f"tensor {id(key):#x}") if isinstance(key, torch.Tensor) else str(key)
                 names = [name for name, value in entries.items() if isinstance(value, torch.Tensor)]
                 places += [_state(owner, key, path, name) for name in names]
         return {(place.kind, place.path): place for place in places}
@@ -91,23 +110,50 @@ class TrainingState:
     def changed_options(self) -> str:
         """The numbers of optimizers that are others than at the trace, by name."""
         pairs = zip(self.options, self._options(), strict=False)
-        return ", ".join(dict.fromkeys(key for then, now in pairs for key in then if now.get(key) != then[key]))
+        return ", ".join(dict.fromkeys(key for then, now in pairs for key in _others(then, now)))
 
-    def refuse_other_options(self) -> None:
-        """Refuses optimizers with other numbers than at the trace: these are part of the graph."""
+    def refuse_changed(self, graph: AtenGraph) -> None:
+        """Refuses a call under other conditions than at the trace: these are part of the graph."""
+        self._refuse_other_options()
+        for leaf in self.leaves:
+            if leaf.kind == "parameter" and leaf.read() is not leaf.tensor:
+                raise self._changed(f"{leaf.path} is another parameter now than when the step was traced")
+        now = conditions(self.leaves, self.held)
+        for what, value in self.before.items():
+            if now.get(what) != value:
+                raise self._changed(f"{what} was {value} when the step was traced, and is {now.get(what)} now")
+        read = {slot.path for slot in graph.inputs}
+        for leaf in self.leaves:
+            had, has = self.had.get(leaf.path), leaf.tensor.grad is not None
+            if had is None or had == has or (had and f"{leaf.path}.grad" not in read):
+                continue
+            was, is_now = ("a gradient", "none") if had else ("no gradient", "one")
+            raise self._changed(
+                f"{leaf.path}, to which the step's backward pass gives no gradient, had {was} when the step was "
+                f"traced, and has {is_now} now: optimizers leave out parameters without one"
+            )
+
+    def _changed(self, what: str) -> errors.InputMismatch:
+        return errors.InputMismatch(f"{self.name}: {what}. The graph follows from it: trace again")
+
+    def _refuse_other_options(self) -> None:
         for number, (then, now) in enumerate(zip(self.options, self._options(), strict=False)):
-            for key, value in then.items():
-                if now.get(key) != value:
-                    raise errors.InputMismatch(
-                        f"{self.name}: the optimizer's {key} was {value!r} when the step was traced, and is "
-                        f"{now.get(key)!r} now (parameter group {number}). Numbers of an optimizer are part of the "
-                        "graph: trace again, or give a number that changes as a tensor: lr=torch.tensor(0.1)"
-                    )
+            for key in _others(then, now):
+                was, is_now = (f"{found[key]!r}" if key in found else "a tensor or missing" for found in (then, now))
+                raise errors.InputMismatch(
+                    f"{self.name}: the optimizer's {key} was {was} when the step was traced, and is {is_now} now "
+                    f"(parameter group {number}). Numbers of an optimizer are part of the graph: trace again, or give "
+                    "a number that changes as a tensor: lr=torch.tensor(0.1)"
+                )
         if len(self.options) != len(self._options()):
             raise errors.InputMismatch(
                 f"{self.name}: its optimizers had {len(self.options)} parameter groups when it was traced, and have "
                 f"{len(self._options())} now: trace again"
             )
+        groups = [group for owner in self.owners for group in owner.read().param_groups]
+        for number, (then, now) in enumerate(zip(self.groups, groups, strict=True)):
+            if then != tuple(map(id, _parameters(now))):
+                raise self._changed(f"parameter group {number} has other parameters now than when the step was traced")
 
     def _options(self) -> tuple[dict[str, object], ...]:
         groups = [group for owner in self.owners for group in owner.read().param_groups]
@@ -145,11 +191,12 @@ class TrainingState:
         with self.as_before(), torch.enable_grad():
             for leaf in self.leaves:
                 leaf.tensor.grad = None
-            for place in self.places:
+            places = [place for place in self.places if place.path in tensors]
+            for place in places:
                 place.put(tensors[place.path])
             yield
             with torch.no_grad():
-                for place in self.places:
+                for place in places:
                     now, tensor = place.read(), tensors[place.path]
                     if now is not None and now is not tensor:
                         tensor.copy_(now)
@@ -162,6 +209,31 @@ class TrainingState:
                 place.put(None)
             elif place.path in given and place.read() is None:
                 place.put(given[place.path])
+
+
+def _may_have_gradient(tensor: torch.Tensor) -> bool:
+    return tensor.is_leaf and (tensor.requires_grad or isinstance(tensor, nn.Parameter) or tensor.grad is not None)
+
+
+def _parameters(group: Mapping[str, Any]) -> Sequence[torch.Tensor]:
+    return cast("Sequence[torch.Tensor]", group["params"])
+
+
+def _others(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """The names whose values are others, or are there only once."""
+    return [
+        key for key in {**then, **now} if key not in then or key not in now or not _same_option(then[key], now[key])
+    ]
+
+
+def _same_option(one: object, other: object) -> bool:
+    """Sequences may have tensors in them, which are the same as long as they are the same object."""
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        pair = cast("Sequence[object]", one), cast("Sequence[object]", other)
+        return len(pair[0]) == len(pair[1]) and all(map(_same_option, *pair))
+    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
+        return one is other
+    return one == other
 
 
 def _gradient(leaf: Held) -> Place:

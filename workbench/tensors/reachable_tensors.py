@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -85,7 +86,9 @@ def _looked_into(value: object, path: str, read: Callable[[], object], found: Re
 
 def _stores(value: object) -> bool:
     """Whether tensors can be put into it."""
-    return isinstance(value, (list, dict, nn.Module)) or (attributes_of(value) is not None and not callable(value))
+    return isinstance(value, (list, dict, set, deque, nn.Module)) or (
+        attributes_of(value) is not None and not callable(value)
+    )
 
 
 def attributes_of(value: object) -> dict[str, object] | None:

@@ -1,0 +1,35 @@
+"""What a training step's graph follows from besides numbers of optimizers, and that may be otherwise at a later run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from workbench.tensors.reachable_tensors import Held, Reachable
+
+_OF_TENSORS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+Conditions = Mapping[str, object]
+"""By what they are called in a message."""
+
+
+def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
+    """Which parameters require gradients, which modules train, and how many hooks they have."""
+    found: dict[str, object] = {}
+    for leaf in leaves:
+        found[f"{leaf.path}.requires_grad"] = leaf.tensor.requires_grad
+        found[f"the number of hooks of {leaf.path}"] = _hooks(leaf.tensor, _OF_TENSORS)
+    for path, module in held.modules.values():
+        name = path or type(module).__name__
+        found[f"{name}.training"] = module.training
+        found[f"the number of hooks of the module {name}"] = _hooks(module, _OF_MODULES)
+    return found
+
+
+def _hooks(owner: torch.Tensor | nn.Module, names: Sequence[str]) -> int:
+    kept: list[Any] = [getattr(owner, name, None) for name in names]
+    return sum(len(each) for each in kept if each)
