@@ -563,3 +563,23 @@ def test_train_is_yes_or_no_and_excludes_export() -> None:
         wb.trace(step, x, y, train="yes")  # type: ignore[arg-type]
     with pytest.raises(errors.BadOption, match=r"capture='export' and train=True exclude each other"):
         wb.trace(step, x, y, train=True, capture="export")
+
+
+class Momentum(torch.optim.Optimizer):
+    """Makes its state at the first step."""
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for parameter in self.param_groups[0]["params"]:
+            state = self.state[parameter]
+            if "average" not in state:
+                state["average"] = torch.zeros_like(parameter)
+            parameter.sub_(state["average"].mul_(0.9).add_(parameter.grad), alpha=0.1)
+
+
+def test_an_optimizer_of_ones_own_keeps_its_tensors() -> None:
+    model, (x, y) = mlp(), classes()
+    optimizer = Momentum(model.parameters(), {})
+    graph = captured(stepping(model, optimizer), x, y)
+    assert [given.path.rsplit(".", 1)[1] for given in graph.inputs if given.kind == "state"] == ["average"] * 4
+    assert not optimizer.state

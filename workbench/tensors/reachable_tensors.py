@@ -173,7 +173,8 @@ def _parts(value: object) -> Iterator[Part]:
     elif isinstance(value, nn.Module):
         yield from _module_parts(value)
     elif (own := attributes_of(value)) is not None and not type(value).__module__.startswith("torch"):
-        yield from _attributes(value, tuple(own))
+        apart = ("state", "param_groups") if isinstance(value, torch.optim.Optimizer) else ()
+        yield from _attributes(value, tuple(name for name in own if name not in apart))  # a training step has these
         yield from _methods(type(value))
 
 
