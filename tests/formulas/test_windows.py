@@ -138,8 +138,10 @@ def test_each_byte_of_a_convolution_moves_as_the_mapping_says():
     assert count(kernel.program, Opcode.STORE) == 3
 
 
-def test_a_pool_whose_places_are_wanted_runs_on_the_host():
+def test_a_pool_of_images_finds_its_places_and_one_of_volumes_runs_on_the_host():
     made = flow(lambda x: F.max_pool2d(x, 2, return_indices=True), (torch.randn(1, 2, 6, 6),))
+    assert "host" not in {node.route for node in made.lowered.nodes}
+    made = flow(lambda x: F.max_pool3d(x, 2, return_indices=True), (torch.randn(1, 2, 4, 4, 4),))
     assert {node.route for node in made.lowered.nodes} == {"host"}
 
 
