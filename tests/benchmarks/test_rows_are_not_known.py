@@ -27,6 +27,9 @@ TEXTS = (".py", ".toml", ".j2", ".json", ".js", ".css")
 ACCIDENTS = {("workbench/checking/rounding_allowance.py", (8, 16, 32)): "numbers of answers that are drawn"}
 """Sizes that some row has too, and what they are there."""
 
+EXAMPLES = ROOT / "workbench" / "models"
+"""Models by their names, for people to trace: nothing that simulates or compiles may know of these."""
+
 Sizes = tuple[int, ...]
 _SIZES = re.compile(r"_(\d+(?:x\d+)*)$")
 
@@ -98,7 +101,7 @@ def _number(node: ast.AST) -> int | None:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_nothing_knows_a_row(folder: str) -> None:
     workloads = names()
-    looked_at = [path for path in (ROOT / folder).rglob("*") if path.suffix in TEXTS]
+    looked_at = [path for path in (ROOT / folder).rglob("*") if path.suffix in TEXTS and EXAMPLES not in path.parents]
     assert len(looked_at) > 5
     found = dict[str, list[str]]()
     for path in looked_at:
@@ -108,6 +111,14 @@ def test_nothing_knows_a_row(folder: str) -> None:
         if known := [each for each in told if not each.endswith((*by_accident,))]:
             found[name] = known
     assert not found, found
+
+
+def test_nothing_that_simulates_or_compiles_knows_the_example_models() -> None:
+    reaching = {"workbench/__init__.py", "workbench/cli.py"}
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if EXAMPLES not in path.parents):
+        if path.relative_to(ROOT).as_posix() not in reaching:
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"workbench\.models|from workbench import .*\bmodels\b", text), path
 
 
 @pytest.mark.parametrize(
