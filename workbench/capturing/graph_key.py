@@ -53,13 +53,16 @@ def graph_key(
     trace: Capturing,
     gm: torch.fx.GraphModule,
     given: Sequence[torch.Tensor],
+    slots: Sequence[Slot],
     leaves: Iterable[int | Slot],
     tree: Tree,
 ) -> str | None:
-    """The same for graphs of which the same record is made; None for a graph that none covers."""
+    """The same for graphs of which the same record is made; None for a graph that none covers.
+
+    `slots` say where the tensors that are `given` come from.
+    """
     if any(registered.route == "conversion" for registered in trace.registrations) or _modes() or _replaced():
         return None
-    slots = [trace.slot_of(tensor, f"constant{number}") for number, tensor in enumerate(given)]
     places = [place_of(node.meta.get("stack_trace")) for node in gm.graph.nodes]
     try:
         told = {

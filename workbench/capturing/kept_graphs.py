@@ -78,10 +78,12 @@ def kept_graph(
 ) -> KeptGraph | None:
     """The place for the record of a graph; None where nothing is kept, or no key covers the graph."""
     folder = user_folder("graphs")
-    key = graph_key(trace, gm, given, leaves, tree) if folder else None
-    if folder is None or key is None:
+    if folder is None:
         return None
     inside = [trace.slot_of(tensor, f"constant{number}") for number, tensor in enumerate(given)]
+    key = graph_key(trace, gm, given, inside, leaves, tree)
+    if key is None:
+        return None
     slots = (*trace.user, *inside, *(leaf for leaf in leaves if isinstance(leaf, Slot)))
     return KeptGraph(_store_in(folder), f"{key} {made_by()}", slots, trace.called)
 

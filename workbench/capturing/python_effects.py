@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch.optim import Optimizer
 
-from workbench.capturing.tensor_copies import stores_of
+from workbench.capturing.tensor_copies import assign, stores_of, value_of
 from workbench.tensors.raw_contents import Store, contents
 from workbench.tensors.reachable_tensors import variables
 
@@ -31,7 +31,7 @@ def python_effects(containers: Iterable[object]) -> Generator[list[str]]:
     watched = [each for each in containers if id(each) not in apart]
     functions = [each for each in watched if isinstance(each, types.FunctionType)]
     kept = {
-        (id(place), name): (place, name, _value(place, name)) for each in functions for place, name in variables(each)
+        (id(place), name): (place, name, value_of(place, name)) for each in functions for place, name in variables(each)
     }
     stores = [(each, store, contents(store)) for each in watched for store in stores_of(each)]
     loose = [cast("set[Any] | deque[Any]", each) for each in watched if isinstance(each, (set, deque))]
@@ -42,9 +42,9 @@ def python_effects(containers: Iterable[object]) -> Generator[list[str]]:
         yield found
     finally:
         for place, name, old in kept.values():
-            if not _same(_value(place, name), old):
+            if not _same(value_of(place, name), old):
                 found.append(name)
-                _assign(place, name, old)
+                assign(place, name, old)
         for owner, store, old in stores:
             found += [_shown(owner, key) for key in _changed(contents(store), old) if _is_own(owner, key)]
         for owner, old in members:
@@ -85,20 +85,6 @@ def _numbers(optimizer: Optimizer) -> dict[Any, Any]:
         for name, value in entries.items()
         if value is not None and not isinstance(value, torch.Tensor)
     }
-
-
-def _value(place: Any, name: str) -> Any:
-    try:
-        return place.cell_contents if isinstance(place, types.CellType) else place.get(name)
-    except ValueError:  # it has no value yet
-        return None
-
-
-def _assign(place: Any, name: str, value: Any) -> None:
-    if isinstance(place, types.CellType):
-        place.cell_contents = value
-    else:
-        place[name] = value
 
 
 def _changed(store: Store, old: Store) -> list[object]:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from workbench.capturing.step_surroundings import HOOKS
 from workbench.tensors.reachable_tensors import Held, Reachable
 
-_OF_TENSORS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 Conditions = Mapping[str, object]
@@ -22,7 +22,7 @@ def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
     found: dict[str, object] = {}
     for leaf in leaves:
         found[f"{leaf.path}.requires_grad"] = leaf.tensor.requires_grad
-        found[f"the number of hooks of {leaf.path}"] = _hooks(leaf.tensor, _OF_TENSORS)
+        found[f"the number of hooks of {leaf.path}"] = _hooks(leaf.tensor, HOOKS)
     for path, module in held.modules.values():
         name = path or type(module).__name__
         found[f"{name}.training"] = module.training

@@ -18,7 +18,8 @@ import torch
 
 from workbench.tensors.tensor_memory import memory_of
 
-_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+"""Where a tensor has its hooks."""
 
 
 @contextlib.contextmanager
@@ -47,7 +48,7 @@ class _Kept:
 
     @staticmethod
     def of(tensor: torch.Tensor) -> _Kept:
-        dicts = [(name, getattr(tensor, name, None)) for name in _HOOKS]
+        dicts = [(name, getattr(tensor, name, None)) for name in HOOKS]
         hooks = tuple((name, own, None if own is None else own.copy()) for name, own in dicts)
         gradient = tensor.grad if tensor.is_leaf else None
         return _Kept(tensor, tensor.data, gradient, tensor.requires_grad, hooks, dict(vars(tensor)))

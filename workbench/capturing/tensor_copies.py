@@ -81,19 +81,25 @@ def holding_as_before(containers: Iterable[object]) -> Generator[None]:
                 refill(store, old)
         for place, name, tensor in named:
             if not any(now is tensor for now in _tensor(place, name)):
-                _assign(place, name, tensor)
+                assign(place, name, tensor)
 
 
 def _tensor(place: dict[str, object] | types.CellType, name: str) -> list[torch.Tensor]:
     """The tensor that a variable has, if it has one."""
-    try:
-        value = place.cell_contents if isinstance(place, types.CellType) else place.get(name)
-    except ValueError:  # it has no value yet
-        return []
+    value = value_of(place, name)
     return [value] if isinstance(value, torch.Tensor) else []
 
 
-def _assign(place: dict[str, object] | types.CellType, name: str, value: object) -> None:
+def value_of(place: dict[str, object] | types.CellType, name: str) -> object:
+    """What a variable has; None where it has no value yet."""
+    try:
+        return place.cell_contents if isinstance(place, types.CellType) else place.get(name)
+    except ValueError:
+        return None
+
+
+def assign(place: dict[str, object] | types.CellType, name: str, value: object) -> None:
+    """Gives a variable a value."""
     if isinstance(place, types.CellType):
         place.cell_contents = value
     else:

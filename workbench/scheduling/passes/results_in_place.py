@@ -182,10 +182,9 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
         assert op is not None
         access = described[integer(op, ID)].accesses[place_of_result(op, value) - len(op.results)]
         if not set(access.dims) <= set(loops):  # MLIR found that it is the same number everywhere
-            name = ir.StringAttr(function_of(module).attributes["sym_name"]).value
             advice = "keep it apart from the rest: fusion={'off': ['reductions of one operand', 'several results']}"
             problem = Problem(f"one of its results does not depend on what the others are made of; {advice}")
-            raise ScheduledFormError(name, print_module(module), (problem,))
+            raise _not_scheduled(module, problem)
         walked = [ir.AffineDimExpr.get(loops.index(dim)) for dim in access.dims]
         added.append(ir.AffineMap.get(len(loops), 0, walked))
     operands = list(last.operands)
@@ -258,8 +257,12 @@ def check_written(module: ir.Module, places: frozenset[int]) -> None:
         for number in sorted(places - written)
     )
     if problems:
-        name = ir.StringAttr(function_of(module).attributes["sym_name"]).value
-        raise ScheduledFormError(name, print_module(module), problems)
+        raise _not_scheduled(module, *problems)
+
+
+def _not_scheduled(module: ir.Module, *problems: Problem) -> ScheduledFormError:
+    name = ir.StringAttr(function_of(module).attributes["sym_name"]).value
+    return ScheduledFormError(name, print_module(module), problems)
 
 
 def reads_unread(module: ir.Module) -> bool:
