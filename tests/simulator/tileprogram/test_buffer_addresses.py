@@ -115,7 +115,7 @@ def test_the_demand_is_the_peak_of_what_is_in_use() -> None:
     with pytest.raises(DoesNotFit) as caught:
         run(program, machine_with(1024))
     assert (caught.value.demand, caught.value.capacity) == (2048, 1024)
-    assert caught.value.buffers == (("t2", 2048),)  # the others are not in the way
+    assert caught.value.buffers == (("t0", 2048),)  # one of three equal peaks: the others are not in the way
 
 
 def test_a_buffer_that_nobody_touches_can_lie_anywhere() -> None:
