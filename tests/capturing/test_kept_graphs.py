@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import workbench as wb
 from tests.programs import PROGRAMS, Program
 from workbench.capturing import by_dynamo, kept_graphs
 from workbench.capturing.capture import capture
+from workbench.environment import disk_store
 
 
 @pytest.fixture
@@ -144,7 +146,7 @@ def test_another_call_is_captured_anew(
     assert len(exports) == 2
     capture(function, inputs, kwargs)
     assert len(exports) == 2
-    kept_graphs._store_in.cache_clear()
+    disk_store._store_in.cache_clear()
     assert capture(function, inputs, kwargs).graph == found
 
 
@@ -285,7 +287,7 @@ def test_a_damaged_entry_counts_as_absent(damage: bytes, exports: list[Any], tmp
 
 def test_an_entry_that_says_something_else_counts_as_absent(exports: list[Any], monkeypatch: pytest.MonkeyPatch):
     first = capture(gelu, (X,)).graph
-    for text in (b"", b"\x78\x9c", kept_graphs.zlib.compress(b'{"graph": {}, "inputs": [0]}')):
+    for text in (b"", b"\x78\x9c", zlib.compress(b'{"graph": {}, "inputs": [0]}')):
         monkeypatch.setattr(kept_graphs.Store, "get", lambda *_, text=text: text)
         assert capture(gelu, (X,)).graph == first
     assert len(exports) == 4

@@ -78,7 +78,7 @@ def test_make_help_lists_every_target():
 
 def test_clean_cache_removes_what_is_ours_and_nothing_else(tmp_path: Path):
     sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "workbench").rglob("*.py"))
-    kept = re.findall(r'user_folder\("(\w+)"\)', sources)
+    kept = re.findall(r'user_(?:folder|store)\("(\w+)"', sources)
     assert {"kernels", "native"} <= set(kept)
     for name in (*sorted(set(kept)), "numba-0123", "photos"):
         (tmp_path / name).mkdir()

@@ -16,6 +16,7 @@ from tests.mlir.modules import rendered
 from tests.processors import PROCESSORS, casts, problems, samples
 from workbench.aten import proven
 from workbench.environment import processor as processors
+from workbench.environment.disk_store import Store
 from workbench.environment.operating_system import can_link
 from workbench.environment.processor import NATIVE, SWITCH, available, processor, processor_named
 from workbench.errors import BadOption, MissingFunctions
@@ -137,7 +138,7 @@ def test_a_verdict_holds_for_the_processor_it_was_found_on(
 @linked
 def test_machine_code_is_kept_for_the_processor_it_was_made_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(SWITCH, NATIVE)
-    text, store = row_softmax(20, 30, 8), NativeStore(tmp_path)
+    text, store = row_softmax(20, 30, 8), NativeStore(Store(tmp_path))
     store.put("scheduled", text, compile_scheduled(text, "softmax"))
     assert store.get("scheduled", text, "softmax") is not None
     monkeypatch.setenv(SWITCH, "x86-64-v2")

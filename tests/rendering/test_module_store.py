@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def test_a_damaged_entry_counts_as_absent(made: list[str], tmp_path: Path):
 def test_an_entry_that_says_something_else_counts_as_absent(made: list[str], monkeypatch: pytest.MonkeyPatch):
     first = traced(where).rendered.record
     before = len(made)
-    for number, text in enumerate((b"", b"\x78\x9c", module_store.zlib.compress(b"{}")), 2):
+    for number, text in enumerate((b"", b"\x78\x9c", zlib.compress(b"{}")), 2):
         monkeypatch.setattr(module_store.Store, "get", lambda *_, text=text: text)
         assert traced(where).rendered.record == first
         assert len(made) == number * before

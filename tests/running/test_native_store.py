@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from tests.flow import flow
 from tests.mlir.examples import row_softmax
 from tests.programs import PROGRAMS
+from workbench.environment.disk_store import Store
 from workbench.environment.operating_system import can_link
 from workbench.running import native_store
 from workbench.running.jit import NativeKernel, compile_scheduled, unpack
@@ -41,7 +42,7 @@ def test_the_shared_programs_compute_the_same_bits(name: str, tmp_path: Path):
     inputs, kwargs = program.inputs(), program.kwargs()
     made = flow(program.build(), inputs, kwargs)
     values = made.captured.values(inputs, kwargs)
-    store = NativeStore(tmp_path)
+    store = NativeStore(Store(tmp_path))
     caches = KernelCache(store), KernelCache(store)
     compiled, linked = (NativeProgram.from_scheduled(made.lowered, made.scheduled, c).run(values) for c in caches)
     kernels = len(made.scheduled.kernels)
@@ -79,7 +80,7 @@ def test_what_is_no_kernel_is_none(packed: bytes, damage):
 
 def test_another_processor_or_form_or_text_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     text = row_softmax(20, 30, 8)
-    store = NativeStore(tmp_path)
+    store = NativeStore(Store(tmp_path))
     store.put("scheduled", text, compile_scheduled(text, "softmax"))
     found = store.get("scheduled", text.replace("@softmax(", "@k4_softmax("), "k4_softmax")
     assert found is not None and found.name == "k4_softmax"
@@ -92,12 +93,12 @@ def test_another_processor_or_form_or_text_misses(tmp_path: Path, monkeypatch: p
 
 def test_a_damaged_entry_is_compiled_again(tmp_path: Path):
     text = row_softmax(20, 30, 8)
-    KernelCache(NativeStore(tmp_path)).scheduled(text, "softmax")
+    KernelCache(NativeStore(Store(tmp_path))).scheduled(text, "softmax")
     (path,) = tmp_path.glob("*.entry")
     path.write_bytes(path.read_bytes()[:-10])
-    cache = KernelCache(NativeStore(tmp_path))
+    cache = KernelCache(NativeStore(Store(tmp_path)))
     assert_softmax(cache.scheduled(text, "softmax"))
     assert cache.compiled == 1
-    cache = KernelCache(NativeStore(tmp_path))
+    cache = KernelCache(NativeStore(Store(tmp_path)))
     assert_softmax(cache.scheduled(text, "softmax"))
     assert cache.compiled == 0

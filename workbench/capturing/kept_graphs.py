@@ -10,12 +10,8 @@ of a call; and which nodes have no place but the line that asked for the trace.
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import cast
 
 import torch
@@ -24,7 +20,7 @@ from workbench.capturing.capture_state import Capturing
 from workbench.capturing.graph_key import graph_key, only_pytorchs
 from workbench.capturing.record_nodes import Recorded, Slot, numbers_of
 from workbench.environment.call_sites import Place
-from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.disk_store import Store, packed, unpacked, user_store
 from workbench.environment.made_by import made_by
 from workbench.ir import AtenGraph, RecordFormatError, Tree, codec
 
@@ -50,7 +46,7 @@ class KeptGraph:
             for number in unplaced:
                 origin = replace(nodes[number].origin, file=self.called[0], line=self.called[1])
                 nodes[number] = replace(nodes[number], origin=origin)
-        except (zlib.error, ValueError, KeyError, TypeError, IndexError, RecordFormatError):
+        except (ValueError, KeyError, TypeError, IndexError, RecordFormatError):
             return None
         if len(slots) != len(graph.inputs) or not only_pytorchs(graph):
             return None
@@ -65,8 +61,7 @@ class KeptGraph:
             record = codec.encode(replace(recorded.graph, numbers=()))
             origins = enumerate(node.origin for node in recorded.graph.nodes)
             unplaced = [number for number, origin in origins if (origin.file, origin.line) == self.called]
-            text = json.dumps({"graph": record, "inputs": places, "unplaced": unplaced}, allow_nan=False)
-            self.store.put(self.key, zlib.compress(text.encode(), level=1))
+            self.store.put(self.key, packed({"graph": record, "inputs": places, "unplaced": unplaced}))
 
 
 def kept_graph(
@@ -77,24 +72,18 @@ def kept_graph(
     tree: Tree,
 ) -> KeptGraph | None:
     """The place for the record of a graph; None where nothing is kept, or no key covers the graph."""
-    folder = user_folder("graphs")
-    if folder is None:
+    store = user_store("graphs")
+    if store is None:
         return None
     inside = [trace.slot_of(tensor, f"constant{number}") for number, tensor in enumerate(given)]
     key = graph_key(trace, gm, given, inside, leaves, tree)
     if key is None:
         return None
     slots = (*trace.user, *inside, *(leaf for leaf in leaves if isinstance(leaf, Slot)))
-    return KeptGraph(_store_in(folder), f"{key} {made_by()}", slots, trace.called)
-
-
-@cache
-def _store_in(folder: Path) -> Store:
-    """One store a folder and process, so that it warns once and counts everything."""
-    return Store(folder)
+    return KeptGraph(store, f"{key} {made_by()}", slots, trace.called)
 
 
 def _unpacked(data: bytes) -> tuple[AtenGraph, Sequence[int], Sequence[int]]:
-    entry = cast("dict[str, object]", json.loads(zlib.decompress(data)))
+    entry = cast("dict[str, object]", unpacked(data))
     inputs, unplaced = (codec.decode(tuple[int, ...], entry[name]) for name in ("inputs", "unplaced"))
     return codec.decode(AtenGraph, entry["graph"]), inputs, unplaced

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import tempfile
 import time
 import warnings
+import zlib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from simulator.files.cache_folder import limit_bytes, user_cache
@@ -159,6 +162,31 @@ class Store:
 
     def _path(self, key: str) -> Path:
         return self.folder / (hashlib.sha256(key.encode()).hexdigest() + _SUFFIX)
+
+
+def user_store(name: str, limit: int | None = None) -> Store | None:
+    """The user's store of this name; None when the environment switches it off."""
+    folder = user_folder(name)
+    return _store_in(folder, limit) if folder else None
+
+
+@cache
+def _store_in(folder: Path, limit: int | None) -> Store:
+    """One store a folder and process, so that it warns once and counts everything."""
+    return Store(folder) if limit is None else Store(folder, limit)
+
+
+def packed(record: object) -> bytes:
+    """A record of plain values as bytes: compressed JSON."""
+    return zlib.compress(json.dumps(record, allow_nan=False).encode(), level=1)
+
+
+def unpacked(data: bytes) -> object:
+    """The record that `packed` made of it; a `ValueError` for any other bytes."""
+    try:
+        return json.loads(zlib.decompress(data))
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
 
 
 def _is_temporary(path: Path) -> bool:

@@ -9,12 +9,10 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from pathlib import Path
 from typing import Final
 
 from workbench import errors
-from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.disk_store import user_store
 from workbench.environment.made_by import made_by
 from workbench.environment.progress import waiting
 from workbench.faults.messages import Message
@@ -164,20 +162,14 @@ def _seconds() -> float:
 
 
 def _kept(key: str) -> Verdict | None:
-    folder = user_folder("verdicts")
-    data = _store_in(folder).get(key) if folder else None
+    store = user_store("verdicts", _STORE_BYTES)
+    data = store.get(key) if store else None
     return Verdict(**json.loads(data)) if data else None
 
 
 def _keep(key: str, verdict: Verdict) -> None:
-    if folder := user_folder("verdicts"):
-        _store_in(folder).put(key, json.dumps(asdict(verdict)).encode())
-
-
-@cache
-def _store_in(folder: Path) -> Store:
-    """One store a folder and process, so that it warns once."""
-    return Store(folder, _STORE_BYTES)
+    if store := user_store("verdicts", _STORE_BYTES):
+        store.put(key, json.dumps(asdict(verdict)).encode())
 
 
 def error_of(verdict: Verdict, trial: Trial) -> errors.KernelFault:

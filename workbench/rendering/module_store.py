@@ -10,14 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-import zlib
 from collections.abc import Callable, Iterable
-from functools import cache
-from pathlib import Path
 
 from workbench.aten.registry import Registrations
-from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.disk_store import Store, packed, unpacked, user_store
 from workbench.environment.made_by import made_by
 from workbench.ir import KernelModule, LoweredNode, RecordFormatError, codec
 
@@ -25,31 +21,24 @@ from workbench.ir import KernelModule, LoweredNode, RecordFormatError, codec
 class ModuleStore:
     """Modules by the key of what they follow from."""
 
-    def __init__(self, folder: Path) -> None:
-        self.store = Store(folder)
+    def __init__(self, store: Store) -> None:
+        self.store = store
 
     def module(self, key: str, make: Callable[[], KernelModule]) -> KernelModule:
         """The module kept under `key`; one that is made, and kept, where there is none."""
         data = self.store.get(name := _versioned(key))
         if data is not None:
-            with contextlib.suppress(zlib.error, ValueError, RecordFormatError):
-                return codec.decode(KernelModule, json.loads(zlib.decompress(data)))
+            with contextlib.suppress(ValueError, RecordFormatError):
+                return codec.decode(KernelModule, unpacked(data))
         made = make()
-        text = json.dumps(codec.encode(made), allow_nan=False)
-        self.store.put(name, zlib.compress(text.encode(), level=1))
+        self.store.put(name, packed(codec.encode(made)))
         return made
 
 
 def default_module_store() -> ModuleStore | None:
     """The user's store; None when the environment switches it off."""
-    folder = user_folder("modules")
-    return _store_in(folder) if folder else None
-
-
-@cache
-def _store_in(folder: Path) -> ModuleStore:
-    """One store a folder and process, so that it warns once and counts everything."""
-    return ModuleStore(folder)
+    store = user_store("modules")
+    return ModuleStore(store) if store else None
 
 
 def kept_or_made(

@@ -7,10 +7,8 @@ processor it was compiled for, with all its features.
 from __future__ import annotations
 
 import hashlib
-from functools import cache
-from pathlib import Path
 
-from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.disk_store import Store, user_store
 from workbench.environment.made_by import made_by
 from workbench.environment.operating_system import can_link
 from workbench.ir.kernel_identity import nameless
@@ -21,8 +19,8 @@ from workbench.running.machine_code import target
 class NativeStore:
     """Native kernels by the text they were compiled from; `form` is the compiler that takes it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.store = Store(folder)
+    def __init__(self, store: Store) -> None:
+        self.store = store
 
     def get(self, form: str, text: str, name: str) -> NativeKernel | None:
         data = self.store.get(_key(form, text, name))
@@ -36,13 +34,8 @@ class NativeStore:
 
 def default_native_store() -> NativeStore | None:
     """The user's store; None when the environment switches it off, or where objects cannot be linked."""
-    folder = user_folder("native")
-    return _store_in(folder) if folder and can_link() else None
-
-
-@cache
-def _store_in(folder: Path) -> NativeStore:
-    return NativeStore(folder)
+    store = user_store("native")
+    return NativeStore(store) if store and can_link() else None
 
 
 def _key(form: str, text: str, name: str) -> str:

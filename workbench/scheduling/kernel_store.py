@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import typing
-import zlib
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from simulator.errors import FileFormatError
 from simulator.tileprogram.program import TileProgram
-from workbench.environment.disk_store import Store, user_folder
+from workbench.environment.disk_store import Store, packed, unpacked, user_folder
 from workbench.environment.made_by import made_by
 from workbench.ir import KernelModule, RecordFormatError, ScheduledKernel, codec
 from workbench.ir.kernel_identity import taken_over
@@ -82,7 +80,7 @@ def _store_in(folder: Path) -> KernelStore:
 def pack(kernel: ScheduledKernel) -> bytes:
     """A scheduled kernel as bytes."""
     record = {name: codec.encode(getattr(kernel, name)) for name in _fields()}
-    text = zlib.compress(json.dumps(record, allow_nan=False).encode(), level=1)
+    text = packed(record)
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text + kernel.program.to_bytes()
 
 
@@ -90,10 +88,10 @@ def unpack(data: bytes) -> ScheduledKernel | None:
     """The kernel that `pack` made; None for anything else."""
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
     try:
-        record = json.loads(zlib.decompress(data[_LENGTH_BYTES:end]))
+        record = cast("dict[str, object]", unpacked(data[_LENGTH_BYTES:end]))
         values = {name: codec.decode(kind, record[name], name) for name, kind in _fields().items()}
         return ScheduledKernel(**values, program=TileProgram.load(io.BytesIO(data[end:])))
-    except (zlib.error, ValueError, KeyError, TypeError, RecordFormatError, FileFormatError):
+    except (ValueError, KeyError, TypeError, RecordFormatError, FileFormatError):
         return None
 
 
