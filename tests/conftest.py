@@ -25,10 +25,14 @@ import shutil
 import sys
 import tempfile
 import zlib
+from collections import Counter
 
 import pytest
 
 from tests.sweeps import left_out
+
+_MANY_FILES = 50
+
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have that of the process that starts them
     _OF_THIS_RUN = tempfile.mkdtemp(prefix="aten-workbench-tests-")
@@ -86,3 +90,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="run all combinations of sweeps: tests/sweeps.py")
     told = "write tests/golden/programs anew with today's cycles, bytes and tiles"
     parser.addoption("--rewrite-golden", action="store_true", help=told)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """After a run of many tests: the files that took most of its time, of which to make less first."""
+    seconds, reports = Counter[str](), terminalreporter.getreports("")
+    reports += terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    for report in reports:
+        seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) < _MANY_FILES:
+        return
+    total = seconds.total()
+    terminalreporter.section(f"files that took longest, of {len(seconds)} and {total:,.0f} s of all processes together")
+    for file, taken in seconds.most_common(25):
+        terminalreporter.write_line(f"{taken:7.1f} s {taken / total:6.1%}  {file}")
