@@ -7,10 +7,11 @@ In that reading the boxes are products of intervals, and meet exactly if all the
 row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. A box of
 every second column, say, is compared with a whole tile as if it had the columns between: the test may report an overlap
 that is not there, but never misses one. Boxes without such a reading, a reshaped view for instance, are compared by
-their first and last byte, as conservatively.
+their first and last byte, as conservatively: two boxes that are said to overlap may have parts, both of which are said
+not to.
 
-Boxes of two buffers that share an address have no strides in common: `meet` and `holds` compare them run by run of
-contiguous bytes, which is exact, and slower.
+`meet` and `holds` compare boxes run by run of contiguous bytes, which is exact, and slower. Boxes of two buffers that
+share an address have no strides in common, and are only compared that way.
 """
 
 from __future__ import annotations
@@ -61,6 +62,12 @@ def overlap(a: Box, b: Box) -> bool:
         return True
     spans = _coordinates(a, b)
     return spans is None or all(low_a <= high_b and low_b <= high_a for (low_a, high_a), (low_b, high_b) in spans)
+
+
+def surely_overlap(a: Box, b: Box) -> bool:
+    """Whether two boxes of one argument or slot share a byte: always exact, and slow where coordinates are not."""
+    exact = filled(a.dims, b.dims) == a.dims and filled(b.dims, a.dims) == b.dims and _coordinates(a, b) is not None
+    return overlap(a, b) and (exact or meet(a, b))
 
 
 def covers(a: Box, b: Box) -> bool:

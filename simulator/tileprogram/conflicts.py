@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from simulator.tileprogram.barriers import Crossed
 from simulator.tileprogram.box_index import Nearby
-from simulator.tileprogram.boxes import Box, box_of, meet, moved, overlap
+from simulator.tileprogram.boxes import Box, box_of, meet, moved, surely_overlap
 from simulator.tileprogram.hazards import ACCUMULATOR, IN_ORDER, Grade, Location, grade_of, path_grade, sharing
 from simulator.tileprogram.program import Access, DependenceKind, Opcode, TileProgram
 
@@ -85,10 +85,10 @@ def _touches(program: TileProgram) -> dict[Location, dict[Box, list[_Touch]]]:
 
 
 def _overlapping(boxes: list[Box]) -> Iterator[tuple[Box, Box]]:
-    """Every two different boxes that share a byte."""
+    """Every two different boxes that share a byte, and none that only seem to: that no access waits for."""
     before = Nearby[None]()
     for box in boxes:
-        yield from ((other, box) for other in before.near(box) if overlap(other, box))
+        yield from ((other, box) for other in before.near(box) if surely_overlap(other, box))
         before.add(box, None)
 
 

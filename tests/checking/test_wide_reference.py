@@ -107,3 +107,14 @@ def test_threads_that_are_uncompiled_side_by_side_leave_the_stance_as_it_was() -
     done.set()
     thread.join()
     assert eval_frame._stance is before
+
+
+def test_what_is_called_gets_its_inputs_as_they_lie() -> None:
+    """A reshape of every other column copies; of a dense copy of them it would be a view, and see what is added."""
+
+    def changed_after(x: torch.Tensor) -> torch.Tensor:
+        taken = x.reshape(6, -1)
+        x.add_(1)
+        return taken * 2
+
+    assert wb.trace(changed_after, torch.randn(4, 6)[:, ::2]).check().ok

@@ -218,6 +218,15 @@ def test_a_copy_beside_a_reduction_stays_a_transfer():
     assert not any("clone" in kernel.name and "sum" in kernel.name for kernel in j.lowered.record.kernels)
 
 
+def test_a_gather_shares_its_indices_and_not_what_it_looks_into():
+    """It has that nowhere near the loops of a reduction."""
+    x, places = torch.randn(4, 4, 2), torch.arange(32).reshape(4, 4, 2) % 4
+    j = wb.trace(lambda x, i: (x.gather(0, i), (x > 0).any(1), i.amax(1)), x, places)
+    assert j.check().ok
+    assert [{"gather", "any"} <= {*kernel.name.split("_")} for kernel in j.lowered.record.kernels] == [False, False]
+    assert any({"gather", "amax"} <= {*kernel.name.split("_")} for kernel in j.lowered.record.kernels)
+
+
 def test_python_between_them_keeps_them_apart():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         first = x.sum(-1)

@@ -56,10 +56,16 @@ class Made:
         return Operand(Space.DRAM, names.index(name), 0, offset, shape, strides, 4, access)
 
     def pad(
-        self, name: str, shape: tuple[int, ...], slot: int = 0, access: Access = Access.READ, offset: int = 0
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        slot: int = 0,
+        access: Access = Access.READ,
+        offset: int = 0,
+        strides: tuple[int, ...] = (),
     ) -> Operand:
         names = [buffer.name for buffer in self.builder.buffers]
-        return Operand(Space.SCRATCHPAD, names.index(name), slot, offset, shape, dense(shape), 4, access)
+        return Operand(Space.SCRATCHPAD, names.index(name), slot, offset, shape, strides or dense(shape), 4, access)
 
     def add(
         self,

@@ -24,6 +24,7 @@ from workbench.checking.widening import SWAPPING as SWAPPING
 from workbench.checking.widening import CannotWiden, Wide, widened
 from workbench.ir import AtenGraph
 from workbench.tensors import containers
+from workbench.tensors.tensor_memory import copied, plain
 
 Arithmetic = Callable[[Sequence[torch.Tensor]], AbstractContextManager[object]]
 """A context to compute in, for the tensors that take part."""
@@ -130,9 +131,10 @@ def outcome(
 ) -> list[torch.Tensor]:
     """Outputs and mutated inputs (by name) of a call on copies of `user`; what it holds is left as it was.
 
+    The copies lie as the originals do: whether a reshape is a view of what is changed afterwards hangs on strides.
     PyTorch compiles the subgraphs of `cond` and its like, but not in an arithmetic of ours.
     """
-    copies = [tensor.detach().resolve_conj().resolve_neg().clone() for tensor in user]
+    copies = [copied(plain(tensor)) for tensor in user]
     slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *held], strict=True)}
     changed = sorted({change.target for change in graph.mutations})
     with (

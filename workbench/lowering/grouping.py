@@ -112,10 +112,10 @@ class Grouping:
             group = self.members(own)
             if kind_of(group, self.classes) not in kinds or any(class_of(each.op) == "copy" for each in group):
                 continue  # a copy is a transfer, and no op that could be tiled with others
-            for value in node.operands:
+            for value in self._at_own_place(node):
                 reader = first.get(value, node)
                 groups = self.group_of[reader.name], own
-                if groups[0] == own or groups in tried or self.types[value].shape != self._walked(node):
+                if groups[0] == own or groups in tried:
                     continue
                 tried.add(groups)
                 reason = self._join_beside(reader.name, node.name)
@@ -130,7 +130,13 @@ class Grouping:
         if kind_of(group, self.classes) != "reduction":
             return []
         made = {value for each in group for value in each.results}
-        return [value for value in node.operands if value not in made and self.types[value].shape == self._walked(node)]
+        return [value for value in self._at_own_place(node) if value not in made]
+
+    def _at_own_place(self, node: Node) -> list[str]:
+        """What a node's loops walk of its operands. A gather looks into its first one wherever its indices say."""
+        table = node.operands[:1] if node_class(node, self.classes) == "gather" else ()
+        walked = self._walked(node)
+        return [value for value in node.operands if value not in table and self.types[value].shape == walked]
 
     def _walked(self, node: Node) -> tuple[int, ...]:
         """The shape that a node's loops walk."""

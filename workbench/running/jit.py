@@ -34,6 +34,7 @@ from workbench.mlir.named_dims import fills_apart
 from workbench.mlir.scheduled_form import memory_space, verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.running.buffer_order import order_buffers
+from workbench.running.compiler_switches import switch_passes
 from workbench.running.contraction_loops import speed_up_reductions
 from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict
 from workbench.running.narrow_floats import legalise
@@ -225,6 +226,7 @@ def _effort(layouts: Sequence[Layout], reduces: bool) -> int:
 
 def _linked(module: ir.Module, name: str, target: Processor, library: Blas | None, effort: int) -> Linked:
     """Machine code of a module in the LLVM dialect; an error where this process lacks a function that it calls."""
+    switch_passes()
     try:
         engine = ExecutionEngine(module, opt_level=effort, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
     except RuntimeError as error:

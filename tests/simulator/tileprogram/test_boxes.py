@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.tileprogram.boxes import box_of, covers, overlap
+from simulator.tileprogram.boxes import box_of, covers, overlap, surely_overlap
 from simulator.tileprogram.program import Access, Operand, Space
 
 
@@ -44,6 +44,7 @@ def test_other_element_sizes_are_compared_by_range() -> None:
     halves, words = operand(0, (8, 4), (32, 1), 2), operand(4, (4, 2), (16, 1), 4)
     assert not listed(halves) & listed(words)
     assert overlap(box_of(halves), box_of(words))  # cautious
+    assert not surely_overlap(box_of(halves), box_of(words))
     assert not overlap(box_of(halves), box_of(operand(200, (4,), (1,), 4)))
 
 
@@ -78,5 +79,6 @@ def any_boxes(draw: st.DrawFn) -> Operand:
 def test_no_shared_byte_is_ever_missed(a: Operand, b: Operand) -> None:
     if listed(a) & listed(b):
         assert overlap(box_of(a), box_of(b))
+    assert surely_overlap(box_of(a), box_of(b)) == bool(listed(a) & listed(b))
     if covers(box_of(a), box_of(b)):
         assert listed(b) <= listed(a)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from simulator import Launched, Machine, load_machine, simulate, verify
 from simulator.errors import InvariantViolation, ProgramError
+from simulator.tileprogram.conflicts import conflicts
 from simulator.tileprogram.program import DependenceKind, Opcode, TileProgram
 from tests.broken_programs import drop_edge, implied, remove_slot, slot_implied
 from tests.simulator.build import Made, elementwise, matmul_chain
@@ -64,6 +65,22 @@ def test_halves_of_a_buffer_are_apart_and_the_whole_meets_both() -> None:
     program = made.build()
     assert waits(program, 1) == {}
     assert waits(program, 2) == {0: RAW, 1: RAW}
+
+
+def test_what_no_two_boxes_share_is_no_conflict() -> None:
+    """A window read with steps, overwritten in two pieces, and a load between the steps that waits for neither."""
+    made = Made()
+    made.argument("x", (2, 2))
+    made.buffer("t", 9)
+    made.buffer("sum", 2)
+    made.vector([made.pad("t", (2, 1), offset=2, strides=(6, 2))], made.pad("sum", (2, 1)))
+    made.vector([], made.pad("t", (3,)))
+    made.vector([], made.pad("t", (2, 1), offset=5, strides=(3, 1)))
+    made.load(made.dram("x", (2, 2)), made.pad("t", (2, 2), offset=3, strides=(3, 1)))
+    program = made.build()
+    assert waits(program, 3) == {}
+    assert not [found for found in conflicts(program) if found.later == 3]
+    verify(program)
 
 
 def test_a_wait_that_another_brings_about_is_left_out() -> None:
