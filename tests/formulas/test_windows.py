@@ -163,6 +163,27 @@ def test_pools_find_the_places_of_their_largest_numbers(name: str, dtype: torch.
         torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
 
 
+COLUMNS: dict[str, tuple[Callable[[torch.Tensor], Any], tuple[int, ...]]] = {
+    "unfold": (lambda x: F.unfold(x, (3, 2), dilation=(2, 1), padding=(1, 2), stride=(3, 2)), (2, 3, 9, 8)),
+    "unfold one image": (lambda x: F.unfold(x, 2), (3, 4, 5)),
+    "fold": (lambda x: F.fold(x, (9, 8), (3, 2), dilation=(2, 1), padding=(1, 2), stride=(3, 2)), (2, 18, 18)),
+    "fold one image": (lambda x: F.fold(x, (5, 6), (2, 3), stride=2), (12, 4)),
+    "max_unpool": (
+        lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=(5, 7)),
+        (3, 5, 7),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_windows_as_columns_and_back(name: str):
+    function, shape = COLUMNS[name]
+    x = torch.randn(shape)
+    journey = wb.trace(function, x)
+    assert "host" not in {node.route for node in journey.lowered.record.nodes}
+    torch.testing.assert_close(journey.run(x), function(x))
+
+
 def test_rows_between_results_are_not_read():
     """A window of one point that moves in steps reads what it needs: a quarter."""
     made = flow(nn.Conv2d(8, 16, 1, stride=2, bias=False).eval(), (torch.randn(1, 8, 10, 10),))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from workbench.formulas.formula_builder import HALF, Builder, Formula, compute
+from workbench.formulas.known_contents import full
 from workbench.formulas.layout_changes import each, reshape, with_batch
 from workbench.formulas.moving import part
 from workbench.formulas.reductions import mean
@@ -77,6 +80,15 @@ def adapted_extents(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
     return [extent if want is None else want for want, extent in zip(each(size, dims), extents, strict=True)]  # pyright: ignore[reportUnnecessaryComparison]
 
 
+def unpooled(b: Builder, x: Ref, indices: Ref, size: Sizes) -> Ref:
+    """Each number at its place in an image of zeros."""
+    outer, space = b.type(x).shape[:-2], each(size, 2)
+    rows, count = math.prod(outer), math.prod(b.type(x).shape[-2:])
+    zeros = full(b, [rows, math.prod(space)], 0.0, dtype=to_dtype(b.type(x).dtype))
+    flat = [reshape(b, each_, [rows, count]) for each_ in (indices, x)]
+    return b("aten.view.default", b("aten.scatter.src", zeros, 1, *flat), [*outer, *space])
+
+
 def _mean(b: Builder, x: Ref, dims: list[int]) -> Ref:
     return mean(b, x, dims, True)
 
@@ -104,6 +116,7 @@ def _adapted(b: Builder, x: Ref, size: list[int], pool: str, reduced: Formula) -
 FORMULAS: dict[str, Formula] = {
     **{f"aten.{kind}_pool{dims}d.default": _pool(f"aten.{kind}_pool{dims}d.default", dims)
        for kind, dims in (("max", 1), ("max", 2), ("max", 3), ("avg", 1), ("avg", 2))},
+    "aten.max_unpool2d.default": unpooled,
     "aten.adaptive_avg_pool1d.default": _adaptive_average(1),
     "aten.adaptive_avg_pool2d.default": _adaptive_average(2),
     "aten._adaptive_avg_pool2d.default": _adaptive_average(2),
