@@ -37,6 +37,7 @@ CONVOLUTIONS: dict[str, Case] = {
     "conv2d_one_channel": _case(nn.Conv2d, 1, 6, 5, padding=2, shape=(1, 1, 12, 12)),
     "conv2d_no_batch": _case(nn.Conv2d, 6, 5, 3, shape=(6, 9, 8)),
     "conv3d": _case(nn.Conv3d, 4, 6, 3, padding=1, shape=_3D),
+    "conv3d_depthwise": _case(nn.Conv3d, 4, 8, (1, 3, 2), groups=4, stride=2, shape=_3D),
     "conv3d_groups": _case(nn.Conv3d, 4, 6, (1, 3, 2), groups=2, stride=2, shape=_3D),
 }
 

@@ -138,11 +138,50 @@ def test_each_byte_of_a_convolution_moves_as_the_mapping_says():
     assert count(kernel.program, Opcode.STORE) == 3
 
 
-def test_a_pool_of_images_finds_its_places_and_one_of_volumes_runs_on_the_host():
-    made = flow(lambda x: F.max_pool2d(x, 2, return_indices=True), (torch.randn(1, 2, 6, 6),))
-    assert "host" not in {node.route for node in made.lowered.nodes}
-    made = flow(lambda x: F.max_pool3d(x, 2, return_indices=True), (torch.randn(1, 2, 4, 4, 4),))
-    assert {node.route for node in made.lowered.nodes} == {"host"}
+PLACES: dict[str, tuple[Callable[[torch.Tensor], Any], tuple[int, ...]]] = {
+    "rows": (lambda x: F.max_pool1d(x, 3, 2, 1, return_indices=True), (2, 3, 9)),
+    "images": (lambda x: F.max_pool2d(x, (3, 2), 2, 1, dilation=(1, 2), return_indices=True), (1, 2, 7, 6)),
+    "one image": (lambda x: F.max_pool2d(x, 2, ceil_mode=True, return_indices=True), (2, 5, 7)),
+    "volumes": (lambda x: F.max_pool3d(x, 2, 1, 1, return_indices=True), (1, 2, 3, 4, 3)),
+    "of a wanted shape, rows": (lambda x: F.adaptive_max_pool1d(x, 4, return_indices=True), (2, 3, 9)),
+    "of a wanted shape, images": (lambda x: F.adaptive_max_pool2d(x, (3, 4), return_indices=True), (1, 2, 7, 6)),
+    "of a wanted shape, even": (lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), (2, 6, 4)),
+    "of a wanted shape, volumes": (lambda x: F.adaptive_max_pool3d(x, (2, 3, 2), return_indices=True), (2, 3, 4, 3)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pools_find_the_places_of_their_largest_numbers(name: str, dtype: torch.dtype):
+    """Few numbers, so that many are alike, some NaN and some windows of infinities: the same one as in PyTorch."""
+    function, shape = PLACES[name]
+    x = torch.randint(0, 4, shape).to(dtype)
+    x = torch.where(torch.rand(shape) < 0.05, torch.nan, torch.where(torch.rand(shape) < 0.4, -torch.inf, x))
+    journey = wb.trace(function, x)
+    assert "host" not in {node.route for node in journey.lowered.record.nodes}
+    for mine, theirs in zip(journey.run(x), function(x), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
+
+
+COLUMNS: dict[str, tuple[Callable[[torch.Tensor], Any], tuple[int, ...]]] = {
+    "unfold": (lambda x: F.unfold(x, (3, 2), dilation=(2, 1), padding=(1, 2), stride=(3, 2)), (2, 3, 9, 8)),
+    "unfold one image": (lambda x: F.unfold(x, 2), (3, 4, 5)),
+    "fold": (lambda x: F.fold(x, (9, 8), (3, 2), dilation=(2, 1), padding=(1, 2), stride=(3, 2)), (2, 18, 18)),
+    "fold one image": (lambda x: F.fold(x, (5, 6), (2, 3), stride=2), (12, 4)),
+    "max_unpool": (
+        lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=(5, 7)),
+        (3, 5, 7),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_windows_as_columns_and_back(name: str):
+    function, shape = COLUMNS[name]
+    x = torch.randn(shape)
+    journey = wb.trace(function, x)
+    assert "host" not in {node.route for node in journey.lowered.record.nodes}
+    torch.testing.assert_close(journey.run(x), function(x))
 
 
 def test_rows_between_results_are_not_read():

@@ -34,8 +34,26 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     _without_assumptions(exported.graph_module)
     _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
     older_way = cast(Any, export_config).patch(enable_auto_functionalized_v2_for_export=False)
-    with older_way, quickly_kept_whole(), exporting_here_alone():
+    with older_way, quickly_kept_whole(), exporting_here_alone(), _wrongly_taken_apart():
         return cast(Any, exported).run_decompositions({})
+
+
+@contextmanager
+def _wrongly_taken_apart() -> Generator[None]:
+    """Keeps whole what PyTorch takes apart wrongly, even where nothing is to be: behind the first -1 among the labels
+    its way to compute `multilabel_margin_loss` reads class 0."""
+    op = cast(Any, torch.ops.aten.multilabel_margin_loss_forward.default)
+    way = op.py_kernels.pop(_AUTOGRAD, None)
+    op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        if way is not None:
+            op.py_kernels[_AUTOGRAD] = way
+        op._dispatch_cache.clear()
+
+
+_AUTOGRAD = cast(Any, torch)._C.DispatchKey.Autograd
 
 
 def _without_assumptions(gm: torch.fx.GraphModule) -> None:

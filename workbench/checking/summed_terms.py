@@ -65,6 +65,13 @@ def _window_backward(args: Any, kwargs: Any) -> tuple[int, int]:
     return 0, max(windows, weight.numel() // max(min(weight.shape[:2]), 1))
 
 
+def _adaptive_backward(args: Any, kwargs: Any) -> tuple[int, int]:
+    """An element's gradient: of all windows that it lies in, which overlap by one element at most."""
+    (gradient, image), dims = args[:2], args[0].dim() - 2
+    sizes = zip(gradient.shape[-dims:], image.shape[-dims:], strict=True)
+    return 0, math.prod(-(-windows // max(extent, 1)) + 1 for windows, extent in sizes)
+
+
 def _resized_backward(args: Any, kwargs: Any) -> tuple[int, int]:
     """An image's gradient: of all pixels that read one, times rounded weights."""
     ratios = (-(-after // before) + 1 for after, before in zip(args[1], args[2][2:], strict=True))
@@ -88,9 +95,11 @@ TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     **dict.fromkeys(("avg_pool2d", "avg_pool3d", "avg_pool1d"), _pooled),
     **dict.fromkeys(("_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _adaptive),
     "convolution_backward": _window_backward,
-    "avg_pool2d_backward": lambda args, kwargs: (0, math.prod(args[2])),
+    **dict.fromkeys(("avg_pool2d_backward", "avg_pool3d_backward"), lambda args, kwargs: (0, math.prod(args[2]))),
+    **dict.fromkeys(("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward"), _adaptive_backward),
     **{f"upsample_{name}_backward": _resized_backward
-       for name in ("linear1d", "bilinear2d", "trilinear3d", "nearest1d", "nearest2d", "nearest3d")},
+       for name in ("linear1d", "bilinear2d", "trilinear3d", "nearest1d", "nearest2d", "nearest3d", "bicubic2d")},
+    **{f"_upsample_nearest_exact{dims}d_backward": _resized_backward for dims in (1, 2, 3)},
     "upsample_linear1d": _neighbours(2),
     "upsample_bilinear2d": _neighbours(4),
     "upsample_trilinear3d": _neighbours(8),

@@ -89,6 +89,15 @@ def leaky_relu(b: Builder, gradient: Ref, x: Ref, slope: float, is_result: bool)
     return b("aten.where.self", b("aten.gt.Scalar", x, 0), gradient, _product(b, gradient, slope))
 
 
+def rrelu(
+    b: Builder, gradient: Ref, x: Ref, slopes: Ref, lower: float, upper: float, training: bool, is_result: bool
+) -> Ref:
+    """With the slopes that were drawn; outside training the middle of their range."""
+    if training and upper - lower > 1e-6:
+        return _product(b, compute(b, gradient), compute(b, slopes))
+    return leaky_relu(b, gradient, x, (lower + upper) / 2, is_result)
+
+
 def hardtanh(b: Builder, gradient: Ref, x: Ref, low: float, high: float) -> Ref:
     return _kept(b, _between(b, x, low, high), gradient)
 
@@ -305,6 +314,7 @@ FORMULAS: dict[str, Formula] = {
     "aten.gelu_backward.default": gelu,
     "aten.elu_backward.default": elu,
     "aten.leaky_relu_backward.default": leaky_relu,
+    "aten.rrelu_with_noise_backward.default": rrelu,
     "aten.hardtanh_backward.default": hardtanh,
     "aten.hardsigmoid_backward.default": hardsigmoid,
     "aten.hardswish_backward.default": hardswish,

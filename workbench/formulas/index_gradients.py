@@ -38,18 +38,27 @@ def _padded(b: Builder, x: Ref, dim: int, before: int, behind: int) -> Ref:
     return b("aten.constant_pad_nd.default", x, around, 0)
 
 
-def embedding(b: Builder, gradient: Ref, indices: Ref, rows: int, padding: int, by_frequency: bool) -> Ref | None:
-    """The gradients of all places that read a row, added up."""
-    if by_frequency:
-        return None
+def embedding(b: Builder, gradient: Ref, indices: Ref, rows: int, padding: int, by_frequency: bool) -> Ref:
+    """The gradients of all places that read a row, added up, or their mean."""
     width, count = b.type(gradient).shape[-1], b.type(indices).numel
     gradient = reshape(b, compute(b, gradient), [count, width])
     indices = reshape(b, indices, [count])
+    if by_frequency:
+        gradient = shared_by_frequency(b, gradient, indices, rows)
     if padding >= 0:
         counts = b("aten.unsqueeze.default", b("aten.ne.Scalar", indices, padding), 1)
         gradient = b("aten.where.ScalarOther", counts, gradient, 0.0)
     zeros = full(b, [rows, width], 0.0, dtype=to_dtype(b.type(gradient).dtype))
     return b("aten.index_add.default", zeros, 0, indices, gradient)
+
+
+def shared_by_frequency(b: Builder, gradient: Ref, indices: Ref, rows: int) -> Ref:
+    """A row of a gradient for each index, over how often the index occurs."""
+    dtype, count = to_dtype(b.type(gradient).dtype), b.type(indices).numel
+    counts = full(b, [rows], 0.0, dtype=dtype)
+    counts = b("aten.index_add.default", counts, 0, indices, full(b, [count], 1.0, dtype=dtype))
+    times = b("aten.index_select.default", counts, 0, indices)
+    return b("aten.div.Tensor", gradient, b("aten.unsqueeze.default", times, 1))
 
 
 def unfolded(b: Builder, gradient: Ref, sizes: list[int], dim: int, size: int, step: int) -> Ref | None:

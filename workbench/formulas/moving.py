@@ -12,6 +12,7 @@ import torch
 
 from workbench.formulas.formula_builder import Builder, Formula
 from workbench.formulas.layout_changes import reshape
+from workbench.formulas.matrix_products import broadcast
 from workbench.ir import Ref
 from workbench.tensors.element_types import to_dtype
 
@@ -34,6 +35,13 @@ def _of_one_type(b: Builder, tensors: list[Ref]) -> list[Ref]:
     wanted = reduce(torch.promote_types, kinds)
     pairs = zip(tensors, kinds, strict=True)
     return [x if kind == wanted else b("aten._to_copy.default", x, dtype=wanted) for x, kind in pairs]
+
+
+def broadcast_tensors(b: Builder, tensors: list[Ref]) -> tuple[Ref, ...]:
+    shape = list(b.type(tensors[0]).shape)
+    for x in tensors[1:]:
+        shape = broadcast(tuple(shape), b.type(x).shape)
+    return tuple(b("aten.expand.default", x, shape) for x in tensors)
 
 
 def hstack(b: Builder, tensors: list[Ref]) -> Ref:
@@ -216,6 +224,7 @@ def meshgrid(b: Builder, tensors: list[Ref], *, indexing: str = "ij") -> tuple[R
 
 
 FORMULAS: dict[str, Formula] = {
+    "aten.broadcast_tensors.default": broadcast_tensors,
     "aten.meshgrid.indexing": meshgrid,
     "aten.meshgrid.default": meshgrid,
     "aten.cat.default": cat,

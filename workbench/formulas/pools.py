@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from workbench.formulas.formula_builder import HALF, Builder, Formula, compute
-from workbench.formulas.layout_changes import each, with_batch
+from workbench.formulas.known_contents import full
+from workbench.formulas.layout_changes import each, reshape, with_batch
 from workbench.formulas.moving import part
 from workbench.formulas.reductions import mean
 from workbench.ir import Ref
@@ -37,31 +40,53 @@ def _pool(op: str, dims: int) -> Formula:
     return made
 
 
-def _without_indices(dims: int) -> Formula:
-    def made(b: Builder, x: Ref, *args: object, **kwargs: object) -> tuple[Ref, None]:
-        return b(f"aten.max_pool{dims}d.default", x, *args, **kwargs), None
-
-    return made
+def average_of_volumes(
+    b: Builder, x: Ref, kernel: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+    with_padding: bool = True, divisor: int | None = None,
+) -> Ref:  # fmt: skip
+    """Averages over each layer, and then of these through the layers."""
+    if b.rank(x) == 4:
+        rest = (kernel, stride, padding, ceil_mode, with_padding, divisor)
+        return with_batch(b, x, lambda y: average_of_volumes(b, y, *rest))
+    kernel = each(kernel, 3)
+    stride, padding = each(stride or kernel, 3), each(padding, 3)
+    x, count = compute(b, x), None if divisor is None else 1
+    images, channels, depth, *space = b.type(x).shape
+    layers = reshape(b, x, [images, channels * depth, *space])
+    rest = (ceil_mode, with_padding, count)
+    layers = b("aten.avg_pool2d.default", layers, kernel[1:], stride[1:], padding[1:], *rest)
+    height, width = b.type(layers).shape[2:]
+    layers = reshape(b, layers, [images * channels, 1, depth, height * width])
+    through = [[kernel[0], 1], [stride[0], 1], [padding[0], 0]]
+    made = b("aten.avg_pool2d.default", layers, *through, *rest)
+    made = b("aten.view.default", made, [images, channels, b.type(made).shape[2], height, width])
+    return made if divisor is None else b("aten.mul.Tensor", made, 1.0 / divisor)
 
 
 def _adaptive_average(dims: int) -> Formula:
     def made(b: Builder, x: Ref, size: Sizes) -> Ref:
-        return _adapted(b, x, _wanted(b, x, size, dims), f"aten.avg_pool{dims}d.default", _mean)
+        return _adapted(b, x, adapted_extents(b, x, size, dims), f"aten.avg_pool{dims}d.default", _mean)
 
     return made
 
 
-def _adaptive_maximum(dims: int) -> Formula:
-    def made(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, None]:
-        return _adapted(b, x, _wanted(b, x, size, dims), f"aten.max_pool{dims}d.default", _largest), None
-
-    return made
+def adaptive_maximum(b: Builder, x: Ref, size: list[int]) -> Ref:
+    return _adapted(b, x, size, f"aten.max_pool{len(size)}d.default", _largest)
 
 
-def _wanted(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
+def adapted_extents(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
     """The wanted extents; None keeps the present one."""
     extents = b.type(x).shape[-dims:]
     return [extent if want is None else want for want, extent in zip(each(size, dims), extents, strict=True)]  # pyright: ignore[reportUnnecessaryComparison]
+
+
+def unpooled(b: Builder, x: Ref, indices: Ref, size: Sizes) -> Ref:
+    """Each number at its place in an image of zeros."""
+    outer, space = b.type(x).shape[:-2], each(size, 2)
+    rows, count = math.prod(outer), math.prod(b.type(x).shape[-2:])
+    zeros = full(b, [rows, math.prod(space)], 0.0, dtype=to_dtype(b.type(x).dtype))
+    flat = [reshape(b, each_, [rows, count]) for each_ in (indices, x)]
+    return b("aten.view.default", b("aten.scatter.src", zeros, 1, *flat), [*outer, *space])
 
 
 def _mean(b: Builder, x: Ref, dims: list[int]) -> Ref:
@@ -91,10 +116,11 @@ def _adapted(b: Builder, x: Ref, size: list[int], pool: str, reduced: Formula) -
 FORMULAS: dict[str, Formula] = {
     **{f"aten.{kind}_pool{dims}d.default": _pool(f"aten.{kind}_pool{dims}d.default", dims)
        for kind, dims in (("max", 1), ("max", 2), ("max", 3), ("avg", 1), ("avg", 2))},
-    **{f"aten.max_pool{dims}d_with_indices.default": _without_indices(dims) for dims in (1, 3)},
+    "aten.max_unpool2d.default": unpooled,
     "aten.adaptive_avg_pool1d.default": _adaptive_average(1),
     "aten.adaptive_avg_pool2d.default": _adaptive_average(2),
     "aten._adaptive_avg_pool2d.default": _adaptive_average(2),
-    "aten.adaptive_max_pool1d.default": _adaptive_maximum(1),
-    "aten.adaptive_max_pool2d.default": _adaptive_maximum(2),
+    "aten.avg_pool3d.default": average_of_volumes,
+    "aten.adaptive_avg_pool3d.default": _adaptive_average(3),
+    "aten._adaptive_avg_pool3d.default": _adaptive_average(3),
 }  # fmt: skip
