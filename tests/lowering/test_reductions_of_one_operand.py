@@ -227,6 +227,20 @@ def test_a_gather_shares_its_indices_and_not_what_it_looks_into():
     assert any({"gather", "amax"} <= {*kernel.name.split("_")} for kernel in j.lowered.record.kernels)
 
 
+def test_what_is_made_of_no_tensor_is_no_result_beside_a_reduction_of_it():
+    """MLIR makes one number of it, which no loop of the kernel is known to walk. Where it is no result it may stay."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made = torch.log(torch.zeros_like(x).abs() + 1)
+        return made, torch.relu(made * 0.5 + 1), made.std(0, keepdim=True)
+
+    j = wb.trace(function, torch.randn(5, 9), machine="edge-8x8")
+    assert j.check().ok
+    assert any("reads no tensor" in reason for reason in refused(j))
+    inside = wb.trace(lambda x: (y := x + (torch.zeros_like(x) + 1).exp(), y.sum(-1)), torch.randn(4, 5))
+    assert inside.check().ok and len(inside.lowered.kernels) == 1
+
+
 def test_python_between_them_keeps_them_apart():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         first = x.sum(-1)

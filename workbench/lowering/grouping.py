@@ -13,7 +13,7 @@ from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, 
 from workbench.lowering.fusion_rules import SEVERAL, illegal, kind_of, rule_for, rule_text
 from workbench.lowering.kernel_order import KernelOrder
 from workbench.lowering.product_room import FULL, READ_ONCE, ROWS, SHARED, TPU_V3, Room
-from workbench.lowering.reduction_space import folded_away, reads_again
+from workbench.lowering.reduction_space import folded_away, reads_again, same_everywhere
 from workbench.lowering.shared_operands import siblings
 
 BETWEEN: Final = "what is made of one's result is read by the other"
@@ -268,9 +268,10 @@ class Grouping:
 
         Of products something else decides what is loaded.
         """
-        if refused := folded_away(self._candidate(nodes)):
+        group = self._candidate(nodes)
+        if refused := folded_away(group) or same_everywhere(group, self.results(nodes)):
             return refused
-        return reads_again(self._candidate(nodes)) if kind_of(nodes, self.classes) == "reduction" else ""
+        return reads_again(group) if kind_of(nodes, self.classes) == "reduction" else ""
 
     def _are_alike(self, node: Node, last: Node) -> bool:
         """Whether two nodes make results of one shape in one pass. The last may even be an assertion, without any."""
@@ -297,14 +298,14 @@ class Grouping:
         return any(self.bases.get(value) in made for node in nodes for value in node.operands)
 
     def results(self, members: tuple[Node, ...]) -> tuple[str, ...]:
-        """The values that leave a group: what its last node makes comes last."""
+        """The values that leave a group, be it only thought of: what its last node makes comes last."""
         *inner, last = members
-        group = self.group_of[last.name]
+        names = {node.name for node in members}
         outside = [
             value
             for node in inner
             for value in node.results
-            if value in self.kept or any(self.group_of[user.name] != group for user in self._users[node.name])
+            if value in self.kept or any(user.name not in names for user in self._users[node.name])
         ]
         return (*outside, *last.results)
 

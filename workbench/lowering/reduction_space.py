@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Container
 from typing import Final
 
 from workbench.ir import Literal
@@ -71,6 +72,17 @@ def folded_away(group: Candidate) -> str:
         unchanged = isinstance(second, Literal) and second.value in _FOLDED.get(op, ())
         if unchanged or (op in _OF_TWO and first == second):
             return f"{node.name} computes nothing new: the kernel would store one value in two places"
+    return ""
+
+
+def same_everywhere(group: Candidate, results: Container[str]) -> str:
+    """Why a kernel cannot have one of these results: it is made of nothing that is read, so no loop is known for it."""
+    constant = set[str]()
+    for node in group.nodes:
+        if constant.issuperset(node.operands):
+            constant.update(node.results)
+            if node.operands and any(value in results for value in node.results):
+                return f"{node.name} reads no tensor: its loops would have nothing to do with the others'"
     return ""
 
 
