@@ -28,6 +28,7 @@ FAMILIES = (
     "moving",
     "normalisation",
     "pads",
+    "pairs",
     "pointwise",
     "pool_gradients",
     "pools",

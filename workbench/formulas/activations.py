@@ -99,15 +99,6 @@ def rrelu(
     return None if training else b("aten.leaky_relu.default", x, (lower + upper) / 2)
 
 
-def rrelu_with_noise(
-    b: Builder, x: Ref, noise: Ref, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
-    generator: None = None,
-) -> tuple[Ref, Ref] | None:  # fmt: skip
-    """The same, and the slopes that it draws in training."""
-    made = rrelu(b, x, lower, upper, training)
-    return made and (made, noise)
-
-
 def logit(b: Builder, x: Ref, eps: float | None = None) -> Ref:
     x = compute(b, x, _float(b, x))
     if eps is not None:
@@ -141,7 +132,6 @@ FORMULAS: dict[str, Formula] = {
     "aten.prelu.default": prelu,
     "aten._prelu_kernel.default": prelu_kernel,
     "aten.rrelu.default": rrelu,
-    "aten.rrelu_with_noise_functional.default": rrelu_with_noise,
     "aten.logit.default": logit,
     "aten.sinc.default": sinc,
     "aten.special_sinc.default": sinc,

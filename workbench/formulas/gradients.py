@@ -98,6 +98,14 @@ def rrelu(
     return leaky_relu(b, gradient, x, (lower + upper) / 2, is_result)
 
 
+def rrelu_with_noise(
+    b: Builder, x: Ref, noise: Ref, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    generator: None = None,
+) -> tuple[Ref, Ref] | None:  # fmt: skip
+    """The result, and the slopes that it draws in training. Outside it the slope is the middle of its range."""
+    return None if training else (b("aten.leaky_relu.default", x, (lower + upper) / 2), noise)
+
+
 def hardtanh(b: Builder, gradient: Ref, x: Ref, low: float, high: float) -> Ref:
     return _kept(b, _between(b, x, low, high), gradient)
 
@@ -306,6 +314,27 @@ def group_norm(
     return asked_for(made, mask)
 
 
+def weight_norm(b: Builder, direction: Ref, size: Ref, dim: int = 0) -> tuple[Ref, Ref]:
+    """Weights whose parts along a dim have these sizes, and the sizes that they have now."""
+    direction, dims = compute(b, direction), _others(b, direction, dim)
+    square = b("aten.sum.dim_IntList", b("aten.mul.Tensor", direction, direction), dims, True)
+    now = b("aten.sqrt.default", square)
+    return b("aten.mul.Tensor", direction, b("aten.div.Tensor", compute(b, size), now)), now
+
+
+def weight_norm_backward(b: Builder, gradient: Ref, direction: Ref, size: Ref, now: Ref, dim: int) -> tuple[Ref, Ref]:
+    """Of the direction: without its part along the direction. Of the sizes: that part."""
+    gradient, direction, size, now = (compute(b, each) for each in (gradient, direction, size, now))
+    product = b("aten.mul.Tensor", gradient, direction)
+    along = b("aten.div.Tensor", b("aten.sum.dim_IntList", product, _others(b, direction, dim), True), now)
+    rest = b("aten.sub.Tensor", gradient, b("aten.mul.Tensor", b("aten.div.Tensor", direction, now), along))
+    return b("aten.mul.Tensor", rest, b("aten.div.Tensor", size, now)), along
+
+
+def _others(b: Builder, x: Ref, dim: int) -> list[int]:
+    return [each for each in range(b.rank(x)) if each != dim % b.rank(x)]
+
+
 FORMULAS: dict[str, Formula] = {
     "aten.threshold_backward.default": threshold,
     "aten.sigmoid_backward.default": sigmoid,
@@ -314,6 +343,7 @@ FORMULAS: dict[str, Formula] = {
     "aten.gelu_backward.default": gelu,
     "aten.elu_backward.default": elu,
     "aten.leaky_relu_backward.default": leaky_relu,
+    "aten.rrelu_with_noise_functional.default": rrelu_with_noise,
     "aten.rrelu_with_noise_backward.default": rrelu,
     "aten.hardtanh_backward.default": hardtanh,
     "aten.hardsigmoid_backward.default": hardsigmoid,
@@ -330,6 +360,8 @@ FORMULAS: dict[str, Formula] = {
     "aten._log_softmax_backward_data.default": log_softmax,
     "aten.native_layer_norm.default": layer_norm_with_statistics,
     "aten.native_layer_norm_backward.default": layer_norm,
+    "aten._weight_norm_interface.default": weight_norm,
+    "aten._weight_norm_interface_backward.default": weight_norm_backward,
     "aten._fused_rms_norm.default": rms_norm_with_statistics,
     "aten._fused_rms_norm_backward.default": rms_norm,
     "aten.native_batch_norm_backward.default": batch_norm,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from workbench.formulas.formula_builder import Builder, Formula, compute
 from workbench.formulas.known_contents import full
 from workbench.formulas.layout_changes import reshape
+from workbench.formulas.scattering import order_of
 from workbench.formulas.transposed import with_gaps
 from workbench.ir import Ref
 from workbench.tensors.element_types import to_dtype
@@ -61,6 +64,18 @@ def shared_by_frequency(b: Builder, gradient: Ref, indices: Ref, rows: int) -> R
     return b("aten.div.Tensor", gradient, b("aten.unsqueeze.default", times, 1))
 
 
+def masked_scatter(b: Builder, gradient: Ref, mask: Ref, sizes: list[int]) -> Ref:
+    """Of the source: the gradients where the mask is true, one after the other, and zeros behind them."""
+    shape = list(b.type(gradient).shape)
+    if list(b.type(mask).shape) != shape:
+        mask = b("aten.expand.default", mask, shape)
+    gradient = b("aten.where.ScalarOther", mask, compute(b, gradient), 0.0)
+    zeros = full(b, [math.prod(sizes)], 0.0, dtype=to_dtype(b.type(gradient).dtype))
+    places = b("aten.clamp_max.default", order_of(b, mask), math.prod(sizes) - 1)
+    row = reshape(b, gradient, [b.type(gradient).numel])
+    return b("aten.view.default", b("aten.index_add.default", zeros, 0, places, row), sizes)
+
+
 def unfolded(b: Builder, gradient: Ref, sizes: list[int], dim: int, size: int, step: int) -> Ref | None:
     """The gradients of each place in a window are those of a slice."""
     if size > _MOST_PLACES:
@@ -86,6 +101,7 @@ def diagonal(b: Builder, gradient: Ref, sizes: list[int], offset: int, dim1: int
 FORMULAS: dict[str, Formula] = {
     "aten.select_backward.default": select,
     "aten.slice_backward.default": sliced,
+    "aten.masked_scatter_backward.default": masked_scatter,
     "aten.unfold_backward.default": unfolded,
     "aten.diagonal_backward.default": diagonal,
     "aten.embedding_dense_backward.default": embedding,

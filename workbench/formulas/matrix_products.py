@@ -62,6 +62,17 @@ def addmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float =
     return _plus(b, c, product(b, x, y), beta, alpha)
 
 
+def addbmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
+    """The products of a batch, added up: one product of the matrices beside each other."""
+    batch, rows, inner = b.type(x).shape
+    x = reshape(b, b("aten.permute.default", x, [1, 0, 2]), [rows, batch * inner])
+    return addmm(b, c, x, reshape(b, y, [batch * inner, b.type(y).shape[2]]), beta=beta, alpha=alpha)
+
+
+def trace(b: Builder, x: Ref) -> Ref:
+    return b("aten.sum.dim_IntList", b("aten.diagonal.default", x), [0], False)
+
+
 def factors(b: Builder, c: Ref, *numbers: float) -> list[float]:
     """Factors of a product as its type holds them: PyTorch cuts the fraction off beside whole numbers."""
     return list(numbers) if to_dtype(b.type(c).dtype).is_floating_point else list(map(int, numbers))
@@ -128,6 +139,8 @@ FORMULAS: dict[str, Formula] = {
     "aten.linear.default": linear,
     "aten.addmm.default": addmm,
     "aten.baddbmm.default": addmm,
+    "aten.addbmm.default": addbmm,
+    "aten.trace.default": trace,
     "aten.matmul.default": matmul,
     "aten.mv.default": mv,
     "aten.dot.default": mv,

@@ -114,27 +114,6 @@ def _affine(b: Builder, x: Ref, weight: Ref | None, bias: Ref | None) -> Ref:
     return x if bias is None else b("aten.add.Tensor", x, bias)
 
 
-def weight_norm(b: Builder, direction: Ref, size: Ref, dim: int = 0) -> tuple[Ref, Ref]:
-    """Weights whose parts along a dim have these sizes, and the sizes that they have now."""
-    direction, dims = compute(b, direction), _others(b, direction, dim)
-    square = b("aten.sum.dim_IntList", b("aten.mul.Tensor", direction, direction), dims, True)
-    now = b("aten.sqrt.default", square)
-    return b("aten.mul.Tensor", direction, b("aten.div.Tensor", compute(b, size), now)), now
-
-
-def weight_norm_backward(b: Builder, gradient: Ref, direction: Ref, size: Ref, now: Ref, dim: int) -> tuple[Ref, Ref]:
-    """Of the direction: without its part along the direction. Of the sizes: that part."""
-    gradient, direction, size, now = (compute(b, each) for each in (gradient, direction, size, now))
-    product = b("aten.mul.Tensor", gradient, direction)
-    along = b("aten.div.Tensor", b("aten.sum.dim_IntList", product, _others(b, direction, dim), True), now)
-    rest = b("aten.sub.Tensor", gradient, b("aten.mul.Tensor", b("aten.div.Tensor", direction, now), along))
-    return b("aten.mul.Tensor", rest, b("aten.div.Tensor", size, now)), along
-
-
-def _others(b: Builder, x: Ref, dim: int) -> list[int]:
-    return [each for each in range(b.rank(x)) if each != dim % b.rank(x)]
-
-
 FORMULAS: dict[str, Formula] = {
     "aten.softmax.int": softmax,
     "aten._softmax.default": _half_to_float(softmax),
@@ -146,6 +125,4 @@ FORMULAS: dict[str, Formula] = {
     "aten.batch_norm.default": batch_norm_any,
     "aten.group_norm.default": group_norm,
     "aten.instance_norm.default": instance_norm,
-    "aten._weight_norm_interface.default": weight_norm,
-    "aten._weight_norm_interface_backward.default": weight_norm_backward,
 }

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from workbench.formulas.formula_builder import Builder, Formula, cast, meta_tensor
+from workbench.formulas.layout_changes import reshape
+from workbench.formulas.matrix_products import broadcast
 from workbench.ir import Ref, TensorType
 from workbench.tensors.torch_literals import to_dtype
 
@@ -93,6 +95,27 @@ def index_put(b: Builder, x: Ref, indices: list[Ref | None], values: Ref, accumu
     return b("aten.index_put.default", x, wide, made, accumulate)
 
 
+def masked_scatter(b: Builder, x: Ref, mask: Ref, source: Ref) -> Ref:
+    """Where the mask is true stands the next element of the source: as many stood before as the mask was true."""
+    shape = broadcast(b.type(x).shape, b.type(mask).shape)
+    x, mask = _expanded(b, x, shape), _expanded(b, mask, shape)
+    count = b.type(source).numel
+    order = b("aten.view.default", b("aten.clamp_max.default", order_of(b, mask), count - 1), shape)
+    return b("aten.where.self", mask, b("aten.index.Tensor", reshape(b, source, [count]), [order]), x)
+
+
+def order_of(b: Builder, mask: Ref) -> Ref:
+    """For each element of a mask, in a row, how many true ones stand before it, where it is true itself."""
+    row = reshape(b, b("aten._to_copy.default", mask, dtype=torch.int64), [b.type(mask).numel])
+    return b("aten.clamp_min.default", b("aten.sub.Scalar", b("aten.cumsum.default", row, 0), 1), 0)
+
+
+def put(b: Builder, x: Ref, index: Ref, source: Ref, accumulate: bool = False) -> Ref:
+    """Written at places of `x` as if it had one dim."""
+    row, places, values = (reshape(b, each, [b.type(each).numel]) for each in (x, index, source))
+    return b("aten.view.default", b("aten.index_put.default", row, [places], values, accumulate), list(b.type(x).shape))
+
+
 def chosen_shape(kind: TensorType, indices: Sequence[TensorType | None]) -> list[int]:
     """The shape of what indices choose from a tensor."""
     places = tuple(slice(None) if each is None else meta_tensor(each) for each in indices)
@@ -113,6 +136,8 @@ FORMULAS: dict[str, Formula] = {
     "aten.scatter_reduce.two": scatter_reduce,
     "aten.index_add.default": index_add,
     "aten.index_fill.int_Tensor": index_fill,
+    "aten.put.default": put,
+    "aten.masked_scatter.default": masked_scatter,
     "aten.index_put.default": index_put,
     "aten._unsafe_index_put.default": index_put,
 }
