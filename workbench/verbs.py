@@ -39,8 +39,6 @@ from workbench.tuning.tuning_budget import BUDGET
 from workbench.views.graphs.kernel_groups import Run
 
 if TYPE_CHECKING:
-    import torch
-
     from workbench.comparison import Comparison
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
@@ -161,10 +159,10 @@ def _options(asked: ir.archive.Asked) -> dict[str, Any]:
     return plain | checked_options(**given)
 
 
-def of_graph(module: torch.fx.GraphModule, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
-    """The journey of a graph of Dynamo's, which `torch.compile(backend="npu")` runs."""
+def of_graph(call: GraphCall, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
+    """The journey of a graph that `torch.compile(backend="npu")` runs."""
     none = MappingProxyType(dict[str, object]())
-    request = Request(GraphCall(module), inputs, none, **checked_options(**{"machine": "tpu-v3", **options}))
+    request = Request(call, inputs, none, **checked_options(**{"machine": "tpu-v3", **options}))
     warn_without_common_memory(request.resident, request.machine)
     return Journey(request, Stages.of(request))
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.fx import symbolic_trace
 
 import workbench as wb
 from tests.views.test_stage_html import assert_self_contained
 from workbench.errors import EmptyTable
 from workbench.models.resnet import resnet50
+from workbench.stages.journey_request import GraphCall
 from workbench.verbs import of_graph
 
 
@@ -46,7 +48,7 @@ def test_it_prints_as_the_text_of_the_card():
 
 
 def test_not_even_the_capture_of_a_graph_that_dynamo_made():
-    j = of_graph(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU())), (torch.randn(2, 4),), {})
+    j = of_graph(GraphCall(symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))), (torch.randn(2, 4),), {})
     assert "j.captured" in j.html() and repr(j) == "Journey('a graph of torch.compile' on tpu-v3; done: nothing yet)"
     assert j.seconds == {}
     with pytest.warns(EmptyTable, match=r"j\.captured"):

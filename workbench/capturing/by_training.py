@@ -155,13 +155,13 @@ class _Walk:
         versions = [each._version for each in self.given]
         try:
             watched = python_effects(held.containers)
-            with fakes, step_errors(trace.name), _attention_in_steps(), watched as effects:
+            with fakes, step_errors(trace.name), attention_in_steps(), watched as effects:
 
                 def called(*fake: torch.Tensor) -> list[torch.Tensor]:
                     return self._called(parts, fake)
 
                 make = cast(Any, make_fx)(called, _allow_non_fake_inputs=True)
-                self.graph = _tidied(make(*stand_ins))
+                self.graph = tidied(make(*stand_ins))
                 self.filled = list(empty_before(self.state, before, parts.initial))
             self.reached = frozenset(parts.reached)
             self.places = tuple(replace(each, emptied=each.read() is None) for each in self.places)
@@ -237,7 +237,7 @@ class _Walk:
         return [node.meta["val"] for node in self.graph.graph.find_nodes(op="placeholder")]
 
 
-def _tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+def tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The graph without the marks that optimizers leave for PyTorch's profiler, and without what detaches: nothing in
     the graph has a history. A result stays another tensor than the one that it is detached from."""
     for node in reversed(list(graph.graph.nodes)):
@@ -257,7 +257,7 @@ def _is_no_result(user: torch.fx.Node) -> bool:
 
 
 @contextlib.contextmanager
-def _attention_in_steps() -> Generator[None]:
+def attention_in_steps() -> Generator[None]:
     """Attention as products and a softmax, whose backward passes have kernels."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 

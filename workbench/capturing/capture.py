@@ -125,11 +125,14 @@ def _layers_taken_apart() -> Generator[None]:
 
 
 def capture_graph(
-    gm: torch.fx.GraphModule, inputs: Sequence[object], registrations: Registrations | None = None
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[object],
+    registrations: Registrations | None = None,
+    name: str = "compiled",
 ) -> CapturedProgram:
     """Captures a graph that Dynamo has made already; all it reads is given to it."""
     known = registrations if registrations is not None else DEFAULT.now()
-    trace = _named_by_placeholders(Capturing.begin("compiled", gm, inputs, {}, known), gm)
+    trace = _named_by_placeholders(Capturing.begin(name, gm, inputs, {}, known), gm)
     with (
         torch.no_grad(),
         warnings.catch_warnings(),

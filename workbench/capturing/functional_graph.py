@@ -35,7 +35,20 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
     older_way = cast(Any, export_config).patch(enable_auto_functionalized_v2_for_export=False)
     with older_way, quickly_kept_whole(), exporting_here_alone(), _wrongly_taken_apart():
-        return cast(Any, exported).run_decompositions({})
+        made = cast("ExportedProgram", cast(Any, exported).run_decompositions({}))
+    _without_unasked(made.graph)
+    return made
+
+
+def _without_unasked(graph: fx.Graph) -> None:
+    """Leaves out the gradients that a call is told not to make: without data PyTorch gives that of a batch norm."""
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        names = [argument.name for argument in schema.arguments] if schema is not None else []
+        if "output_mask" in names:
+            mask = dict(zip(names, node.args, strict=False)).get("output_mask", node.kwargs.get("output_mask"))
+            made = zip(node.meta["val"], cast("Sequence[bool]", mask), strict=True)
+            node.meta["val"] = tuple(each if wanted else None for each, wanted in made)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""One call of a graph that Dynamo made: its numbers fixed, and its effects on autograd.
+"""One call of a graph that Dynamo made: its numbers fixed, and whether autograd has to do with it.
 
 Dynamo hands numbers over beside the tensors: sizes it keeps symbolic, and floats as tensors that the graph reads at its
 beginning. A record has neither, so the graph is specialised to the numbers of a call. The same walk over stand-ins
-without data shows which results require gradients, and whose history a change in place would make another.
+without data shows whether results require gradients, or a change in place makes something part of autograd's graph.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ class Specialised:
     module: fx.GraphModule
     results: tuple[int | Number, ...]
     """What the graph of Dynamo's gives: the number of a tensor of `module`'s, or a number itself."""
-    gradients: tuple[bool, ...]
-    """Whether each tensor that `module` gives requires gradients where PyTorch computes it."""
-    changed: tuple[int, ...]
-    """The tensors given, by their numbers, that a change in place makes part of autograd's graph."""
+    gradients: bool
+    """Whether a result requires gradients where PyTorch computes it, or a change in place makes a given tensor part of
+    autograd's graph."""
 
     def whole(self, tensors: Sequence[torch.Tensor]) -> list[object]:
         """All that Dynamo's graph gives, from the tensors."""
@@ -56,12 +55,10 @@ def specialise(module: fx.GraphModule, given: Sequence[object]) -> Specialised:
         after = [_history(each) for each in stand_ins if isinstance(each, torch.Tensor)]
     graph, results = _without_numbers(module, walk.values)
     made = [walk.values[each] for each in _results(module) if isinstance(each, fx.Node)]
-    tensors = [each for each in made if isinstance(each, torch.Tensor)]
     return Specialised(
         fx.GraphModule(module, graph),
         results,
-        tuple(each.requires_grad for each in tensors),
-        tuple(place for place, pair in enumerate(zip(histories, after, strict=True)) if pair[0] != pair[1]),
+        histories != after or any(each.requires_grad for each in made if isinstance(each, torch.Tensor)),
     )
 
 
@@ -86,6 +83,11 @@ class _Walk(fx.Interpreter):
     def run_node(self, n: fx.Node) -> object:
         made = self.values[n] = self._floats[n] if n in self._floats else cast("object", super().run_node(n))
         return made
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> object:
+        """A tensor that the graph holds, such as an optimizer's, would be changed in place itself."""
+        held = cast("object", super().get_attr(target, args, kwargs))
+        return _stand_in(held) if isinstance(held, torch.Tensor) else held
 
 
 def _stand_in(tensor: torch.Tensor) -> torch.Tensor:

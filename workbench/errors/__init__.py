@@ -19,6 +19,7 @@ from workbench.errors.capture_errors import GraphBreak as GraphBreak
 from workbench.errors.capture_errors import HiddenState as HiddenState
 from workbench.errors.capture_errors import InputMismatch as InputMismatch
 from workbench.errors.capture_errors import MissingFake as MissingFake
+from workbench.errors.capture_errors import NoGradients as NoGradients
 from workbench.errors.capture_errors import NoTensorWork as NoTensorWork
 from workbench.errors.capture_errors import NoTrainingStep as NoTrainingStep
 from workbench.errors.capture_errors import ReshapedInput as ReshapedInput

@@ -68,6 +68,13 @@ class GradientsInside(WorkbenchError):
         )
 
 
+class NoGradients(WorkbenchError):
+    """Gradients through `torch.compile(backend="npu")` that would not be PyTorch's."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(f"torch.compile(backend='npu') has no gradients of {what}. {advice}")
+
+
 class NoTrainingStep(WorkbenchError):
     """The function cannot be captured as a training step."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from simulator import Machine
 from workbench import aten, environment, mappings, rewriting
 from workbench.errors import WorkbenchError
+from workbench.ir import BACKWARD
 from workbench.lowering.fusion_options import rewrites_off
 from workbench.lowering.layout_options import Layout, layout_on
 from workbench.lowering.product_room import Room, room_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.aten.registry import Registrations
-    from workbench.ir import KernelGraph
+    from workbench.ir import AtenGraph, KernelGraph
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
     from workbench.mappings.asked_mappings import AskedMappings
@@ -37,12 +38,27 @@ OPTIONS: Final = (
 
 @dataclass(frozen=True)
 class GraphCall:
-    """A graph of Dynamo's, as the callable of a journey."""
+    """A graph of Dynamo's, or one of the two that autograd makes of it, as the callable of a journey."""
 
     module: torch.fx.GraphModule
+    part: str = ""
+    """Forward or backward, if its results have gradients."""
+    saved: tuple[int, ...] = ()
+    """What is kept from one to the other: results of a forward graph, inputs of a backward one, by their numbers."""
 
     def __call__(self, *inputs: object) -> object:
         return cast("object", self.module(*inputs))
+
+    @property
+    def name(self) -> str:
+        return f"compiled {self.part}" if self.part else "compiled"
+
+    def saved_in(self, graph: AtenGraph) -> tuple[str, ...]:
+        """The values that are kept, each memory under the name of its owner."""
+        if self.part == BACKWARD:
+            return tuple(graph.inputs[place].value for place in self.saved)
+        owners = {alias.output: alias.base for alias in graph.aliases}
+        return tuple(dict.fromkeys(owners.get(place, graph.outputs[place]) for place in self.saved))
 
 
 @dataclass(frozen=True)

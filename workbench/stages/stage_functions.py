@@ -55,7 +55,10 @@ def _compiler(what: str) -> Generator[None]:
 def captured_of(request: Request) -> Captured:
     assert request.target is not None, "a loaded journey is captured already"
     if isinstance(request.target, GraphCall):
-        program = capturing.capture.capture_graph(request.target.module, request.inputs, request.registrations)
+        called = request.target
+        program = capturing.capture.capture_graph(called.module, request.inputs, request.registrations, called.name)
+        if called.part:
+            program = replace(program, graph=replace(program.graph, saved=called.saved_in(program.graph)))
         return Captured(program.graph, program)
     program = capturing.capture.capture(
         request.target,

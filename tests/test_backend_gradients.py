@@ -1,0 +1,367 @@
+"""`torch.compile(backend="npu")` with gradients: what a person trains, beside the same in eager PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import workbench as wb
+from workbench import errors
+
+Compiles = Callable[[Any], Any]
+Seen = list[torch.Tensor | None]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def on_npu(function: Any) -> Any:
+    return torch.compile(function, backend="npu")
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape).requires_grad_()
+
+
+SCENES: dict[str, Callable[[Compiles], Seen]] = {}
+
+
+def scene(function: Callable[[Compiles], Seen]) -> Callable[[Compiles], Seen]:
+    """What a person does with a compiled function, and the tensors that are left after it."""
+    SCENES[function.__name__] = function
+    return function
+
+
+@scene
+def a_model_is_trained(compiles: Compiles) -> Seen:
+    model = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+    optimizer, called = torch.optim.AdamW(model.parameters(), lr=0.01), compiles(model)
+    losses = []
+    for _ in range(3):
+        loss = F.cross_entropy(called(torch.randn(6, 8)), torch.randint(0, 3, (6,)))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    return [*losses, *(each.detach() for each in model.parameters())]
+
+
+@scene
+def parameters_are_shared_and_frozen(compiles: Compiles) -> Seen:
+    shared, frozen = nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False)
+    called = compiles(nn.Sequential(shared, frozen, nn.Tanh(), shared))
+    called(torch.randn(2, 4)).sum().backward()
+    frozen.bias.requires_grad_(True)
+    called(torch.randn(2, 4)).sum().backward()
+    return [shared.weight.grad, shared.bias.grad, frozen.weight.grad, frozen.bias.grad]
+
+
+@scene
+def an_input_has_a_history(compiles: Compiles) -> Seen:
+    x, w = leaf(3), leaf(3)
+    compiles(lambda h: torch.sin(h * w))(x * 2).sum().backward()
+    return [x.grad, w.grad]
+
+
+@scene
+def one_of_two_results_has_no_gradient(compiles: Compiles) -> Seen:
+    one, other = leaf(3), leaf(3)
+    called = compiles(lambda x: (x * one, x * other))
+    called(torch.ones(3))[0].sum().backward()
+    return [one.grad, other.grad]
+
+
+@scene
+def gradients_lie_in_other_ways(compiles: Compiles) -> Seen:
+    w = leaf(3, 4)
+    called = compiles(lambda x: x * w * w)
+    called(torch.ones(3, 4)).backward(torch.randn(4, 3).t())
+    called(torch.ones(3, 4)).backward(torch.ones(1, 1).expand(3, 4))
+    return [w.grad]
+
+
+@scene
+def batches_have_other_sizes(compiles: Compiles) -> Seen:
+    w = leaf(4, 4)
+    called = compiles(lambda x: torch.tanh(x @ w))
+    for rows in (2, 5, 2):
+        called(torch.randn(rows, 4)).pow(2).sum().backward()
+    return [w.grad]
+
+
+@scene
+def hooks_change_gradients(compiles: Compiles) -> Seen:
+    w = leaf(3)
+    w.register_hook(lambda gradient: gradient * 10)
+    result = compiles(lambda x: x * w)(torch.ones(3))
+    result.register_hook(lambda gradient: gradient + 1)
+    result.sum().backward()
+    return [w.grad]
+
+
+@scene
+def a_result_is_changed_in_place(compiles: Compiles) -> Seen:
+    w = leaf(3)
+
+    def doubled(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        result = torch.exp(x * w) * 2
+        return result, result.view(3, 1)
+
+    result, view = compiles(doubled)(torch.ones(3))
+    view.mul_(2)
+    result.sum().backward()
+    return [result.detach(), w.grad]
+
+
+@scene
+def a_graph_is_kept_for_a_second_pass(compiles: Compiles) -> Seen:
+    w = leaf(3)
+    result = compiles(lambda x: torch.exp(x * w))(torch.ones(3)).sum()
+    result.backward(retain_graph=True)
+    result.backward()
+    return [w.grad]
+
+
+@scene
+def dropout_draws_the_same_numbers(compiles: Compiles) -> Seen:
+    w = leaf(8, 8)
+    called = compiles(lambda x: F.dropout(torch.relu(x @ w), 0.5))
+    for _ in range(2):
+        called(torch.ones(4, 8)).sum().backward()
+    return [w.grad, torch.rand(2)]
+
+
+@scene
+def a_checkpoint_computes_again(compiles: Compiles) -> Seen:
+    w = leaf(4, 4)
+    called = compiles(lambda x: checkpoint(lambda h: torch.tanh(torch.relu(h @ w) @ w), x, use_reentrant=False))
+    called(torch.ones(2, 4)).sum().backward()
+    return [w.grad]
+
+
+@scene
+def numbers_change_from_call_to_call(compiles: Compiles) -> Seen:
+    w = leaf(3)
+    called = compiles(lambda x, times: x * w * times)
+    for times in (2, 3.5, 0.25):
+        called(torch.ones(3), times).sum().backward()
+    return [w.grad]
+
+
+@scene
+def tensors_that_share_memory_are_changed(compiles: Compiles) -> Seen:
+    w, whole = leaf(2), torch.zeros(4)
+
+    def function(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        one.add_(1)
+        return other * w
+
+    called = compiles(function)
+    called(torch.zeros(2), torch.zeros(2)).sum().backward()
+    called(whole[:2], whole[1:3]).sum().backward()
+    return [w.grad, whole]
+
+
+@scene
+def an_op_of_the_host_has_gradients(compiles: Compiles) -> Seen:
+    w = leaf(3)
+    compiles(lambda x: torch.i0(x * w).sum())(torch.ones(3)).backward()
+    return [w.grad]
+
+
+@torch.library.custom_op("backendtest::cube", mutates_args=())
+def cube(x: torch.Tensor) -> torch.Tensor:
+    return x * x * x
+
+
+@cube.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def _keep(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+cube.register_autograd(lambda ctx, gradient: 3 * gradient * ctx.saved_tensors[0] ** 2, setup_context=_keep)
+
+
+@scene
+def a_custom_op_has_its_own_gradient(compiles: Compiles) -> Seen:
+    w = leaf(3)
+    compiles(lambda x: cube(x * w).sum())(torch.ones(3)).backward()
+    return [w.grad]
+
+
+def _after_steps(compiles: Compiles, optimizer: torch.optim.Optimizer, model: nn.Module) -> Seen:
+    step = compiles(optimizer.step)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).pow(2).sum().backward()
+        step()
+    return [each.detach() for each in model.parameters()]
+
+
+@scene
+def sgd_steps_are_compiled(compiles: Compiles) -> Seen:
+    model = nn.Linear(4, 4)
+    return _after_steps(compiles, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model)
+
+
+@scene
+def adam_steps_are_compiled(compiles: Compiles) -> Seen:
+    model = nn.Linear(4, 4)
+    return _after_steps(compiles, torch.optim.Adam(model.parameters(), lr=0.1), model)
+
+
+@scene
+def a_whole_step_is_compiled(compiles: Compiles) -> Seen:
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    called = compiles(step)
+    return [*(called(torch.ones(2, 4)) for _ in range(3)), *(each.detach() for each in model.parameters())]
+
+
+@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.parametrize("name", SCENES)
+def test_what_is_left_is_what_pytorch_leaves(name: str):
+    torch.manual_seed(3)
+    theirs = SCENES[name](lambda function: function)
+    torch.manual_seed(3)
+    mine = SCENES[name](on_npu)
+    for got, expected in zip(mine, theirs, strict=True):
+        assert (got is None) == (expected is None)
+        if got is not None:
+            torch.testing.assert_close(got, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_forward_and_backward_are_journeys_of_their_own():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4)
+    result = on_npu(model)(x)
+    (forward,) = wb.last_journeys()
+    result.sum().backward()
+    first, backward = wb.last_journeys()
+    assert first is forward
+    for journey, part in ((forward, "forward"), (backward, "backward")):
+        assert part in repr(journey) and set(journey.lowered.kernel_table.part) == {part}
+        assert journey.check().ok and journey.check(stage="simulated").ok and journey.simulated.cycles > 0
+        assert set(journey.captured.table.file) == {__file__}
+    ops = set(backward.captured.table.op)
+    assert "aten.threshold_backward.default" in ops and "aten.addmm.default" not in ops
+    kept = set(forward.captured.saved["value"])
+    assert "relu" in kept and "addmm" not in kept
+    assert "relu" in set(backward.captured.saved["value"]) and "gradient_1" not in set(backward.captured.saved["value"])
+
+
+def test_without_gradients_nothing_is_kept():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4)
+    with torch.no_grad():
+        on_npu(model)(x)
+    (journey,) = wb.last_journeys()
+    assert list(journey.captured.table.op) == ["aten.linear.default", "aten.relu.default"]
+    assert len(journey.captured.record.outputs) == 1
+
+
+def _twice(w: torch.Tensor) -> None:
+    result = on_npu(lambda x: torch.exp(x * w))(torch.ones(3)).sum()
+    result.backward()
+    result.backward()
+
+
+def _after_a_change_of_an_input(w: torch.Tensor) -> None:
+    x = torch.ones(3)
+    result = on_npu(lambda x: torch.exp(x * w))(x)
+    x.add_(1)
+    result.sum().backward()
+
+
+def _after_a_change_of_a_parameter(w: torch.Tensor) -> None:
+    result = on_npu(lambda x: x * w)(leaf(3))
+    with torch.no_grad():
+        w.add_(1)
+    result.sum().backward()
+
+
+def _after_a_change_of_a_result(w: torch.Tensor) -> None:
+    result = on_npu(lambda x: torch.exp(x * w))(torch.ones(3))
+    result.mul_(2)
+    result.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("does", "message"),
+    [
+        (_twice, "backward through the graph a second time"),
+        (_after_a_change_of_an_input, "modified by an inplace operation"),
+        (_after_a_change_of_a_parameter, "modified by an inplace operation"),
+        (_after_a_change_of_a_result, "modified by an inplace operation"),
+    ],
+)
+def test_pytorchs_own_errors_of_a_backward_pass_are_raised(does: Callable[[torch.Tensor], None], message: str):
+    w = leaf(3)
+    with pytest.raises(RuntimeError, match=message):
+        does(w)
+
+
+def test_second_derivatives_are_refused_and_first_ones_are_not():
+    w = leaf(3)
+    result = on_npu(lambda x: torch.exp(x * w))(torch.ones(3)).sum()
+    (first,) = torch.autograd.grad(result, w, create_graph=True)
+    torch.testing.assert_close(first, torch.exp(w), rtol=1e-4, atol=1e-4)
+    with pytest.raises(errors.NoGradients, match="second derivatives"):
+        first.pow(2).sum().backward()
+
+
+def test_random_numbers_that_a_checkpoint_draws_again_are_refused():
+    w = leaf(4, 4)
+    called = on_npu(lambda x: checkpoint(lambda h: F.dropout(h @ w, 0.5), x, use_reentrant=False))
+    with pytest.raises(errors.NoGradients, match=r"inside of torch\.utils\.checkpoint"):
+        called(torch.ones(2, 4))
+
+
+def test_a_backward_pass_on_the_host_is_told():
+    w = leaf(3)
+    with pytest.warns(errors.HostRoute) as told:
+        on_npu(lambda x: torch.i0(x * w))(torch.ones(3)).sum().backward()
+    parts = ["compiled forward: no route", "compiled backward: no route"]
+    assert [str(each.message).partition(" to the NPU")[0] for each in told] == parts
+    assert {each.filename for each in told} == {__file__}
+
+
+def test_a_backward_pass_on_the_host_can_be_refused():
+    w = leaf(3)
+    called = torch.compile(lambda x: torch.lgamma(x * w), backend="npu", options={"on_missing": "error"})
+    with pytest.raises(errors.MissingRoutes):
+        called(torch.ones(3)).sum().backward()
+
+
+def test_autocast_casts_once_and_not_again_in_the_graphs():
+    w = leaf(8, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        result = on_npu(lambda x: torch.relu(x @ w).float().sum())(torch.ones(4, 8) / 8)
+    result.backward()
+    (mine, w.grad) = w.grad, None
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.relu((torch.ones(4, 8) / 8) @ w).float().sum().backward()
+    torch.testing.assert_close(mine, w.grad, rtol=2e-2, atol=2e-2)
+    kinds = {str(kind) for journey in wb.last_journeys() for kind in journey.captured.record.types.values()}
+    assert any("bf16" in kind for kind in kinds)

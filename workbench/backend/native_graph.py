@@ -1,0 +1,138 @@
+"""A graph of tensors as a journey that runs natively, or as PyTorch computes it on the host."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+import torch
+from torch.autograd import forward_ad
+
+from workbench.capturing.live_call import CapturedProgram
+from workbench.capturing.result_aliases import refuse_unwritable
+from workbench.capturing.specialise import Specialised
+from workbench.environment.call_sites import called_from, is_torchs
+from workbench.errors import (
+    BadOption,
+    HostRoute,
+    InputMismatch,
+    MappingError,
+    NoGradients,
+    SharedElements,
+    WorkbenchError,
+    not_yet,
+)
+from workbench.host import host_steps
+from workbench.journey import Journey
+from workbench.options import CompileOptions
+from workbench.running.run_program import NativeProgram
+from workbench.stages.journey_request import GraphCall
+from workbench.verbs import of_graph
+
+
+class Made(Protocol):
+    """A graph for one kind of call."""
+
+    def __call__(self, given: Sequence[object]) -> object: ...
+
+
+@dataclass(frozen=True)
+class Native:
+    """A graph that runs through its journey's kernels. Its results have no gradients."""
+
+    module: torch.fx.GraphModule
+    special: Specialised
+    program: CapturedProgram
+    native: NativeProgram
+    may_host: bool
+
+    def __call__(self, given: Sequence[object]) -> list[object]:
+        tensors = [each for each in given if isinstance(each, torch.Tensor)]
+        try:
+            values = self.program.values(tensors)
+            refuse_unwritable(self.program.graph, values)
+        except (SharedElements, InputMismatch) as error:  # the graph was captured for tensors that share no memory
+            if not self.may_host:
+                raise
+            return list(cast("Sequence[object]", _on_host(self.module, error)(given)))
+        refuse_forward_mode(values)
+        with torch.no_grad():
+            made = _with_memory_of_their_own(self.native.run(values), values)
+            results = cast("Sequence[torch.Tensor]", self.program.returned(values, made))
+        return self.special.whole(results)
+
+
+def _with_memory_of_their_own(made: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Results that are no views, as PyTorch's are: autograd forbids to change a view from a function of its own."""
+    own = {id(each): each for each in given}
+    for each in made:
+        if id(each) not in own:
+            lies = each.storage_offset(), each.shape, each.stride()
+            own[id(each)] = each.new_empty(0).set_(each.untyped_storage(), *lies) if each._is_view() else each
+    return [own[id(each)] for each in made]
+
+
+def native_graph(
+    module: torch.fx.GraphModule,
+    special: Specialised,
+    given: Sequence[object],
+    options: CompileOptions,
+    part: str = "",
+    saved: Sequence[int] = (),
+) -> tuple[Native, Journey]:
+    """The graph, specialised to such a call, and its journey; for `part` and `saved` see `GraphCall`."""
+    call = GraphCall(special.module, part, tuple(saved))
+    journey = of_graph(call, tuple(each for each in given if isinstance(each, torch.Tensor)), options)
+    program = journey.captured.program
+    assert program is not None, "a compiled journey holds its graph"
+    if told := host_steps.warning_text(journey.lowered.record):
+        _warn(told)
+    may_host = options.get("on_missing") != "error"
+    return Native(module, special, program, journey.compiled(), may_host), journey
+
+
+def or_on_host(module: torch.fx.GraphModule, options: CompileOptions, make: Callable[[], Made]) -> Made:
+    """What is made, or the graph as PyTorch computes it where it cannot be captured and the options allow it."""
+    try:
+        return make()
+    except _UNCAPTURED as error:
+        if options.get("on_missing") == "error" or not _about_the_graph(error):
+            raise
+        return _on_host(module, error)
+
+
+_UNCAPTURED: Final = (WorkbenchError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)
+"""The exceptions of a graph that PyTorch can run, but that cannot be walked through or exported."""
+
+
+def _about_the_graph(error: Exception) -> bool:
+    """Whether a graph cannot be captured; not an error in an option, nor a fault of ours.
+
+    What PyTorch's own run of the graph has other gradients of than eager PyTorch is refused, too."""
+    if isinstance(error, WorkbenchError):
+        return not isinstance(error, BadOption | MappingError | NoGradients)
+    frames = traceback.extract_tb(error.__traceback__)
+    return is_torchs(frames[-1].filename)
+
+
+def refuse_forward_mode(values: Sequence[torch.Tensor]) -> None:
+    """Refuses dual tensors: their tangents would be lost without an error."""
+    level = cast("int", cast(Any, forward_ad)._current_level)
+    if level >= 0 and any(cast(Any, forward_ad).unpack_dual(value).tangent is not None for value in values):
+        raise not_yet("Forward-mode differentiation through torch.compile(backend='npu')", "Forward passes work.")
+
+
+def _on_host(module: torch.fx.GraphModule, why: Exception) -> Made:
+    """The graph as PyTorch computes it, gradients included; warns once for each graph and reason."""
+    reason = str(why).strip().partition("\n")[0]
+    _warn(f"compiled: PyTorch computes this graph on the host as a whole, because it cannot be captured: {reason}")
+    return lambda given: cast("object", module(*given))
+
+
+def _warn(told: str) -> None:
+    """Warns at the user's line: how many of PyTorch's frames lie between differs from call to call."""
+    file, line = called_from()
+    warnings.warn_explicit(told, HostRoute, file or "<unknown>", line or 0)

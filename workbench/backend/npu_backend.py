@@ -1,0 +1,122 @@
+"""The function that torch.compile calls for each graph, and the graphs that it has made for each kind of call."""
+
+from __future__ import annotations
+
+import importlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, cast
+
+import torch
+
+from workbench.backend.native_graph import Made, native_graph, or_on_host
+from workbench.backend.recent_journeys import RECENT
+from workbench.backend.trained_graph import Trained
+from workbench.capturing.specialise import floats, specialise
+from workbench.environment.turns import compiling
+from workbench.errors import BadOption
+from workbench.options import CompileOptions, checked_compile_options
+from workbench.tensors.tensor_memory import memory_of
+
+
+def npu(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[object],
+    *,
+    options: CompileOptions | None = None,
+    mode: str | None = None,
+) -> Callable[..., object]:
+    """torch.compile calls this for every graph; returns the callable that replaces it.
+
+    An error in an option is raised at the first call: PyTorch would wrap an exception that is raised here.
+    """
+    reason = getattr(module, "compile_subgraph_reason", None)
+    return _Compiled(module, options, mode, broken_off=bool(getattr(reason, "graph_break", False)))
+
+
+_KINDS_OF_CALL: Final = 64
+"""The number of kinds of call for which a graph keeps journeys; beyond it the least recently called one is dropped."""
+
+
+class _Backends(dict[str, object]):
+    """PyTorch's table of backends, safe for threads that first use `npu` at the same time.
+
+    PyTorch looks for an entry point, loads it (this module) and registers its function, without a lock, and raises an
+    error if another thread has registered the name meanwhile. So the table hides this backend, and PyTorch registers it
+    again, which changes nothing. Another backend registered under the same name takes precedence.
+    """
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) and self.get(cast(str, name)) is not npu
+
+
+_REGISTRY: Final = cast(Any, importlib.import_module("torch._dynamo.backends.registry"))
+_REGISTRY._COMPILER_FNS = _Backends(_REGISTRY._COMPILER_FNS)
+
+
+class _Compiled:
+    """A graph that runs natively. A call makes the journey with its tensors: before it, Dynamo has only shapes."""
+
+    def __init__(self, module: torch.fx.GraphModule, options: object, mode: str | None, *, broken_off: bool) -> None:
+        self._module, self._options, self._mode, self._broken_off = module, options, mode, broken_off
+        self._made: OrderedDict[object, Made] = OrderedDict()
+
+    def __call__(self, *given: object) -> object:
+        return self._for(given)(given)
+
+    def _for(self, given: tuple[object, ...]) -> Made:
+        """The graph for this kind of call: made once, by the first caller."""
+        key = self._kind(given)
+        if (made := self._made.get(key)) is None:
+            with compiling():
+                made = self._made.get(key)
+                if made is None:
+                    made = self._made[key] = self._make(given)
+                    if len(self._made) > _KINDS_OF_CALL:
+                        self._made.popitem(last=False)
+        with suppress(KeyError):  # another thread has just dropped it
+            self._made.move_to_end(key)
+        return made
+
+    def _kind(self, given: Sequence[object]) -> object:
+        """The key of a journey: the values of numbers, and of tensors all but their contents."""
+        read = tuple(map(_word, floats(self._module, given).values()))
+        modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        alike = (_like(each) if isinstance(each, torch.Tensor) else _word(each) for each in given)
+        return (modes, read, _shared(given) if torch.is_grad_enabled() else (), *alike)
+
+    def _make(self, given: tuple[object, ...]) -> Made:
+        options = checked_compile_options(self._options or {})
+        if self._mode is not None:
+            raise BadOption(
+                f"torch.compile(backend='npu', mode={self._mode!r}): modes are Inductor's, and the NPU has none. "
+                f"Choose with options={{...}}, which takes {', '.join(CompileOptions.__annotations__)}"
+            )
+        return or_on_host(self._module, options, lambda: self._graph(given, options))
+
+    def _graph(self, given: Sequence[object], options: CompileOptions) -> Made:
+        special = specialise(self._module, given)
+        if special.gradients:
+            return Trained(special, given, options, broken_off=self._broken_off)
+        native, journey = native_graph(self._module, special, given, options)
+        RECENT.add(journey, broken_off=self._broken_off)
+        return native
+
+
+def _word(number: object) -> str:
+    """Its text: 0.0 equals -0.0, 1 equals True, and NaN does not equal itself, but their texts tell them apart."""
+    return repr(number)
+
+
+def _like(tensor: torch.Tensor) -> tuple[object, ...]:
+    if tensor.layout is not torch.strided:
+        return tensor.shape, tensor.layout, tensor.dtype, tensor.requires_grad
+    grows = tensor.requires_grad and tensor.is_leaf
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad, grows
+
+
+def _shared(given: Sequence[object]) -> tuple[int, ...]:
+    """Which tensors lie in one memory: a graph with gradients is made for tensors that do so, or do not."""
+    memories = [memory_of(each) for each in given if isinstance(each, torch.Tensor) and each.layout is torch.strided]
+    return tuple(map(memories.index, memories)) if len(set(memories)) < len(memories) else ()

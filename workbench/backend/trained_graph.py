@@ -1,0 +1,187 @@
+"""A graph with gradients: PyTorch's AOTAutograd makes a forward and a backward graph of it, each with its journey.
+
+AOTAutograd calls both from a function of autograd's: what is kept in between, which tensor is a view of which, and
+changes in place are PyTorch's own affair, errors included. What the backward pass reads is kept as eager PyTorch keeps
+it; nothing is computed twice unless `torch.utils.checkpoint` asks for it.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+from torch import fx
+from torch._functorch._aot_autograd import descriptors
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._functorch.partitioners import default_partition, has_recomputable_rng_ops
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from workbench.backend.given_gradients import Needs, needs_of, watch_backward
+from workbench.backend.native_graph import Made, Native, native_graph, or_on_host, refuse_forward_mode
+from workbench.backend.recent_journeys import RECENT
+from workbench.capturing.by_training import attention_in_steps, tidied
+from workbench.capturing.specialise import Specialised, specialise
+from workbench.environment.turns import compiling
+from workbench.errors import CaptureFailed, NoGradients
+from workbench.ir import BACKWARD, FORWARD
+from workbench.journey import Journey
+from workbench.options import CompileOptions
+
+
+class Trained:
+    """A graph whose results require gradients, for one kind of call."""
+
+    def __init__(
+        self, special: Specialised, given: Sequence[object], options: CompileOptions, *, broken_off: bool
+    ) -> None:
+        """Makes the journey of the forward pass; that of the backward pass is made when it is first run."""
+        self._special, self._options = special, options
+        self._graphs: dict[str, fx.GraphModule] = {}
+        self._made: dict[str, Made] = {}
+        tensors = [each for each in given if isinstance(each, torch.Tensor)]
+        self._called = self._by_autograd(tensors)
+        part = FORWARD if FORWARD in self._graphs else _UNTRAINED
+        placeholders = self._graphs[part].graph.find_nodes(op="placeholder")
+        inputs = [self._source(node.meta.get("desc"), tensors) for node in placeholders]
+        self._made[part], journey = self._native(part, inputs)
+        self._forward = weakref.ref(journey)
+        RECENT.add(journey, broken_off=broken_off)
+
+    def __call__(self, given: Sequence[object]) -> list[object]:
+        tensors = [each for each in given if isinstance(each, torch.Tensor)]
+        refuse_forward_mode(tensors)
+        results = self._called(*tensors)
+        if FORWARD in self._graphs:
+            watch_backward(results, lambda: self._needs)
+        return self._special.whole(results)
+
+    @cached_property
+    def _needs(self) -> Needs:
+        return needs_of(self._graphs[FORWARD], self._graphs[BACKWARD])
+
+    def _by_autograd(self, tensors: Sequence[torch.Tensor]) -> Callable[..., Sequence[torch.Tensor]]:
+        """The function with gradients, which calls the graphs of its parts."""
+
+        def compiler(part: str) -> Callable[[fx.GraphModule, object], Boxed]:
+            def compiled(graph: fx.GraphModule, _: object) -> Boxed:
+                self._graphs[part] = _in_part(graph, part, self._names())
+                return _boxed(lambda given: self._run(part, given))
+
+            return compiled
+
+        fakes = FakeTensorMode(allow_non_fake_inputs=True)
+        with attention_in_steps():
+            return cast(Any, aot_module_simplified)(
+                self._special.module,
+                [fakes.from_tensor(each) for each in tensors],
+                fw_compiler=compiler(FORWARD),
+                bw_compiler=compiler(BACKWARD),
+                inference_compiler=compiler(_UNTRAINED),
+                partition_fn=_parted,
+                decompositions={},
+            )
+
+    def _names(self) -> list[str]:
+        """What Dynamo calls the tensors that it gives."""
+        return [str(node.target) for node in self._special.module.graph.find_nodes(op="placeholder")]
+
+    def _source(self, described: object, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The tensor that AOTAutograd gives the forward graph in a place that it describes so."""
+        if isinstance(described, descriptors.PlainAOTInput):
+            return tensors[described.idx]
+        if isinstance(described, descriptors.ParamAOTInput | descriptors.BufferAOTInput):
+            return cast("torch.Tensor", operator.attrgetter(described.target)(self._special.module))
+        raise CaptureFailed("it changes a tensor in place that shares its memory with another, and has gradients")
+
+    def _run(self, part: str, given: tuple[object, ...]) -> object:
+        if part not in self._made:
+            with compiling():
+                if part not in self._made:
+                    self._made[part] = or_on_host(self._graphs[part], self._options, lambda: self._backward(given))
+        return self._made[part](given)
+
+    def _backward(self, given: Sequence[object]) -> Made:
+        native, journey = self._native(BACKWARD, given)
+        RECENT.add_backward(journey, self._forward())
+        return native
+
+    def _native(self, part: str, given: Sequence[object]) -> tuple[Native, Journey]:
+        """A part natively. The casts of autocast are among its nodes, so there is none around it."""
+        graph = self._graphs[part]
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            special = specialise(graph, given)
+            return native_graph(graph, special, given, self._options, part, _saved(graph, special, part))
+
+
+_UNTRAINED = ""
+"""The part of all nodes where it turns out that no result has gradients but those of what was given."""
+
+Boxed = Callable[[list[object]], object]
+
+
+def _boxed(run: Callable[[tuple[object, ...]], object]) -> Boxed:
+    """A function that takes its arguments as a list and empties it, so that the caller does not keep them."""
+
+    def called(arguments: list[object]) -> object:
+        given = tuple(arguments)
+        arguments.clear()
+        return run(given)
+
+    made = cast(Any, called)
+    made._boxed_call = True
+    return cast("Boxed", cast(Any, torch.compiler).disable(made))
+
+
+def _parted(joint: fx.GraphModule, *inputs: Any, **options: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """The forward and the backward graph; what is detached is kept once, with what it is detached from."""
+    if has_recomputable_rng_ops(joint):
+        raise NoGradients(
+            "random numbers, such as dropout's, inside of torch.utils.checkpoint, which draws them again",
+            "Keep them out of what is checkpointed, or leave the checkpoint to PyTorch: torch.compiler.disable",
+        )
+    return cast(
+        "tuple[fx.GraphModule, fx.GraphModule]", cast(Any, default_partition)(tidied(joint), *inputs, **options)
+    )
+
+
+def _in_part(graph: fx.GraphModule, part: str, names: Sequence[str]) -> fx.GraphModule:
+    """The graph with the part and the module of each node, and with names that point into the user's program.
+
+    The backward graph begins with all of the forward one, of which only what a checkpoint computes again has a use."""
+    for node in graph.graph.nodes:
+        if node.op == "placeholder":
+            node.target = _name(node, names)
+        elif part:
+            node.meta["custom"] = {**(node.meta.get("custom") or {}), "part": part}
+            node.meta["nn_module_stack"] = node.meta.get("fwd_nn_module_stack") or node.meta.get("nn_module_stack")
+    for node in reversed(graph.graph.nodes):
+        repeated = part == BACKWARD and node.meta.get("partitioner_tag") == "is_forward"
+        if repeated and node.op == "call_function" and not node.users:
+            graph.graph.erase_node(node)
+    graph.recompile()
+    return graph
+
+
+def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
+    """The results of the forward graph, or the inputs of the backward one, that lead from one to the other."""
+    if part == BACKWARD:
+        placeholders = graph.graph.find_nodes(op="placeholder")
+        tangent = descriptors.TangentAOTInput
+        return [place for place, node in enumerate(placeholders) if not isinstance(node.meta.get("desc"), tangent)]
+    described = cast("Sequence[object]", graph.graph.output_node().meta.get("desc") or ())
+    results = zip(special.results, described, strict=False)
+    kept = descriptors.SavedForBackwardsAOTOutput
+    return [place for place, each in results if isinstance(place, int) and isinstance(each, kept)]
+
+
+def _name(given: fx.Node, names: Sequence[str]) -> str:
+    described = given.meta.get("desc")
+    if isinstance(described, descriptors.PlainAOTInput):
+        return names[described.idx]
+    if isinstance(described, descriptors.TangentAOTInput):
+        return given.name.replace("tangents", "gradient")
+    return given.name
