@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test binder-front fuzz sweeps ulp wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
+.PHONY: help lab test binder-front fuzz sweeps ulp gradients wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -34,6 +34,9 @@ sweeps: $(INSTALLED)  ## run the sweeps of the tests whole; `make test` runs a p
 
 ulp: $(INSTALLED)  ## measure the errors of every operator in units in the last place; writes docs/ulp.md
 	$(BIN)/python -m tests.ulp
+
+gradients: $(INSTALLED)  ## compare the gradients of every family with PyTorch's and with differences; writes docs/gradients.md
+	$(BIN)/python -m tests.gradients
 
 wrong-results: $(INSTALLED)  ## make every operator's results wrong in four ways, and see that the check notices
 	$(BIN)/python -m tests.wrong_results

@@ -95,3 +95,24 @@ def test_a_value_changed_in_place_and_read_through_a_view_is_right():
     got, wanted = j.run(x, mine), function(x, theirs)
     for each, other in zip([*got, mine], [*wanted, theirs], strict=True):
         torch.testing.assert_close(each, other)
+
+
+ENDS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "a value made twice beside one number": (
+        lambda x, w: (x.tanh(), y := x.tanh(), z := y * 0.9, (y.asin() * w).sum() + (z.atanh() * w).sum()),
+        [(4, 6), (4, 6)],
+    ),
+    "a product beside what is made of its other result": (
+        lambda x, u, v, c: (x @ u + c, x @ v),
+        [(8, 4), (4, 17), (4, 17), (8, 17)],
+    ),
+    "the same the other way round": (lambda x, u, v, c: (x @ u, x @ v + c), [(8, 4), (4, 17), (4, 17), (8, 17)]),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_op_that_a_kernel_is_tiled_by_can_read_all_other_ends(name: str):
+    function, shapes = ENDS[name]
+    torch.manual_seed(0)
+    j = wb.trace(function, *(torch.randn(shape) for shape in shapes))
+    assert j.check().ok

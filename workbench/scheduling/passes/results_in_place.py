@@ -87,12 +87,12 @@ class ResultsInPlace(KernelPass):
     name = "npu-results-in-place"
 
     def run(self, module: ir.Module) -> None:
-        ends = [store for store in unread_results(module) if memref_behind(store.operands[0]) is None]
-        widest = max(len(shape_of(store.operands[0])) for store in ends)
-        *_, last = [store for store in ends if len(shape_of(store.operands[0])) == widest]
-        made_last = maker(last.operands[0])
-        assert made_last is not None
-        _store_once(module, made_last)
+        made_last = _last(module)
+        while True:
+            _store_once(module, made_last)
+            if (wider := _last(module, made_last)) == made_last:
+                break
+            made_last = wider  # what is made twice is read by nothing the second time
         tag(module)
         ends = [store for store in unread_results(module) if _made_by_others(store, made_last)]
         others = [store for store in stores_of(module) if _made_by_others(store, made_last)]
@@ -102,6 +102,19 @@ class ResultsInPlace(KernelPass):
             _read_by(module, made_last, [store.operands[0] for store in ends])
         for store in others:
             store.erase()
+
+
+def _last(module: ir.Module, known: ir.Operation | None = None) -> ir.Operation:
+    """The op that the kernel is tiled by: of those with most dims that nothing reads the last, or the known one.
+
+    One of whose several results another end is made is none: it cannot read that end.
+    """
+    ends = [store for store in unread_results(module) if memref_behind(store.operands[0]) is None]
+    pairs = [(store, op) for store in ends if (op := maker(store.operands[0])) is not None]
+    pairs = [(store, op) for store, op in pairs if not any(_reads(end, value) for end in ends for value in op.results)]
+    widest = max(len(shape_of(store.operands[0])) for store, _ in pairs)
+    makers = [op for store, op in pairs if len(shape_of(store.operands[0])) == widest]
+    return known if known is not None and known in makers else makers[-1]
 
 
 def _made_by_others(store: ir.Operation, last: ir.Operation) -> bool:
