@@ -24,6 +24,8 @@ from workbench import errors
 from workbench.capturing.blame import exports_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import functional, in_atens_words
+from workbench.capturing.left_tensors import Made
+from workbench.capturing.named_values import Named
 from workbench.capturing.python_effects import python_effects
 from workbench.capturing.record_nodes import Recorded, Slot, result_names
 from workbench.capturing.step_errors import step_errors
@@ -38,18 +40,20 @@ _MOST_WALKS = 4
 """What the first call of a step leaves behind is there in the next one; more than a few new places are a mistake."""
 
 
-def by_training(trace: Capturing) -> tuple[Recorded, TrainingState]:
-    """The record of a step, and what it changes besides parameters and buffers."""
+def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, TrainingState]:
+    """The record of a step, and what it changes besides parameters and buffers; `made` gets the tensors of the walk."""
     _with_optimizers(trace.held)
+    for key, held in named.tensors.items():
+        trace.held.tensors.setdefault(key, held)
     _refuse_fused(trace)
-    state = TrainingState.of(trace.name, trace.held)
+    state = TrainingState.of(trace.name, trace.held, trace.target, named)
     _refuse_inputs_with_gradients(trace)
-    walk = _walked(trace, state)
+    walk = _walked(trace, state, named, made)
     for _ in range(_MOST_WALKS):
         if not walk.filled:
             return walk.recorded(), state.walked(walk.places, walk.reached)
         state = replace(state, places=(*state.places, *walk.filled))
-        walk = _walked(trace, state)
+        walk = _walked(trace, state, named, made)
     raise errors.NoTrainingStep(
         trace.name,
         f"each call of it leaves new tensors behind, such as {walk.filled[0].path}",
@@ -57,8 +61,8 @@ def by_training(trace: Capturing) -> tuple[Recorded, TrainingState]:
     )
 
 
-def _walked(trace: Capturing, state: TrainingState) -> _Walk:
-    walk = _Walk(trace, state)
+def _walked(trace: Capturing, state: TrainingState, named: Named, made: Made) -> _Walk:
+    walk = _Walk(trace, state, named, made)
     tensors = [each.tensor for each in trace.held.tensors.values()]
     with tensors_as_before(tensors), state.as_before(), generators_and_settings() as changed:
         walk.run()
@@ -126,6 +130,8 @@ class _Walk:
 
     trace: Capturing
     state: TrainingState
+    named: Named
+    made: Made
     given: list[torch.Tensor] = field(default_factory=list[torch.Tensor])
     """The tensors from outside, in the order of the graph's inputs."""
     tree: Tree = field(default_factory=lambda: Tree("tuple"))
@@ -151,10 +157,10 @@ class _Walk:
         stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
         paths = {id(module): path for path, module in held.modules.values()}
         known = Known({id(each) for each in self.given}, set(held.optimizers))
-        parts = Parts(trace.name, paths, self._called.__code__, known)
+        parts = Parts(trace.name, paths, self._called.__code__, known, self.made)
         versions = [each._version for each in self.given]
         try:
-            watched = python_effects(held.containers)
+            watched = python_effects(held.containers, self.named)
             with fakes, step_errors(trace.name), attention_in_steps(), watched as effects:
 
                 def called(*fake: torch.Tensor) -> list[torch.Tensor]:
@@ -207,7 +213,8 @@ class _Walk:
                 name,
                 f"it changes {', '.join(dict.fromkeys(effects))} in Python, which happens once at the trace and not "
                 "in each run",
-                "Do so outside of the step, or keep a number in a tensor that changes in place: count.add_(1)",
+                "Do so outside of the step: fill a cache by one call in PyTorch before the trace, and keep a number "
+                "in a tensor that changes in place: count.add_(1)",
             )
         if not parts.went_back:
             raise errors.NoTrainingStep(

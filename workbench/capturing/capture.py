@@ -29,7 +29,9 @@ from workbench.capturing.by_training import by_training
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.graph_pieces import BrokenUp, Whole, merge, observed
+from workbench.capturing.left_tensors import no_tensors_left
 from workbench.capturing.live_call import CapturedProgram
+from workbench.capturing.named_values import named_by
 from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
 from workbench.capturing.run_pieces import Parts
@@ -88,8 +90,10 @@ def capture(
 def _training_step(trace: Capturing) -> CapturedProgram:
     with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
         warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
-        with holding_as_before(trace.held.containers):
-            recorded, state = by_training(trace)
+        named = named_by(trace.target)
+        trace.held.containers += named.containers
+        with no_tensors_left(trace.name, named.caches.values()) as made, holding_as_before(trace.held.containers):
+            recorded, state = by_training(trace, named, made)
     return trace.program(recorded, state)
 
 

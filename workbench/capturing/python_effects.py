@@ -1,4 +1,5 @@
-"""What a call changes in Python: numbers, texts and objects in variables, attributes, lists, dicts, sets and deques.
+"""What a call changes in Python: numbers, texts and objects in variables, attributes, lists, dicts, sets and deques,
+in classes, modules and arrays of numpy, and how far it takes iterators.
 
 A graph knows nothing of them, so a step that counts, or keeps a list, would do so once, when it is traced.
 """
@@ -8,21 +9,23 @@ from __future__ import annotations
 import contextlib
 import types
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from operator import length_hint
 from typing import Any, cast
 
 import torch
 from torch.optim import Optimizer
 
+from workbench.capturing.named_values import Named, Owner
 from workbench.capturing.tensor_copies import assign, stores_of, value_of
 from workbench.tensors.raw_contents import Store, contents
 from workbench.tensors.reachable_tensors import variables
 
 
 @contextlib.contextmanager
-def python_effects(containers: Iterable[object]) -> Generator[list[str]]:
-    """Names, after the block, of what it changed; variables, sets and deques are put back, all else is the caller's
-    task.
+def python_effects(containers: Iterable[object], named: Named) -> Generator[list[str]]:
+    """Names, after the block, of what it changed; variables, sets, deques, arrays, classes and modules are put back,
+    all else is the caller's task. An iterator cannot go back.
 
     Tensors and parameter groups of optimizers are left out: they are looked after by themselves.
     """
@@ -37,6 +40,9 @@ def python_effects(containers: Iterable[object]) -> Generator[list[str]]:
     loose = [cast("set[Any] | deque[Any]", each) for each in watched if isinstance(each, (set, deque))]
     members = [(each, list(each)) for each in loose]
     numbers = [(each, _numbers(each)) for each in watched if isinstance(each, Optimizer)]
+    owned = [(owner, owner.values()) for owner in named.owners.values()]
+    arrays = [(path, array, array.copy()) for path, array in named.arrays.items()]
+    iterators = [(path, each, _how_far(each)) for path, each in named.iterators.items()]
     found: list[str] = []
     try:
         yield found
@@ -56,6 +62,31 @@ def python_effects(containers: Iterable[object]) -> Generator[list[str]]:
             now = _numbers(owner)
             names = dict.fromkeys(name for _, name in cast("list[tuple[int, str]]", _changed(now, old)))
             found += [f"{type(owner).__name__}.state[...][{name!r}]" for name in names]
+        for owner, old in owned:
+            found += [f"{owner.name}.{name}" for name in _put_back(owner, old)]
+        for path, array, old in arrays:
+            if array.shape != old.shape or array.tobytes() != old.tobytes():
+                found.append(f"the array {path}")
+                array.resize(old.shape, refcheck=False) if array.shape != old.shape else None
+                array[...] = old
+        found += [f"how far {path} has come" for path, each, old in iterators if _how_far(each) != old]
+
+
+def _put_back(owner: Owner, old: dict[str, object]) -> list[str]:
+    """The attributes that changed, which have their old values again."""
+    changed = cast("list[str]", _changed(cast("Store", owner.values()), cast("Store", old)))
+    for name in changed:
+        if name in old:
+            setattr(owner.itself, name, old[name])
+        else:
+            delattr(owner.itself, name)
+    return changed
+
+
+def _how_far(iterator: Iterator[object]) -> object:
+    if isinstance(iterator, types.GeneratorType):
+        return iterator.gi_frame and iterator.gi_frame.f_lasti
+    return repr(iterator) if type(iterator).__name__ == "count" else length_hint(iterator, -1)
 
 
 _OF_TORCH = frozenset(("state", "param_groups", "_opt_called"))

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from workbench.capturing.named_values import OF_MODULES
 from workbench.capturing.step_surroundings import HOOKS
 from workbench.tensors.reachable_tensors import Held, Reachable
-
-_OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 Conditions = Mapping[str, object]
 """By what they are called in a message."""
@@ -26,7 +25,7 @@ def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
     for path, module in held.modules.values():
         name = path or type(module).__name__
         found[f"{name}.training"] = module.training
-        found[f"the number of hooks of the module {name}"] = _hooks(module, _OF_MODULES)
+        found[f"the number of hooks of the module {name}"] = _hooks(module, OF_MODULES)
     return found
 
 

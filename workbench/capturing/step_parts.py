@@ -29,6 +29,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from workbench import errors
 from workbench.capturing.functional_graph import substitute
+from workbench.capturing.left_tensors import Made
 from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
 from workbench.environment.call_sites import place_text
@@ -55,11 +56,11 @@ class Known:
 class Parts(TorchFunctionMode):
     """Notes for each op the part of the step, and for each call of a function of PyTorch's its place."""
 
-    def __init__(self, name: str, paths: Mapping[int, str], outermost: CodeType, known: Known) -> None:
+    def __init__(self, name: str, paths: Mapping[int, str], outermost: CodeType, known: Known, left: Made) -> None:
         """`name` is that of the step, `paths` are those of modules by `id`; `outermost` is the code below which the
         user's own begins."""
         super().__init__()
-        self.name, self.paths, self.outermost, self.known = name, paths, outermost, known
+        self.name, self.paths, self.outermost, self.known, self._left = name, paths, outermost, known, left
         self.inside: list[str] = []
         """The parts that are known from who calls, innermost last."""
         self.made: dict[int, tuple[torch.Tensor, Initial]] = {}
@@ -103,10 +104,12 @@ class Parts(TorchFunctionMode):
             self._refuse_set(func, args)
         elif func == _DATA.__get__:
             func = torch.Tensor.detach
-        with self._at({"stack_trace": "".join(self._lines()), "nn_module_stack": self._module_stack()}):
+        stack = "".join(self._lines())
+        with self._at({"stack_trace": stack, "nn_module_stack": self._module_stack()}):
             known = step_call(func) if self.inside[-1:] == [STEP] else substitute(func)
             made = known(*args, **(kwargs or {}))
             self._note_place(made)
+            self._left.note(made, stack)
         return made
 
     def initial(self, tensor: torch.Tensor) -> Initial | None:

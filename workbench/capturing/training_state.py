@@ -18,6 +18,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from workbench import errors
+from workbench.capturing.named_values import Named, named_by, same_value, shown_value
 from workbench.capturing.step_conditions import Conditions, conditions
 from workbench.ir import AtenGraph
 from workbench.tensors.reachable_tensors import Held, Reachable
@@ -67,6 +68,9 @@ class TrainingState:
     """Tensors that have gradients of their own, or may have: also frozen parameters, and all that an optimizer has."""
     owners: tuple[_Owner, ...]
     held: Reachable
+    target: object
+    named: Named
+    """What its code named in Python at the trace."""
     before: Conditions
     """Flags of modules and parameters at the trace."""
     groups: tuple[tuple[int, ...], ...] = ()
@@ -79,14 +83,14 @@ class TrainingState:
     """Those that the graph reads or changes."""
 
     @staticmethod
-    def of(name: str, held: Reachable) -> TrainingState:
+    def of(name: str, held: Reachable, target: object, named: Named) -> TrainingState:
         """The state of a step that can reach these tensors and optimizers."""
         owners = tuple(_Owner(path, cast("Callable[[], Optimizer]", read)) for path, read in held.optimizers.values())
         groups = tuple(tuple(map(id, _parameters(group))) for each in owners for group in each.read().param_groups)
         own = {key for group in groups for key in group}
         leaves = tuple(each for key, each in held.tensors.items() if key in own or _may_have_gradient(each.tensor))
         had = {each.path: each.tensor.grad is not None for each in leaves}
-        made = TrainingState(name, leaves, owners, held, conditions(leaves, held), groups, had)
+        made = TrainingState(name, leaves, owners, held, target, named, conditions(leaves, held), groups, had)
         return replace(made, options=made._options())
 
     def walked(self, places: tuple[Place, ...], reached: Collection[int]) -> TrainingState:
@@ -122,6 +126,7 @@ class TrainingState:
         for what, value in self.before.items():
             if now.get(what) != value:
                 raise self._changed(f"{what} was {value} when the step was traced, and is {now.get(what)} now")
+        self._refuse_other_values()
         read = {slot.path for slot in graph.inputs}
         for leaf in self.leaves:
             had, has = self.had.get(leaf.path), leaf.tensor.grad is not None
@@ -133,8 +138,18 @@ class TrainingState:
                 f"traced, and has {is_now} now: optimizers leave out parameters without one"
             )
 
-    def _changed(self, what: str) -> errors.InputMismatch:
-        return errors.InputMismatch(f"{self.name}: {what}. The graph follows from it: trace again")
+    def _refuse_other_values(self) -> None:
+        then, now = self.named.values, named_by(self.target, self.named.names).values
+        for path in {**then, **now}:
+            if path not in then or path not in now or not same_value(then[path], now[path]):
+                was, is_now = (shown_value(each[path]) if path in each else "not there" for each in (then, now))
+                raise self._changed(
+                    f"{path or self.name} was {was} when the step was traced, and is {is_now} now",
+                    ", or let the step read a number that changes from a tensor",
+                )
+
+    def _changed(self, what: str, advice: str = "") -> errors.InputMismatch:
+        return errors.InputMismatch(f"{self.name}: {what}. The graph follows from it: trace again{advice}")
 
     def _refuse_other_options(self) -> None:
         for number, (then, now) in enumerate(zip(self.options, self._options(), strict=False)):

@@ -1,0 +1,118 @@
+"""Tensors without data that a traced step left somewhere: in a cache that a later call would find them in."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import traceback
+import weakref
+from collections.abc import Generator, Iterable
+from typing import Any, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
+
+from workbench import errors
+from workbench.capturing.named_values import Cache, cached
+from workbench.environment.call_sites import place_text
+
+
+class Made:
+    """The tensors that a walk made, for as long as they live, each with the stack of the call that made it."""
+
+    def __init__(self, caches: Iterable[Cache]) -> None:
+        """`caches` are those that were found in the step; the collector knows others, unless it is frozen."""
+        self.caches = tuple(caches)
+        self._noted: list[tuple[weakref.ref[torch.Tensor], str]] = []
+
+    def note(self, made: object, stack: str) -> None:
+        for each in tree_leaves(made):
+            if isinstance(each, FakeTensor):
+                self._noted.append((weakref.ref(cast("torch.Tensor", each)), stack))
+
+    def alive(self) -> dict[int, tuple[torch.Tensor, str]]:
+        """By `id`."""
+        found = [(tensor, stack) for ref, stack in self._noted if (tensor := ref()) is not None]
+        return {id(tensor): (tensor, stack) for tensor, stack in found}
+
+
+@contextlib.contextmanager
+def no_tensors_left(name: str, caches: Iterable[Cache]) -> Generator[Made]:
+    """Refuses a step whose tensors without data are still held somewhere afterwards, and takes them away from there.
+
+    After an error, whose frames hold some, only caches of functions lose them: all else that was found in the step is
+    put back by those who found it.
+    """
+    made = Made(caches)
+    try:
+        yield made
+    except errors.WorkbenchError as error:
+        _let_go(error)
+        _emptied_caches(made)
+        raise
+    except Exception:
+        _emptied_caches(made)
+        raise
+    if made.alive():
+        gc.collect()  # what is left of the graph and of autograd's lies in circles
+    places = {*_emptied_caches(made), *_emptied_containers(made)}
+    if places:
+        raise errors.NoTrainingStep(
+            name,
+            "it keeps a tensor that it makes where later calls find it, as functools.lru_cache does, and a trace has "
+            "no numbers to keep",
+            "Call the function once in PyTorch before the trace, so that the tensor is there, or make it outside of "
+            "the step",
+            min(places),
+        )
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Frees what the frames of a refusal hold: the user's own error stays as it is for a debugger."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
+
+
+def _emptied_caches(made: Made) -> list[str]:
+    """The places of the calls that made what caches of functions hold. These caches are empty then."""
+    if not (alive := made.alive()):
+        return []
+    found: list[str] = []
+    for function in [*made.caches, *(each for each in gc.get_objects() if type(each) is _CACHE)]:
+        stacks = [alive[id(each)][1] for each in cached(function) if id(each) in alive]
+        found += map(place_text, stacks)
+        if stacks:
+            function.cache_clear()
+    return found
+
+
+_CACHE = type(functools.cache(Made))
+
+
+def _emptied_containers(made: Made) -> list[str]:
+    """The places of the calls that made what dicts, lists and sets hold. They lose these tensors."""
+    if not (alive := made.alive()):
+        return []
+    found: list[str] = []
+    own = {id(alive), *map(id, alive.values())}
+    for holder in gc.get_referrers(*(tensor for tensor, _ in alive.values())):
+        if id(holder) in own or not isinstance(holder, (dict, list, set)):
+            continue
+        found += [place_text(alive[key][1]) for key in _dropped(cast(Any, holder), alive)]
+    return found
+
+
+def _dropped(holder: Any, alive: dict[int, tuple[torch.Tensor, str]]) -> list[int]:
+    if isinstance(holder, dict):
+        held = cast("dict[Any, Any]", holder)
+        keys = [key for key, value in held.items() if id(value) in alive]
+        return [id(held.pop(key)) for key in keys]
+    gone = [each for each in cast("list[Any] | set[Any]", holder) if id(each) in alive]
+    if isinstance(holder, list):
+        holder[:] = [each for each in cast("list[Any]", holder) if id(each) not in alive]
+    else:
+        cast("set[Any]", holder).difference_update(gone)
+    return [id(each) for each in gone]

@@ -1,0 +1,397 @@
+"""What the code of a training step names in Python: numbers, texts, flags, hooks, attributes of classes and modules.
+
+A graph has them as they were at the trace. So a step that changes one is refused, and so is a run under others. Only
+what is named counts: an attribute of an object that no followed code names may change as it likes. A method is followed
+if followed code names it.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import hashlib
+import inspect
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from workbench.capturing.step_surroundings import HOOKS
+from workbench.tensors.raw_contents import Store, contents
+from workbench.tensors.reachable_tensors import Held, attributes_of, variables
+
+OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+"""Where a module has its hooks."""
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
+_MANY = 100
+"""A dict or list of more plain values than these is one value."""
+_NOT_IN_STEPS = frozenset(("__init__", "__repr__", "__getstate__", "__setstate__", "__reduce__", "extra_repr"))
+_NOT_USERS = frozenset(("torch", "numpy", "builtins", "workbench"))
+_DATA_OF_LIBRARY = ("SimpleNamespace", "Namespace", "UserDict", "UserList")
+
+Part = tuple[str, object, Callable[[Any], object]]
+Cache = Any
+"""A function under `functools.lru_cache`."""
+
+
+@dataclass
+class Owner:
+    """A class, a module of Python or an object with slots, whose attributes a step may change."""
+
+    name: str
+    names: Callable[[], Iterable[str]]
+    """The attributes that count."""
+    itself: Any
+
+    def values(self) -> dict[str, object]:
+        own = cast("dict[str, object]", vars(self.itself) if isinstance(self.itself, (type, types.ModuleType)) else {})
+        return {
+            name: own[name] if name in own else getattr(self.itself, name)
+            for name in self.names()
+            if name in own or (not own and hasattr(self.itself, name))
+        }
+
+
+@dataclass
+class Named:
+    """What was found, each under the path by which a message calls it."""
+
+    values: dict[str, object] = field(default_factory=dict[str, object])
+    """Plain values; of a function its code, of a module its class, of an array a digest."""
+    tensors: dict[int, Held] = field(default_factory=dict[int, Held])
+    """By `id`; also those that only classes, hooks and caches hold."""
+    containers: list[object] = field(default_factory=list[object])
+    """Lists, dicts, objects and functions, as in `Reachable`."""
+    owners: dict[int, Owner] = field(default_factory=dict[int, Owner])
+    arrays: dict[str, Any] = field(default_factory=dict[str, Any])
+    iterators: dict[str, Iterator[object]] = field(default_factory=dict[str, "Iterator[object]"])
+    caches: dict[str, Cache] = field(default_factory=dict[str, Cache])
+    names: frozenset[str] = frozenset()
+    """Those in the code that was followed."""
+
+
+def named_by(target: object, names: Iterable[str] = ()) -> Named:
+    """All that the code of a callable names. `names` are those that were found before, which saves walks."""
+    known = frozenset(names)
+    while True:
+        walk = _Walk(known)
+        walk.visit(target, "", lambda: target)
+        if walk.names <= known:
+            walk.found.names = known
+            return walk.found
+        known |= walk.names
+
+
+class _Walk:
+    """One walk, which follows the methods of these names."""
+
+    def __init__(self, known: frozenset[str]) -> None:
+        self.known, self.names = known, set[str]()
+        self.found = Named()
+        self._first: dict[int, str] = {}
+        self._kept: list[object] = []
+        """What has an `id` in `_first` and might be gone otherwise, such as a bound method."""
+
+    def visit(self, value: object, path: str, read: Callable[[], object]) -> None:
+        """Depth first. `read` gives the object at `path` again, as it is then."""
+        found = self.found
+        if type(value) in _PLAIN:
+            found.values[path] = value
+            return
+        if (first := self._first.get(id(value))) is not None:
+            if callable(value) and first != path:
+                found.values[path] = f"the same as {first}"
+            return
+        self._first[id(value)] = path
+        self._kept.append(value)
+        try:
+            if (stands_for := _stands_for(value)) is not None:
+                found.values[path] = stands_for
+            parts = list(self._parts(value, path, read))
+        except RecursionError:
+            raise
+        except Exception:  # any exception of the code of its class
+            return
+        for name, part, step in parts:
+            self.visit(part, path + name if path else name.removeprefix("."), _after(read, step))
+
+    def _parts(self, value: Any, path: str, read: Callable[[], object]) -> Iterator[Part]:
+        found = self.found
+        if issubclass(type(value), torch.Tensor):
+            kind = "parameter" if isinstance(value, nn.Parameter) else "closure"
+            found.tensors.setdefault(id(value), Held(kind, path, value, cast("Callable[[], torch.Tensor]", read)))
+            for name in HOOKS:
+                yield from _hooks(value, name)
+        elif isinstance(value, (list, dict)):
+            found.containers.append(cast("object", value))
+            yield from self._items(contents(cast("Store", value)), path)
+        elif isinstance(value, tuple):
+            yield from self._items(list(cast("tuple[object, ...]", value)), path)
+        elif isinstance(value, (set, frozenset, deque)):
+            found.containers += [] if isinstance(value, frozenset) else [value]
+            members = [each for each in cast("Iterable[object]", value) if type(each) in _PLAIN]
+            found.values[path] = members if isinstance(value, deque) else frozenset(members)
+        elif isinstance(value, functools.partial):
+            yield from _attributes(cast("object", value), ("func", "args", "keywords"))
+        elif isinstance(value, (staticmethod, classmethod)):
+            yield "", cast(Any, value).__func__, lambda it: it.__func__
+        elif isinstance(value, property):
+            yield from _attributes(value, tuple(name for name in ("fget", "fset") if getattr(value, name) is not None))
+        elif inspect.ismethod(value):
+            yield "", value.__self__, lambda it: it.__self__
+            yield "", value.__func__, lambda it: it.__func__
+        elif inspect.isfunction(value):
+            yield from self._of_function(value)
+        elif hasattr(value, "cache_clear") and hasattr(value, "__wrapped__"):
+            found.caches[path] = value
+            for number, tensor in enumerate(cached(value)):
+                yield f".cached[{number}]", tensor, functools.partial(_constant, tensor)
+            yield "", value.__wrapped__, lambda it: it.__wrapped__
+        elif isinstance(value, type):
+            yield from self._of_class(value)
+        elif type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+            found.arrays[path] = value
+        elif _is_iterator(value):
+            found.iterators[path] = value
+        elif not isinstance(value, types.ModuleType):
+            yield from self._of_object(value, path)
+
+    def _items(self, held: Store, path: str) -> Iterator[Part]:
+        if len(held) > _MANY and all(type(each) in _PLAIN for each in _members(held)):
+            self.found.values[path] = list(held.items()) if isinstance(held, dict) else held
+            return
+        for key, part in held.items() if isinstance(held, dict) else enumerate(held):
+            yield f"[{key!r:.80}]", part, functools.partial(_item, key)
+
+    def _of_function(self, function: types.FunctionType) -> Iterator[Part]:
+        self.found.containers.append(function)
+        own = _names(function.__code__)
+        if _top(function.__module__) != "torch":
+            self.names |= own
+        for place, name in variables(function):
+            cell = isinstance(place, types.CellType)
+            try:
+                value = place.cell_contents if isinstance(place, types.CellType) else place[name]
+            except ValueError:  # the variable has no value yet
+                continue
+            step = functools.partial(_cell, name) if cell else functools.partial(_global, name)
+            if isinstance(value, types.ModuleType):
+                yield from self._of_module(value, name, own)
+            else:
+                yield f".{name}", value, step
+        for index, default in enumerate(function.__defaults__ or ()):
+            yield f".__defaults__[{index}]", default, lambda it, at=index: it.__defaults__[at]
+        for name, default in (function.__kwdefaults__ or {}).items():
+            yield f".{name}", default, lambda it, at=name: it.__kwdefaults__[at]
+
+    def _of_module(self, module: types.ModuleType, name: str, names: frozenset[str]) -> Iterator[Part]:
+        """Of a module of the user's what the code names; the module itself is no part."""
+        if not _of_user(module.__name__):
+            return
+        before = self.found.owners.get(id(module))
+        known = frozenset(before.names()) if before else frozenset[str]()
+        every = (names | known) - {each for each in names if each.startswith("__")}
+        self.found.owners[id(module)] = Owner(module.__name__, lambda: every, module)
+        for each in sorted(every & vars(module).keys()):
+            part = vars(module)[each]
+            if isinstance(part, types.ModuleType):
+                yield from self._of_module(part, f"{name}.{each}", names)
+            else:
+                yield f".{name}.{each}", part, functools.partial(_of_owner, module, each)
+
+    def _of_class(self, cls: type) -> Iterator[Part]:
+        for base in cls.__mro__:
+            if not _of_user(base.__module__):
+                continue
+            known = self.found.owners.get(id(base))
+            if known is None:
+                self.found.owners[id(base)] = Owner(base.__name__, functools.partial(_attributes_of_class, base), base)
+            for name, part in list(vars(base).items()):
+                if _is_code(part):
+                    follows = name in self.known or name == "forward" or name.startswith("__")
+                    if follows and name not in _NOT_IN_STEPS:
+                        yield f".{name}", part, functools.partial(_of_owner, base, name)
+                elif not name.startswith("__") and name in self.known:
+                    yield f".{name}", part, functools.partial(_of_owner, base, name)
+
+    def _of_object(self, value: object, path: str) -> Iterator[Part]:
+        kind = type(value)
+        if isinstance(value, nn.Module):
+            yield from self._of_layers(value)
+        elif not _of_user(kind.__module__) and kind.__name__ not in _DATA_OF_LIBRARY:
+            return
+        own = attributes_of(value)
+        if own is not None:
+            self.found.containers.append(value)
+            apart = {
+                *OF_MODULES,
+                "_parameters",
+                "_buffers",
+                "_modules",
+                "training",
+                "state",
+                "param_groups",
+                "defaults",
+            }
+            apart = apart if isinstance(value, (nn.Module, Optimizer)) else set[str]()
+            names = self.known | (_names_of_class(kind) if isinstance(value, nn.Module) else frozenset[str]())
+            for name in [name for name in own if name in names and name not in apart]:
+                yield f".{name}", own[name], functools.partial(_attribute, name)
+        if slots := _slots(kind):
+            self.found.owners[id(value)] = Owner(path or kind.__name__, lambda: slots, value)
+            for name in [name for name in slots if name in self.known and hasattr(value, name)]:
+                yield f".{name}", getattr(value, name), functools.partial(_attribute, name)
+        if _of_user(kind.__module__):
+            for name, part, step in self._of_class(kind):
+                self.visit(part, kind.__name__ + name, _after(lambda: kind, step))
+
+    def _of_layers(self, module: nn.Module) -> Iterator[Part]:
+        for name in OF_MODULES:
+            yield from _hooks(module, name)
+        for store in ("_parameters", "_buffers", "_modules"):
+            for name, part in cast("dict[str, object]", getattr(module, store)).items():
+                yield f".{name}", part, functools.partial(_attribute, name)
+
+
+def cached(function: Cache) -> list[torch.Tensor]:
+    """The tensors that a function under `functools.lru_cache` has made before and would give again."""
+    apart = getattr(function, "__dict__", None)
+    left = [each for each in gc.get_referents(function) if each is not apart]
+    found = list[torch.Tensor]()
+    while left:
+        each = left.pop(0)
+        if isinstance(each, torch.Tensor):
+            found.append(each)
+        elif type(each) in (tuple, list, dict):
+            left += cast("list[Any]", [*each.values()] if type(each) is dict else [*each])
+    return found
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array by its numbers."""
+
+    digest: str
+
+    def __repr__(self) -> str:
+        return f"an array with the digest {self.digest}"
+
+
+def _stands_for(value: Any) -> object:
+    """What two objects have in common that a step cannot tell apart, besides their parts."""
+    if inspect.isfunction(value):
+        return value.__code__
+    if isinstance(value, (nn.Module, types.BuiltinFunctionType)):
+        return type(value) if isinstance(value, nn.Module) else value
+    if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" and not value.dtype.hasobject:
+        return _Array(hashlib.sha256(f"{value.shape} {value.dtype}".encode() + value.tobytes()).hexdigest()[:12])
+    return None
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """As numbers are compared, but NaN is NaN, and 1 is neither True nor 1.0."""
+    return one is other or (type(one) is type(other) and (one == other or (one != one and other != other)))
+
+
+def shown_value(value: object) -> str:
+    if isinstance(value, types.CodeType):
+        return f"the function {value.co_name} of {value.co_filename.rpartition('/')[2]}:{value.co_firstlineno}"
+    return value.__name__ if isinstance(value, type) else f"{value!r:.80}"
+
+
+def _members(held: Store) -> Iterable[object]:
+    return held.values() if isinstance(held, dict) else held
+
+
+def _hooks(owner: Any, name: str) -> Iterator[Part]:
+    hooks = cast("Mapping[int, object]", getattr(owner, name, None) or {})
+    for number, hook in enumerate(hooks.values()):
+        yield f".{name}[{number}]", hook, functools.partial(_constant, hook)
+
+
+def _attributes(value: object, names: tuple[str, ...]) -> Iterator[Part]:
+    for name in names:
+        yield f".{name}", getattr(value, name), functools.partial(_attribute, name)
+
+
+def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
+    return lambda: step(read())
+
+
+def _attribute(name: str, value: object) -> object:
+    return getattr(value, name)
+
+
+def _constant(value: object, _: object) -> object:
+    return value
+
+
+def _of_owner(owner: Any, name: str, _: object) -> object:
+    return vars(owner)[name]
+
+
+def _item(key: Any, held: Any) -> object:
+    return held[key]
+
+
+def _global(name: str, function: types.FunctionType) -> object:
+    return function.__globals__[name]
+
+
+def _cell(name: str, function: types.FunctionType) -> object:
+    cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+    return cast("object", cell.cell_contents)
+
+
+def _names(code: types.CodeType) -> frozenset[str]:
+    """The names in a function's code, and texts, which may be the name of an attribute."""
+    found = {*code.co_names, *(each for each in code.co_consts if isinstance(each, str) and each.isidentifier())}
+    return frozenset(found.union(*(_names(each) for each in code.co_consts if isinstance(each, types.CodeType))))
+
+
+@functools.cache
+def _names_of_class(cls: type) -> frozenset[str]:
+    """The names in the methods of a class of layers that a step may call."""
+    functions = [
+        (name, part) for base in cls.__mro__ if base not in (nn.Module, object) for name, part in vars(base).items()
+    ]
+    apart = {*_NOT_IN_STEPS, "reset_parameters"}
+    codes = [part.__code__ for name, part in functions if inspect.isfunction(part) and name not in apart]
+    return frozenset[str]().union(*map(_names, codes))
+
+
+def _is_code(value: object) -> bool:
+    return (
+        inspect.isfunction(value)
+        or isinstance(value, (staticmethod, classmethod, property))
+        or (hasattr(value, "cache_clear") and hasattr(value, "__wrapped__"))
+    )
+
+
+def _is_iterator(value: object) -> bool:
+    return hasattr(type(value), "__next__") and attributes_of(value) is None
+
+
+def _attributes_of_class(cls: type) -> list[str]:
+    return [name for name in vars(cls) if not name.startswith("__")]
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    found = [cast("Any", base).__slots__ for base in cls.__mro__ if "__slots__" in vars(base)]
+    names = [name for each in found for name in ((each,) if isinstance(each, str) else each)]
+    return tuple(name for name in names if not name.startswith("__"))
+
+
+def _of_user(module: object) -> bool:
+    top = _top(module)
+    return top not in _NOT_USERS and top not in sys.stdlib_module_names
+
+
+def _top(module: object) -> str:
+    return str(module).partition(".")[0]
