@@ -6,7 +6,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import torch
 from torch.autograd import forward_ad
@@ -75,33 +75,57 @@ def _with_memory_of_their_own(made: Sequence[torch.Tensor], given: Sequence[torc
     return [own[id(each)] for each in made]
 
 
-def native_graph(
+@dataclass(frozen=True)
+class CapturedGraph:
+    """A graph, specialised to one kind of call, and its journey up to the capture."""
+
+    module: torch.fx.GraphModule
+    special: Specialised
+    journey: Journey
+    program: CapturedProgram
+    may_host: bool
+
+    def made(self) -> Native:
+        """The graph through the kernels of all later stages, whose errors are the user's to mend."""
+        if told := host_steps.warning_text(self.journey.lowered.record):
+            _warn(told)
+        return Native(self.module, self.special, self.program, self.journey.compiled(), self.may_host)
+
+
+def captured_graph(
     module: torch.fx.GraphModule,
     special: Specialised,
     given: Sequence[object],
     options: CompileOptions,
     part: str = "",
     saved: Sequence[int] = (),
-) -> tuple[Native, Journey]:
-    """The graph, specialised to such a call, and its journey; for `part` and `saved` see `GraphCall`."""
+) -> CapturedGraph:
+    """The graph of such a call; for `part` and `saved` see `GraphCall`."""
     call = GraphCall(special.module, part, tuple(saved))
     journey = of_graph(call, tuple(each for each in given if isinstance(each, torch.Tensor)), options)
     program = journey.captured.program
     assert program is not None, "a compiled journey holds its graph"
-    if told := host_steps.warning_text(journey.lowered.record):
-        _warn(told)
-    may_host = options.get("on_missing") != "error"
-    return Native(module, special, program, journey.compiled(), may_host), journey
+    return CapturedGraph(module, special, journey, program, options.get("on_missing") != "error")
 
 
-def or_on_host(module: torch.fx.GraphModule, options: CompileOptions, make: Callable[[], Made]) -> Made:
-    """What is made, or the graph as PyTorch computes it where it cannot be captured and the options allow it."""
+Captured = TypeVar("Captured")
+
+
+def or_on_host(
+    module: torch.fx.GraphModule,
+    options: CompileOptions,
+    capture: Callable[[], Captured],
+    finish: Callable[[Captured], Made],
+) -> Made:
+    """What is captured and finished, or the graph as PyTorch computes it where it cannot be captured and the options
+    allow it."""
     try:
-        return make()
+        captured = capture()
     except _UNCAPTURED as error:
         if options.get("on_missing") == "error" or not _about_the_graph(error):
             raise
         return _on_host(module, error)
+    return finish(captured)
 
 
 _UNCAPTURED: Final = (WorkbenchError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import torch
 
-from workbench.backend.native_graph import Made, native_graph, or_on_host
+from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host
 from workbench.backend.recent_journeys import RECENT
 from workbench.backend.trained_graph import Trained
 from workbench.capturing.specialise import floats, specialise
@@ -93,15 +93,19 @@ class _Compiled:
                 f"torch.compile(backend='npu', mode={self._mode!r}): modes are Inductor's, and the NPU has none. "
                 f"Choose with options={{...}}, which takes {', '.join(CompileOptions.__annotations__)}"
             )
-        return or_on_host(self._module, options, lambda: self._graph(given, options))
+        return or_on_host(self._module, options, lambda: self._captured(given, options), self._finished)
 
-    def _graph(self, given: Sequence[object], options: CompileOptions) -> Made:
+    def _captured(self, given: Sequence[object], options: CompileOptions) -> CapturedGraph | Trained:
         special = specialise(self._module, given)
         if special.gradients:
-            return Trained(special, given, options, broken_off=self._broken_off)
-        native, journey = native_graph(self._module, special, given, options)
+            return Trained(special, given, options)
+        return captured_graph(self._module, special, given, options)
+
+    def _finished(self, captured: CapturedGraph | Trained) -> Made:
+        journey = captured.journey
+        made = captured.made()
         RECENT.add(journey, broken_off=self._broken_off)
-        return native
+        return made
 
 
 def _word(number: object) -> str:

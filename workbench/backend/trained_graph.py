@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import torch
@@ -21,7 +21,7 @@ from torch._functorch.partitioners import default_partition, has_recomputable_rn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
-from workbench.backend.native_graph import Made, Native, native_graph, or_on_host, refuse_forward_mode
+from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
 from workbench.capturing.by_training import attention_in_steps, tidied
 from workbench.capturing.specialise import Specialised, specialise
@@ -35,10 +35,8 @@ from workbench.options import CompileOptions
 class Trained:
     """A graph whose results require gradients, for one kind of call."""
 
-    def __init__(
-        self, special: Specialised, given: Sequence[object], options: CompileOptions, *, broken_off: bool
-    ) -> None:
-        """Makes the journey of the forward pass; that of the backward pass is made when it is first run."""
+    def __init__(self, special: Specialised, given: Sequence[object], options: CompileOptions) -> None:
+        """Captures the forward pass; the backward pass is captured when it is first run."""
         self._special, self._options = special, options
         self._graphs: dict[str, fx.GraphModule] = {}
         self._made: dict[str, Made] = {}
@@ -47,9 +45,22 @@ class Trained:
         part = FORWARD if FORWARD in self._graphs else _UNTRAINED
         placeholders = self._graphs[part].graph.find_nodes(op="placeholder")
         inputs = [self._source(node.meta.get("desc"), tensors) for node in placeholders]
-        self._made[part], journey = self._native(part, inputs)
-        self._forward = weakref.ref(journey)
-        RECENT.add(journey, broken_off=broken_off)
+        self._part, self._first = part, self._captured(part, inputs)
+
+    @property
+    def journey(self) -> Journey:
+        """That of the forward pass."""
+        assert self._first is not None, "it is kept until it is made"
+        return self._first.journey
+
+    def made(self) -> Trained:
+        """The graph with its forward pass through kernels; the journey is the user's alone from now on."""
+        assert self._first is not None, "it is made once"
+        self._forward = weakref.ref(self.journey)
+        with _cast_already():
+            self._made[self._part] = self._first.made()
+        self._first = None
+        return self
 
     def __call__(self, given: Sequence[object]) -> list[object]:
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
@@ -101,20 +112,27 @@ class Trained:
         if part not in self._made:
             with compiling():
                 if part not in self._made:
-                    self._made[part] = or_on_host(self._graphs[part], self._options, lambda: self._backward(given))
+                    capture = partial(self._captured, part, given)
+                    self._made[part] = or_on_host(self._graphs[part], self._options, capture, self._finished)
         return self._made[part](given)
 
-    def _backward(self, given: Sequence[object]) -> Made:
-        native, journey = self._native(BACKWARD, given)
-        RECENT.add_backward(journey, self._forward())
-        return native
+    def _finished(self, backward: CapturedGraph) -> Made:
+        with _cast_already():
+            made = backward.made()
+        RECENT.add_backward(backward.journey, self._forward())
+        return made
 
-    def _native(self, part: str, given: Sequence[object]) -> tuple[Native, Journey]:
-        """A part natively. The casts of autocast are among its nodes, so there is none around it."""
+    def _captured(self, part: str, given: Sequence[object]) -> CapturedGraph:
+        """A part of the graph."""
         graph = self._graphs[part]
-        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        with torch.no_grad(), _cast_already():
             special = specialise(graph, given)
-            return native_graph(graph, special, given, self._options, part, _saved(graph, special, part))
+            return captured_graph(graph, special, given, self._options, part, _saved(graph, special, part))
+
+
+def _cast_already() -> torch.autocast:
+    """The casts of autocast are among the nodes of both parts, so there is none around them."""
+    return torch.autocast("cpu", enabled=False)
 
 
 _UNTRAINED = ""
