@@ -1,4 +1,4 @@
-"""What a training step does in Python, and what it names there: caches, counters, hooks, numbers."""
+"""What a training step does in Python, and what it names there: caches, counters, hooks, numbers; and what it reads."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from torch import nn
 
 from workbench import errors
 from workbench.capturing.capture import capture
+from workbench.ir import STEP
 
 Step = Callable[[torch.Tensor], torch.Tensor]
 
@@ -255,3 +256,176 @@ def test_a_run_with_other_numbers_in_python_is_refused(name: str) -> None:
     change(trainer)
     with pytest.raises(errors.InputMismatch, match=message):
         program.values((X,))
+
+
+class Shares(torch.optim.Optimizer):
+    """Makes one count for all parameters."""
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        count = torch.zeros(())
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter].setdefault("count", count).add_(1)
+            parameter.sub_(parameter.grad / self.state[parameter]["count"])
+
+
+class Numbers(torch.nn.Module):
+    """Reads its numbers in numpy, on the way of a gradient."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return InNumpy.apply(x)  # type: ignore[no-any-return]
+
+
+class InNumpy(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return torch.from_numpy(x.numpy() * 2)
+
+    @staticmethod
+    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return gradient * 2
+
+
+def with_optimizer(kind: Any, model: nn.Module) -> Step:
+    optimizer, step = kind(model.parameters()), step_of(model)
+
+    def stepped(x: torch.Tensor) -> torch.Tensor:
+        loss = step(x)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return stepped
+
+
+def reads(read: Callable[[torch.Tensor], Any]) -> Callable[[], Step]:
+    def made() -> Step:
+        step = step_of(linear())
+
+        def reading(x: torch.Tensor) -> torch.Tensor:
+            loss = step(x)
+            read(x)
+            read(loss)
+            return loss
+
+        return reading
+
+    return made
+
+
+def in_a_buffer() -> Step:
+    model, buffer = linear(), torch.randn(15)
+    model.weight.data, model.bias.data = buffer[:12].view(3, 4), buffer[12:]
+    return with_optimizer(functools.partial(torch.optim.SGD, lr=0.1), model)
+
+
+def with_anomalies() -> Step:
+    step = step_of(linear())
+
+    def looking(x: torch.Tensor) -> torch.Tensor:
+        with torch.autograd.set_detect_anomaly(True):
+            return step(x)
+
+    return looking
+
+
+def scaled() -> Step:
+    model, scaler = linear(), torch.amp.GradScaler("cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        return loss.detach()
+
+    return step
+
+
+def complex_adam() -> Step:
+    weight = nn.Parameter(torch.ones(4, dtype=torch.complex64))
+    optimizer = torch.optim.Adam([weight])
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = (weight * x).abs().square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+READ: dict[str, tuple[Callable[[], Step], str]] = {
+    "numpy": (reads(lambda x: x.numpy()), r"data in Python, by Tensor\.numpy,.*test_steps_in_python\.py:\d+"),
+    "an array": (reads(np.asarray), r"by Tensor\.__array__"),
+    "dlpack": (reads(np.from_dlpack), r"by Tensor\.__dlpack__"),
+    "an address": (reads(lambda x: x.data_ptr()), r"by Tensor\.data_ptr"),
+    "a text": (reads(lambda x: f"{x.mean():.3f}"), r"by Tensor\.__format__"),
+    "in a function": (lambda: step_of(nn.Sequential(linear(), Numbers())), r"by Tensor\.numpy"),
+    "an input": (reads(lambda x: x.requires_grad_()), r"its input x require.*x\.detach\(\)\.clone\(\)\.requires_grad_"),
+    "one tensor": (lambda: with_optimizer(lambda given: Shares(given, {}), linear()), r"makes one tensor for .* and "),
+    "a flat buffer": (in_a_buffer, r"changes .*model\.weight, which lies in one memory with .*model\.bias"),
+    "RAdam": (lambda: with_optimizer(torch.optim.RAdam, linear()), r"RAdam decides by the count.*Adam, AdamW or NAdam"),
+    "ASGD": (lambda: with_optimizer(torch.optim.ASGD, linear()), r"ASGD computes its rates"),
+    "Adafactor": (lambda: with_optimizer(torch.optim.Adafactor, linear()), r"Adafactor decides.*AdamW"),
+    "a scaler": (scaled, r"GradScaler decides .*bfloat16"),
+    "anomalies": (with_anomalies, r"set_detect_anomaly looks at the numbers"),
+    "a distribution": (reads(lambda x: torch.distributions.Normal(x, x.exp())), r"validate_args=False"),
+    "one_hot": (reads(lambda x: F.one_hot(x.long())), r"one_hot without num_classes"),
+    "a complex parameter": (complex_adam, r"Adam does with parameters of complex numbers.*view_as_complex"),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_numbers_that_a_step_reads_are_refused_by_their_cause(name: str) -> None:
+    make, message = READ[name]
+    with pytest.raises(errors.NoTrainingStep, match=message):
+        capture(make(), (X,), train=True)
+    assert not X.requires_grad
+
+
+def test_a_run_gives_no_gradient_to_an_input() -> None:
+    program = capture(step_of(linear()), (X,), train=True)
+    with pytest.raises(errors.InputMismatch, match=r"input x requires a gradient.*Give x\.detach\(\)"):
+        program.values((X.clone().requires_grad_(),))
+
+
+class Counts(torch.optim.Optimizer):
+    """Counts in whole numbers, and multiplies lists by a tensor of factors."""
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        parameters = self.param_groups[0]["params"]
+        gradients = [each.grad for each in parameters]
+        torch._foreach_addcmul_(parameters, gradients, gradients, torch.tensor([0.1, 0.2]))
+        for parameter in parameters:
+            count = self.state[parameter].setdefault("count", torch.tensor(0))
+            count += 1
+            parameter.sub_(parameter.grad * (1 - 0.999 ** count.item()))
+
+
+def test_counts_have_64_bits_and_layers_are_taken_apart() -> None:
+    model = nn.LSTM(4, 2)
+    inputs = torch.randn(1, 2, 4)
+
+    def layers(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x)[0].square().mean() + torch.linalg.inv(model.weight_hh_l0[:2] + 4 * torch.eye(2)).sum()
+        loss.backward()
+        return loss.detach()
+
+    ops = {node.op for node in capture(layers, (inputs,), train=True).graph.nodes}
+    assert not any(word in op for op in ops for word in ("mkldnn", "lstm", "unsafe", "check_errors"))
+    graph = capture(with_optimizer(lambda given: Counts(given, {}), linear()), (X,), train=True).graph
+    powers = [
+        graph.types[node.results[0]].dtype for node in graph.nodes if "pow" in node.op and node.origin.part == STEP
+    ]
+    assert powers == ["f64", "f64"]
+
+
+def test_an_optimizer_that_only_a_hook_names_is_found() -> None:
+    model = linear()
+    optimizers = {each: torch.optim.SGD([each], lr=0.1) for each in model.parameters()}
+    for each in model.parameters():
+        each.register_post_accumulate_grad_hook(lambda given: optimizers[given].step())
+    changes = capture(step_of(model), (X,), train=True).graph.mutations
+    assert {"model_weight", "model_bias"} <= {change.target for change in changes}

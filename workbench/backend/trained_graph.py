@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
 from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
-from workbench.capturing.by_training import attention_in_steps, tidied
+from workbench.capturing.by_training import taken_apart, tidied
 from workbench.capturing.specialise import Specialised, specialise
 from workbench.environment.turns import compiling
 from workbench.errors import CaptureFailed, NoGradients
@@ -85,7 +85,7 @@ class Trained:
             return compiled
 
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
-        with attention_in_steps():
+        with taken_apart():
             return cast(Any, aot_module_simplified)(
                 self._special.module,
                 [fakes.from_tensor(each) for each in tensors],

@@ -19,6 +19,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import TensorArgument
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
 
 from workbench import errors
 from workbench.capturing.blame import exports_errors
@@ -28,8 +29,9 @@ from workbench.capturing.left_tensors import Made
 from workbench.capturing.named_values import Named
 from workbench.capturing.python_effects import python_effects
 from workbench.capturing.record_nodes import Recorded, Slot, result_names
+from workbench.capturing.stand_ins import StandIns
 from workbench.capturing.step_errors import step_errors
-from workbench.capturing.step_parts import Known, Parts, StandIns
+from workbench.capturing.step_parts import Known, Parts
 from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
 from workbench.capturing.torch_export import export
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
@@ -42,6 +44,8 @@ _MOST_WALKS = 4
 
 def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, TrainingState]:
     """The record of a step, and what it changes besides parameters and buffers; `made` gets the tensors of the walk."""
+    for key, optimizer in named.optimizers.items():
+        trace.held.optimizers.setdefault(key, optimizer)
     _with_optimizers(trace.held)
     for key, held in named.tensors.items():
         trace.held.tensors.setdefault(key, held)
@@ -156,12 +160,14 @@ class _Walk:
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
         stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
         paths = {id(module): path for path, module in held.modules.values()}
-        known = Known({id(each) for each in self.given}, set(held.optimizers))
+        known = Known(
+            {id(each) for each in self.given}, set(held.optimizers), {id(each.tensor): each.path for each in trace.user}
+        )
         parts = Parts(trace.name, paths, self._called.__code__, known, self.made)
         versions = [each._version for each in self.given]
         try:
             watched = python_effects(held.containers, self.named)
-            with fakes, step_errors(trace.name), attention_in_steps(), watched as effects:
+            with fakes, step_errors(trace.name), taken_apart(), watched as effects:
 
                 def called(*fake: torch.Tensor) -> list[torch.Tensor]:
                     return self._called(parts, fake)
@@ -224,6 +230,7 @@ class _Walk:
     def recorded(self) -> Recorded:
         trace, graph = self.trace, self.graph
         assert graph is not None
+        self._refuse_parts_of_one_memory()
         with exports_errors(trace.name):
             exported = export(in_atens_words(graph), tuple(self._stand_ins()))
             program = functional(trace.name, exported)
@@ -239,9 +246,47 @@ class _Walk:
             raise no_tensor_work(trace.name, trace.user)
         return made
 
+    def _refuse_parts_of_one_memory(self) -> None:
+        """Refuses to change tensors that lie in one memory, as parameters or gradients that are views of a buffer."""
+        assert self.graph is not None
+        leaves = {id(each.tensor): each for each in self.trace.held.tensors.values()}
+        memories: dict[int, torch.Tensor] = {}
+        changed = _changed_inputs(self.graph, self.given)
+        for tensor in sorted(self.given, key=lambda each: id(each) not in changed):
+            if tensor.is_meta or tensor.layout is not torch.strided or not tensor.untyped_storage().nbytes():
+                continue
+            other = memories.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+            if other is not tensor and id(other) in changed:
+                one, two = (leaves[id(each)].path if id(each) in leaves else "an input" for each in (other, tensor))
+                raise errors.NoTrainingStep(
+                    self.trace.name,
+                    f"it changes {one}, which lies in one memory with {two}, as views of a flat buffer do",
+                    "Give each a memory of its own, as with .clone(), before the trace",
+                )
+
     def _stand_ins(self) -> list[torch.Tensor]:
         assert self.graph is not None
         return [node.meta["val"] for node in self.graph.graph.find_nodes(op="placeholder")]
+
+
+def _changed_inputs(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> set[int]:
+    """The tensors, by `id`, that ops of the graph change in place, directly or through a view."""
+    of = dict(zip(graph.graph.find_nodes(op="placeholder"), map(id, given), strict=True))
+    changed = set[int]()
+    for node in graph.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or not node.args:
+            continue
+        first = node.args[0]
+        if schema.is_mutable:
+            changed |= {of[each] for each in tree_leaves(node.args) if each in of and each is first}
+        if isinstance(first, torch.fx.Node) and first in of and (schema.is_mutable or _is_view(schema)):
+            of[node] = of[first]
+    return changed
+
+
+def _is_view(schema: Any) -> bool:
+    return any(each.alias_info is not None for each in schema.returns)
 
 
 def tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -250,6 +295,10 @@ def tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     for node in reversed(list(graph.graph.nodes)):
         if getattr(node.target, "namespace", "") == "profiler":
             graph.graph.erase_node(node)
+        elif node.target is torch.ops.aten._linalg_check_errors.default:
+            graph.graph.erase_node(node)  # it has no result, and raises where the numbers allow no solution
+        elif node.target is torch.ops.aten.unsafe_split.Tensor:
+            node.target = torch.ops.aten.split.Tensor  # unsafe is only that autograd does not watch the parts
         elif node.target is torch.ops.aten.detach.default:
             source = cast("torch.fx.Node", node.args[0])
             node.replace_all_uses_with(source, _is_no_result)
@@ -264,9 +313,16 @@ def _is_no_result(user: torch.fx.Node) -> bool:
 
 
 @contextlib.contextmanager
-def attention_in_steps() -> Generator[None]:
-    """Attention as products and a softmax, whose backward passes have kernels."""
+def taken_apart() -> Generator[None]:
+    """Attention as products and a softmax, whose backward passes have kernels, and recurrent layers as their cells:
+    oneDNN makes one op of a layer, with a memory of its own between the passes."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with sdpa_kernel(SDPBackend.MATH):
-        yield
+    native = cast(Any, torch)._C
+    before = native._get_mkldnn_enabled()
+    native._set_mkldnn_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        native._set_mkldnn_enabled(before)

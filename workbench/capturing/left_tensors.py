@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from workbench import errors
-from workbench.capturing.named_values import Cache, cached
+from workbench.capturing.function_caches import Cache, cached
 from workbench.environment.call_sites import place_text
 
 

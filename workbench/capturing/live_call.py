@@ -54,6 +54,11 @@ class CapturedProgram:
         try:
             return read()
         except (AttributeError, LookupError) as error:
+            if self.training is not None and ".state[" in path:
+                raise errors.InputMismatch(
+                    f"{self.graph.name}: {path} was there when the step was traced, and is gone now. Let "
+                    "PyTorch do one step, so that the optimizer makes it again"
+                ) from None
             raise errors.InputMismatch(
                 f"{self.graph.name}: {path} was found when the function was traced, but is gone now ({error}). "
                 "The model has changed since: trace it again. To only try a change, change a copy: "
@@ -86,6 +91,11 @@ class CapturedProgram:
         for slot, (_, tensor) in zip(self.graph.inputs, leaves, strict=False):
             if why := unreadable(tensor):
                 raise errors.UnreadableTensor(self.graph.name, slot.path, why)
+            if self.training is not None and tensor.requires_grad:
+                raise errors.InputMismatch(
+                    f"{self.graph.name}: input {slot.path} requires a gradient, which the traced step gives to none of "
+                    f"its inputs. Give {slot.path}.detach()"
+                )
             expected = self.graph.types[slot.value]
             given = to_type(tensor)
             if (given.shape, given.dtype) != (expected.shape, expected.dtype):

@@ -8,7 +8,6 @@ if followed code names it.
 from __future__ import annotations
 
 import functools
-import gc
 import hashlib
 import inspect
 import sys
@@ -22,6 +21,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from workbench.capturing.function_caches import Cache, cached, is_cache
 from workbench.capturing.step_surroundings import HOOKS
 from workbench.tensors.raw_contents import Store, contents
 from workbench.tensors.reachable_tensors import Held, attributes_of, variables
@@ -36,8 +36,6 @@ _NOT_USERS = frozenset(("torch", "numpy", "builtins", "workbench"))
 _DATA_OF_LIBRARY = ("SimpleNamespace", "Namespace", "UserDict", "UserList")
 
 Part = tuple[str, object, Callable[[Any], object]]
-Cache = Any
-"""A function under `functools.lru_cache`."""
 
 
 @dataclass
@@ -68,6 +66,10 @@ class Named:
     """By `id`; also those that only classes, hooks and caches hold."""
     containers: list[object] = field(default_factory=list[object])
     """Lists, dicts, objects and functions, as in `Reachable`."""
+    optimizers: dict[int, tuple[str, Callable[[], object]]] = field(
+        default_factory=dict[int, tuple[str, "Callable[[], object]"]]
+    )
+    """As in `Reachable`; also those that only hooks name."""
     owners: dict[int, Owner] = field(default_factory=dict[int, Owner])
     arrays: dict[str, Any] = field(default_factory=dict[str, Any])
     iterators: dict[str, Iterator[object]] = field(default_factory=dict[str, "Iterator[object]"])
@@ -148,7 +150,7 @@ class _Walk:
             yield "", value.__func__, lambda it: it.__func__
         elif inspect.isfunction(value):
             yield from self._of_function(value)
-        elif hasattr(value, "cache_clear") and hasattr(value, "__wrapped__"):
+        elif is_cache(value):
             found.caches[path] = value
             for number, tensor in enumerate(cached(value)):
                 yield f".cached[{number}]", tensor, functools.partial(_constant, tensor)
@@ -160,6 +162,8 @@ class _Walk:
         elif _is_iterator(value):
             found.iterators[path] = value
         elif not isinstance(value, types.ModuleType):
+            if isinstance(value, Optimizer):
+                found.optimizers[id(value)] = path, read
             yield from self._of_object(value, path)
 
     def _items(self, held: Store, path: str) -> Iterator[Part]:
@@ -167,7 +171,8 @@ class _Walk:
             self.found.values[path] = list(held.items()) if isinstance(held, dict) else held
             return
         for key, part in held.items() if isinstance(held, dict) else enumerate(held):
-            yield f"[{key!r:.80}]", part, functools.partial(_item, key)
+            shown = "a tensor" if isinstance(key, torch.Tensor) else f"{key!r:.80}"
+            yield f"[{shown}]", part, functools.partial(_item, key)
 
     def _of_function(self, function: types.FunctionType) -> Iterator[Part]:
         self.found.containers.append(function)
@@ -259,20 +264,6 @@ class _Walk:
                 yield f".{name}", part, functools.partial(_attribute, name)
 
 
-def cached(function: Cache) -> list[torch.Tensor]:
-    """The tensors that a function under `functools.lru_cache` has made before and would give again."""
-    apart = getattr(function, "__dict__", None)
-    left = [each for each in gc.get_referents(function) if each is not apart]
-    found = list[torch.Tensor]()
-    while left:
-        each = left.pop(0)
-        if isinstance(each, torch.Tensor):
-            found.append(each)
-        elif type(each) in (tuple, list, dict):
-            left += cast("list[Any]", [*each.values()] if type(each) is dict else [*each])
-    return found
-
-
 @dataclass(frozen=True)
 class _Array:
     """An array by its numbers."""
@@ -333,7 +324,7 @@ def _constant(value: object, _: object) -> object:
 
 
 def _of_owner(owner: Any, name: str, _: object) -> object:
-    return vars(owner)[name]
+    return cast("object", vars(owner)[name])
 
 
 def _item(key: Any, held: Any) -> object:
@@ -341,7 +332,7 @@ def _item(key: Any, held: Any) -> object:
 
 
 def _global(name: str, function: types.FunctionType) -> object:
-    return function.__globals__[name]
+    return cast("object", function.__globals__[name])
 
 
 def _cell(name: str, function: types.FunctionType) -> object:
@@ -367,11 +358,7 @@ def _names_of_class(cls: type) -> frozenset[str]:
 
 
 def _is_code(value: object) -> bool:
-    return (
-        inspect.isfunction(value)
-        or isinstance(value, (staticmethod, classmethod, property))
-        or (hasattr(value, "cache_clear") and hasattr(value, "__wrapped__"))
-    )
+    return inspect.isfunction(value) or isinstance(value, (staticmethod, classmethod, property)) or (is_cache(value))
 
 
 def _is_iterator(value: object) -> bool:

@@ -32,6 +32,10 @@ _REFUSED_BY_AUTOGRAD = {
         "a parameter is changed in place where gradients are on",
         "Change it under torch.no_grad()",
     ),
+    "A view was created in no_grad mode": (
+        "a view that is made without gradients is changed in place, as Adam does with parameters of complex numbers",
+        "Keep the real numbers as the parameter, and let the step compute with torch.view_as_complex(parameter)",
+    ),
     "One of the differentiated Tensors appears to not have been used in the graph": (
         "it asks for the gradient of a tensor that the loss does not depend on",
         "Leave that tensor out, or give allow_unused=True",
@@ -48,17 +52,48 @@ def step_errors(name: str) -> Generator[None]:
     except errors.WorkbenchError:
         raise
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
-        raise errors.NoTrainingStep(
-            name,
-            "it makes a number or a decision of a tensor's data, which a graph of all later steps cannot have",
-            "Return the tensor, as loss.detach(), and read its number from what j.run returns",
-            _place(error),
-        ).instead_of(error) from None
+        why, advice = _of_data(error)
+        raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
     except RuntimeError as error:
         for said, (why, advice) in _REFUSED_BY_AUTOGRAD.items():
             if said in str(error):
                 raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
         raise
+
+
+_BY_DATA = {
+    "torch/optim/radam.py": ("RAdam decides by the count of its steps", "Train with Adam, AdamW or NAdam"),
+    "torch/optim/asgd.py": ("ASGD computes its rates as numbers of its count", "Train with SGD"),
+    "torch/optim/_adafactor.py": ("Adafactor decides by its numbers", "Train with AdamW"),
+    "torch/amp/grad_scaler.py": (
+        "GradScaler decides by the gradients whether the optimizer steps",
+        "Train with torch.autocast and bfloat16, which needs no scaler",
+    ),
+    "torch/distributions/": (
+        "a distribution looks at its numbers whether they are allowed",
+        "Make it with validate_args=False",
+    ),
+    "one_hot": (
+        "one_hot without num_classes looks for the largest number",
+        "Give the number of classes: one_hot(y, 10)",
+    ),
+}
+"""What decides by data, by a part of a file's path or the name of a function, and what to do."""
+
+
+def _of_data(error: BaseException) -> tuple[str, str]:
+    """What reads a tensor's data, and what to do."""
+    called = [
+        f"{frame.f_code.co_filename.replace(chr(92), '/')} {getattr(frame.f_locals.get('func'), '__name__', '')}"
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    for part, (why, advice) in _BY_DATA.items():
+        if any(part in each for each in called):
+            return f"{why}, which a graph of all later steps cannot have", advice
+    return (
+        "it makes a number or a decision of a tensor's data, which a graph of all later steps cannot have",
+        "Return the tensor, as loss.detach(), and read its number from what j.run returns",
+    )
 
 
 def _place(error: BaseException) -> str:

@@ -30,8 +30,9 @@ def step_call(func: Any) -> Callable[..., Any]:
 
 
 def _as_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """A count becomes a fraction as well: what is divided by it, or a power of it, has 64 bits in Python."""
     numbers = tensor.detach().reshape(())
-    return numbers.to(torch.float64) if numbers.is_floating_point() else numbers
+    return numbers if numbers.is_complex() or numbers.dtype is torch.bool else numbers.to(torch.float64)
 
 
 def _with_product(func: Any, name: str) -> Callable[..., Any]:
@@ -63,10 +64,16 @@ def lists_one_by_one() -> Generator[None]:
 def _one_by_one(name: str) -> Callable[..., Any]:
     def called(*given: Any, **kwargs: Any) -> list[Any] | None:
         count = next(len(cast("Sequence[Any]", each)) for each in given if isinstance(each, (list, tuple)))
-        made = [_of_one(name, _at(given, place), kwargs) for place in range(count)]
+        split = [*given[:3], *(_scalars(each) for each in given[3:])] if name in _WITH_VALUE else given
+        made = [_of_one(name, _at(split, place), kwargs) for place in range(count)]
         return None if name.endswith("_") else made
 
     return called
+
+
+def _scalars(factors: Any) -> Any:
+    """The factors of a list of products, which may be one tensor of them."""
+    return list(factors) if isinstance(factors, torch.Tensor) and factors.dim() else factors
 
 
 def _at(given: Sequence[Any], place: int) -> list[Any]:

@@ -279,9 +279,17 @@ def empty_before(
 
     `made` says how a tensor was made, if that needed no data.
     """
+    owners: dict[int, Place] = {}
     for key, place in state.found().items():
+        first = owners.setdefault(id(place.now()), place)
         if key in before:
             continue
+        if first is not place:
+            raise errors.NoTrainingStep(
+                state.name,
+                f"its optimizer makes one tensor for {first.path} and {place.path}, which would be two in a graph",
+                "Let PyTorch do the first step, and trace the second one",
+            )
         if place.kind == "gradient":
             yield place
             continue

@@ -113,7 +113,9 @@ def not_strided(tensor: torch.Tensor) -> str:
     if tensor.is_quantized:
         return "is a quantized tensor: give its numbers, x.dequantize(), or its integers, x.int_repr()"
     if tensor.layout is not torch.strided:
-        return f"has the layout {str(tensor.layout).removeprefix('torch.')}: give it dense, x.to_dense()"
+        layout = str(tensor.layout).removeprefix("torch.")
+        embedding = ", or make the embedding with sparse=False" if tensor.layout is torch.sparse_coo else ""
+        return f"has the layout {layout}: give it dense, x.to_dense(){embedding}"
     return ""
 
 

@@ -1,0 +1,133 @@
+"""Stand-ins without data in the places of tensors from outside, while a training step is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.fx.traceback as fx_traceback
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # pyright: ignore[reportPrivateUsage]
+from torch.utils._pytree import tree_leaves, tree_map
+
+from workbench import errors
+from workbench.capturing.step_parts import Parts
+from workbench.ir import BACKWARD, FORWARD, STEP
+
+
+class StandIns(TorchDispatchMode):
+    """Gives each op the stand-ins of the tensors from outside, and notes the part that the op lies in."""
+
+    def __init__(
+        self,
+        given: Sequence[torch.Tensor],
+        fakes: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor],
+        parts: Parts,
+    ) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._of = {id(tensor): fake for tensor, fake in zip(given, fakes, strict=True)}
+        self._parts = parts
+        for gradient in gradients:
+            _mark(self._of[id(gradient)])
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The stand-in of a tensor from outside; other tensors are what they are."""
+        return self._of.get(id(tensor), tensor)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> object:
+        real = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if any(isinstance(each, torch.Generator) for each in tree_leaves((args, kwargs))):
+            raise errors.NoTrainingStep(
+                self._parts.name,
+                f"{func} draws from a generator of its own, whose state no graph has",
+                "Draw with PyTorch's own generator: torch.manual_seed",
+            )
+        if func._schema.name not in _LIFTS:
+            self._parts.refuse_strange(real)
+        given = cast("tuple[Any, Any]", tree_map(self._stand_in, (tuple(args), dict(kwargs or {}))))
+        part = self._parts.inside[-1] if self._parts.inside else _outside(real, given)
+        fx_traceback.current_meta["custom"] = {"part": part}
+        if part == BACKWARD and torch.Tag.nondeterministic_seeded in func.tags:
+            raise errors.NoTrainingStep(
+                self._parts.name,
+                f"its backward pass draws random numbers ({func}), as torch.utils.checkpoint does to repeat what the "
+                "forward pass drew, and a graph would draw others",
+                "Keep dropout and other random numbers out of what is checkpointed",
+            )
+        made = func(*given[0], **given[1])
+        if part == BACKWARD or (part == STEP and not self._parts.inside):
+            tree_map(_mark, made)
+        self._note_initial(func, real, args, kwargs or {}, made)
+        back = {id(self._of[id(each)]): each for each in real if id(each) in self._of}
+
+        def itself(value: Any) -> Any:
+            """What is changed in place is the tensor that was given, and not its stand-in."""
+            return back.get(id(value), value) if isinstance(value, torch.Tensor) else value
+
+        return tree_map(itself, made)
+
+    def _stand_in(self, value: Any) -> Any:
+        return self._of.get(id(value), value) if isinstance(value, torch.Tensor) else value
+
+    def _note_initial(
+        self, func: Any, real: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any], made: object
+    ) -> None:
+        """Keeps what makes a tensor that needs no data: a constant, or one that is only shaped like another."""
+        if not isinstance(made, torch.Tensor) or func._schema.is_mutable:
+            return
+        name = func._schema.name
+        if name in _LIFTS and not isinstance(args[0], FakeTensor):
+            with _disable_current_modes():
+                constant = args[0].detach().clone()
+            self._parts.made[id(made)] = made, constant.clone
+        elif name in ("aten::detach", "aten::alias") and id(args[0]) in self._parts.made:
+            self._parts.made[id(made)] = made, self._parts.made[id(args[0])][1]
+        elif name in _FILLED:
+            shaped = [_Shape.of(each) if isinstance(each, torch.Tensor) else each for each in args]
+            given = dict(kwargs)
+            self._parts.made[id(made)] = made, lambda: func(*map(_formed, shaped), **given)
+
+
+_LIFTS = frozenset(("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift"))
+_FILLED = frozenset(f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like", "zeros", "ones", "full"))
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How a tensor lies, without the tensor."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> _Shape:
+        return _Shape(tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+
+def _formed(given: object) -> object:
+    if isinstance(given, _Shape):
+        return torch.empty_strided(given.shape, given.strides, dtype=given.dtype)
+    return given
+
+
+def _outside(real: Sequence[torch.Tensor], given: Any) -> str:
+    """The part of an op that neither the engine nor an optimizer calls."""
+    if torch.is_grad_enabled() and any(each.requires_grad for each in real):
+        return FORWARD
+    works_on_gradients = any(getattr(each, _MARK, False) for each in tree_leaves(given))
+    return STEP if works_on_gradients else FORWARD
+
+
+_MARK = "_workbench_gradient"
+
+
+def _mark(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        setattr(value, _MARK, True)
+    return value
