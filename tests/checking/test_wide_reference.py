@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch._dynamo import eval_frame
 from torch._guards import detect_fake_mode
@@ -118,3 +119,20 @@ def test_what_is_called_gets_its_inputs_as_they_lie() -> None:
         return taken * 2
 
     assert wb.trace(changed_after, torch.randn(4, 6)[:, ::2]).check().ok
+
+
+def test_what_attention_keeps_for_its_backward_pass_is_wide():
+    """Inside of another function of PyTorch's, attention of 16 bits is one op with a backward pass of its own."""
+    p = [torch.randn(*shape).to(torch.bfloat16).requires_grad_() for shape in ((18, 6), (18,), (6, 6), (6,))]
+    x = torch.randn(4, 2, 6).to(torch.bfloat16).requires_grad_()
+
+    def step() -> torch.Tensor:
+        made, _ = F.multi_head_attention_forward(
+            x, x, x, 6, 2, *p[:2], None, None, False, 0.0, *p[2:], need_weights=False
+        )
+        loss = torch.zeros(()) + made.sum()
+        loss.backward()
+        return loss.detach()
+
+    check = wb.trace(step, train=True).check()
+    assert check.ok, check.text()

@@ -105,7 +105,9 @@ def _attention(
         scores = scores.masked_fill(~seen, -torch.inf)
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
-    return torch.softmax(scores, -1) @ v, torch.logsumexp(scores, -1)
+    narrow = scores.dtype in (torch.float16, torch.bfloat16)
+    kept = scores.float() if narrow else scores  # what PyTorch keeps for the backward pass is wide
+    return torch.softmax(scores, -1) @ v, torch.logsumexp(kept, -1)
 
 
 def attention(
