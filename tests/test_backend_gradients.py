@@ -58,6 +58,74 @@ def a_model_is_trained(compiles: Compiles) -> Seen:
 
 
 @scene
+def gradients_that_are_views_of_one_another_are_added_up_and_changed(compiles: Compiles) -> Seen:
+    column, row = leaf(3, 1), leaf(3)
+    called = compiles(lambda x: x * (column.squeeze(-1) + row))
+    for _ in range(3):
+        called(torch.ones(3)).sum().backward()
+    column.grad.mul_(3)
+    return [column.grad, row.grad]
+
+
+@scene
+def a_result_is_a_view_of_what_another_graph_made(compiles: Compiles) -> Seen:
+    w, a, b, u, v = (leaf(4) for _ in range(5))
+    made = compiles(lambda x: (x * w, x * a, x * b))(torch.ones(4))
+
+    def views(given: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * u * v
+        return given.view(2, 2), y[:2], y[2:]
+
+    results = compiles(views)(made[0], torch.ones(4))
+    sum(each.sum() for each in (*made[1:], *results[:2])).backward()
+    return [w.grad, a.grad, b.grad, u.grad]
+
+
+@scene
+def a_backward_pass_is_kept_after_one_that_was_not(compiles: Compiles) -> Seen:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    called, x = compiles(model), torch.randn(2, 4)
+    called(x).sum().backward()
+    loss = called(x).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    return [each.grad for each in model.parameters()]
+
+
+@scene
+def inputs_lie_in_one_memory_in_other_places(compiles: Compiles) -> Seen:
+    w = leaf(2)
+
+    def changes(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return b * w
+
+    called, made = compiles(changes), list[torch.Tensor | None]()
+    for first in (2, 1):
+        memory = torch.zeros(8)
+        made.append(called(memory[0:2], memory[first : first + 2]).detach())
+    return made
+
+
+@scene
+def a_checkpoint_is_around_the_first_call(compiles: Compiles) -> Seen:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    x = leaf(2, 4)
+    checkpoint(compiles(model), x, use_reentrant=False).sum().backward()
+    return [x.grad, *(each.grad for each in model.parameters())]
+
+
+@scene
+def a_user_packs_what_is_kept(compiles: Compiles) -> Seen:
+    w = leaf(3)
+    called = compiles(lambda x: torch.exp(x * w).sum())
+    with torch.autograd.graph.saved_tensors_hooks(lambda each: each.numpy().copy(), torch.from_numpy):
+        loss = called(torch.ones(3))
+    loss.backward()
+    return [w.grad]
+
+
+@scene
 def parameters_are_shared_and_frozen(compiles: Compiles) -> Seen:
     shared, frozen = nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False)
     called = compiles(nn.Sequential(shared, frozen, nn.Tanh(), shared))
@@ -365,3 +433,12 @@ def test_autocast_casts_once_and_not_again_in_the_graphs():
     torch.testing.assert_close(mine, w.grad, rtol=2e-2, atol=2e-2)
     kinds = {str(kind) for journey in wb.last_journeys() for kind in journey.captured.record.types.values()}
     assert any("bf16" in kind for kind in kinds)
+
+
+def test_a_view_of_what_is_kept_may_be_changed_in_place():
+    """PyTorch refuses it. The view has memory of its own here, so the gradient is that of what was computed."""
+    w = leaf(3)
+    result = on_npu(lambda x: torch.exp(x * w).view(-1, 1))(torch.ones(3))
+    result.mul_(5)
+    result.sum().backward()
+    torch.testing.assert_close(w.grad, 5 * torch.exp(w.detach()))

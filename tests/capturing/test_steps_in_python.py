@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -429,3 +431,23 @@ def test_an_optimizer_that_only_a_hook_names_is_found() -> None:
         each.register_post_accumulate_grad_hook(lambda given: optimizers[given].step())
     changes = capture(step_of(model), (X,), train=True).graph.mutations
     assert {"model_weight", "model_bias"} <= {change.target for change in changes}
+
+
+class Beside(threading.Thread):
+    """Counts by itself, whatever a step does."""
+
+    count = 0
+
+
+LOG = logging.getLogger(__name__)
+THREAD = Beside()
+
+
+def test_loggers_and_threads_change_by_themselves() -> None:
+    def logs() -> float:
+        LOG.debug("a line")
+        logging.getLogger(f"{__name__}.{len(logging.root.manager.loggerDict)}")
+        THREAD.count += 1
+        return 1.0 if THREAD.name else 2.0
+
+    assert capture(step_of(nn.Linear(4, 3), logs), (X,), train=True).graph.nodes

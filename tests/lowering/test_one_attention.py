@@ -304,3 +304,16 @@ def test_a_journey_of_a_file_is_lowered_anew_to_the_same(tmp_path: Path):
     assert loaded.lowered.record == j.lowered.record
     apart = loaded.with_(fusion=OFF)
     assert attentions(apart) == 0 and attentions(apart.with_(fusion=None)) == 1
+
+
+def test_of_two_attentions_that_share_ops_one_is_a_kernel():
+    """The weights of the first are the queries of the second."""
+
+    def chained(x: Tensor, y: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        weights = torch.softmax(x @ y, -1)
+        return torch.softmax(weights @ k.transpose(-1, -2) * 0.25 + mask, -1) @ v
+
+    shapes = (5, 17), (17, 2), (8, 2), (8, 9), (5, 8)
+    j = wb.trace(chained, *(torch.randn(shape) for shape in shapes))
+    assert j.check().ok
+    assert any("is an attention of some of its ops" in each.reason for each in j.lowered.record.fusions)

@@ -29,9 +29,10 @@ def needs_of(forward: fx.GraphModule, backward: fx.GraphModule) -> Needs:
     return tuple(reached[each] if isinstance(each, fx.Node) else frozenset() for each in made)
 
 
-def watch_backward(results: Sequence[object], needs: Callable[[], Needs]) -> None:
-    """Corrects the gradients that a call's backward pass will make; its graph is known when it has run."""
-    if (node := _function_of(results)) is None:
+def watch_backward(results: Sequence[object], before: Sequence[object], needs: Callable[[], Needs]) -> None:
+    """Corrects the gradients that a call's backward pass will make; its graph is known when it has run. `before` are
+    the nodes that the call was given."""
+    if (node := _function_of(results, before)) is None:
         return
 
     def corrected(made: Sequence[torch.Tensor | None], given: Sequence[torch.Tensor | None]) -> tuple[Any, ...]:
@@ -42,16 +43,20 @@ def watch_backward(results: Sequence[object], needs: Callable[[], Needs]) -> Non
     node.register_hook(corrected)
 
 
-def _function_of(results: Sequence[object]) -> Any:
+def _function_of(results: Sequence[object], before: Sequence[object]) -> Any:
     """The node of AOTAutograd's function in autograd's graph, from which nodes of views may lead to the results."""
-    return next((node for node in _nodes(results) if node.name() == "CompiledFunctionBackward"), None)
+    return next((node for node in _nodes(results, before) if node.name() == "CompiledFunctionBackward"), None)
 
 
-def _nodes(results: Sequence[object]) -> Iterator[Any]:
+def _nodes(results: Sequence[object], before: Sequence[object]) -> Iterator[Any]:
+    """The nodes that lie between the results and those of before: a result may be a view of what was given, which
+    another compiled graph may have made."""
+    seen = {id(node) for node in before}
     left: list[Any] = [each.grad_fn for each in results if isinstance(each, torch.Tensor)]
     while left:
         node = left.pop(0)
-        if node is not None:
+        if node is not None and id(node) not in seen:
+            seen.add(id(node))
             yield node
             left += [each for each, _ in node.next_functions]
 

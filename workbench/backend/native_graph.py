@@ -71,7 +71,11 @@ def _with_memory_of_their_own(made: Sequence[torch.Tensor], given: Sequence[torc
     for each in made:
         if id(each) not in own:
             lies = each.storage_offset(), each.shape, each.stride()
-            own[id(each)] = each.new_empty(0).set_(each.untyped_storage(), *lies) if each._is_view() else each
+            own[id(each)] = (
+                each.new_empty(0).set_(each.untyped_storage(), *lies)
+                if each._is_view() and not each.is_quantized
+                else each
+            )
     return [own[id(each)] for each in made]
 
 

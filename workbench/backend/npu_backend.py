@@ -12,6 +12,7 @@ import torch
 
 from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host
 from workbench.backend.recent_journeys import RECENT
+from workbench.backend.saved_tensors import unseen_by_hooks
 from workbench.backend.trained_graph import Trained
 from workbench.capturing.specialise import floats, specialise
 from workbench.environment.turns import compiling
@@ -69,7 +70,7 @@ class _Compiled:
         """The graph for this kind of call: made once, by the first caller."""
         key = self._kind(given)
         if (made := self._made.get(key)) is None:
-            with compiling():
+            with compiling(), unseen_by_hooks():
                 made = self._made.get(key)
                 if made is None:
                     made = self._made[key] = self._make(given)
@@ -120,7 +121,11 @@ def _like(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad, grows
 
 
-def _shared(given: Sequence[object]) -> tuple[int, ...]:
-    """Which tensors lie in one memory: a graph with gradients is made for tensors that do so, or do not."""
-    memories = [memory_of(each) for each in given if isinstance(each, torch.Tensor) and each.layout is torch.strided]
-    return tuple(map(memories.index, memories)) if len(set(memories)) < len(memories) else ()
+def _shared(given: Sequence[object]) -> tuple[tuple[int, int], ...]:
+    """Which tensors lie in one memory, and where: a graph with gradients is made for those that overlap, or do not."""
+    tensors = [each for each in given if isinstance(each, torch.Tensor) and each.layout is torch.strided]
+    memories = [memory_of(each) for each in tensors]
+    places = [
+        (memories.index(memory), int(each.storage_offset())) for memory, each in zip(memories, tensors, strict=True)
+    ]
+    return tuple(places) if len(set(memories)) < len(memories) else ()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, cast
 
 import torch
 from torch import fx
-from torch._functorch._aot_autograd import descriptors
+from torch._functorch._aot_autograd import descriptors, graph_compile
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import default_partition, has_recomputable_rng_ops
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -23,6 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
 from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
+from workbench.backend.saved_tensors import apart, unseen_by_hooks
 from workbench.capturing.by_training import taken_apart, tidied
 from workbench.capturing.specialise import Specialised, specialise
 from workbench.environment.turns import compiling
@@ -65,9 +67,10 @@ class Trained:
     def __call__(self, given: Sequence[object]) -> list[object]:
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
         refuse_forward_mode(tensors)
+        before = [each.grad_fn for each in tensors]
         results = self._called(*tensors)
         if FORWARD in self._graphs:
-            watch_backward(results, lambda: self._needs)
+            watch_backward(results, before, lambda: self._needs)
         return self._special.whole(results)
 
     @cached_property
@@ -85,7 +88,7 @@ class Trained:
             return compiled
 
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
-        with taken_apart():
+        with taken_apart(), _nothing_donated():
             return cast(Any, aot_module_simplified)(
                 self._special.module,
                 [fakes.from_tensor(each) for each in tensors],
@@ -110,11 +113,14 @@ class Trained:
 
     def _run(self, part: str, given: tuple[object, ...]) -> object:
         if part not in self._made:
-            with compiling():
+            with compiling(), unseen_by_hooks():
                 if part not in self._made:
                     capture = partial(self._captured, part, given)
                     self._made[part] = or_on_host(self._graphs[part], self._options, capture, self._finished)
-        return self._made[part](given)
+        results = cast("Sequence[object]", self._made[part](given))
+        if part == BACKWARD:  # gradients are changed in place, by accumulation and by whoever clips them
+            return apart(results, range(len(results)), given)
+        return apart(results, _kept(self._graphs[part])) if part == FORWARD else results
 
     def _finished(self, backward: CapturedGraph) -> Made:
         with _cast_already():
@@ -133,6 +139,19 @@ class Trained:
 def _cast_already() -> torch.autocast:
     """The casts of autocast are among the nodes of both parts, so there is none around them."""
     return torch.autocast("cpu", enabled=False)
+
+
+@contextmanager
+def _nothing_donated() -> Generator[None]:
+    """Kernels of the backward pass do not write over what is kept for it, so it may run again (`retain_graph`): PyTorch
+    refuses that where tensors are listed that they might write over."""
+    owner = cast(Any, graph_compile)
+    before = owner.collect_bw_donated_buffer_idxs
+    owner.collect_bw_donated_buffer_idxs = lambda *_: list[int]()
+    try:
+        yield
+    finally:
+        owner.collect_bw_donated_buffer_idxs = before
 
 
 _UNTRAINED = ""
@@ -190,10 +209,14 @@ def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
         placeholders = graph.graph.find_nodes(op="placeholder")
         tangent = descriptors.TangentAOTInput
         return [place for place, node in enumerate(placeholders) if not isinstance(node.meta.get("desc"), tangent)]
-    described = cast("Sequence[object]", graph.graph.output_node().meta.get("desc") or ())
-    results = zip(special.results, described, strict=False)
+    return [place for each in _kept(graph) if isinstance(place := special.results[each], int)]
+
+
+def _kept(forward: fx.GraphModule) -> list[int]:
+    """The results of the forward graph that are kept for the backward one."""
+    described = cast("Sequence[object]", forward.graph.output_node().meta.get("desc") or ())
     kept = descriptors.SavedForBackwardsAOTOutput
-    return [place for place, each in results if isinstance(place, int) and isinstance(each, kept)]
+    return [number for number, each in enumerate(described) if isinstance(each, kept)]
 
 
 def _name(given: fx.Node, names: Sequence[str]) -> str:

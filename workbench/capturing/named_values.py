@@ -24,7 +24,7 @@ from torch.optim import Optimizer
 from workbench.capturing.function_caches import Cache, cached, is_cache
 from workbench.capturing.step_surroundings import HOOKS
 from workbench.tensors.raw_contents import Store, contents
-from workbench.tensors.reachable_tensors import Held, attributes_of, variables
+from workbench.tensors.reachable_tensors import OF_THEIR_OWN, Held, attributes_of, variables
 
 OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 """Where a module has its hooks."""
@@ -105,6 +105,8 @@ class _Walk:
         found = self.found
         if type(value) in _PLAIN:
             found.values[path] = value
+            return
+        if isinstance(value, OF_THEIR_OWN) or (isinstance(value, type) and issubclass(value, OF_THEIR_OWN)):
             return
         if (first := self._first.get(id(value))) is not None:
             if callable(value) and first != path:

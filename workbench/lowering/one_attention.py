@@ -53,7 +53,9 @@ def _put(
         return
     names = [node.name for node in found.nodes]
     last, types = found.nodes[-1], dict(made.graph.types)
-    reason = found.reason or _kept_apart(names, apart) or _own_kernel(found, known, types, prefer)
+    reason = (
+        _taken(names, made) or found.reason or _kept_apart(names, apart) or _own_kernel(found, known, types, prefer)
+    )
     nodes = _nodes(found.call, last, types) if found.call and not reason else (last,)
     if kernels.refusal(template, nodes[-1], types, names, reason):
         return
@@ -85,6 +87,12 @@ def _nodes(call: AttentionCall, last: Node, types: dict[str, TensorType]) -> tup
     )  # fmt: skip
     node = Node(last.name, ATTENTION, args, {}, last.results, replace(last.origin, op=ATTENTION))
     return (*before, node)
+
+
+def _taken(names: list[str], made: OneAttention) -> str:
+    """That another attention is made of some of its nodes: a softmax of scores may be the query of the next."""
+    other = next((name for name, of in made.together.items() if not set(of).isdisjoint(names)), "")
+    return f"{other} is an attention of some of its ops" if other else ""
 
 
 def _kept_apart(names: list[str], apart: Apart) -> str:

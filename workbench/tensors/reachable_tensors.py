@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
+import sys
+import threading
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -59,7 +62,7 @@ def _visit(value: object, path: str, read: Callable[[], object], found: Reachabl
         kind, tensor = "parameter" if isinstance(value, nn.Parameter) else "closure", cast("torch.Tensor", value)
         found.tensors.setdefault(id(value), Held(kind, path, tensor, cast("Callable[[], torch.Tensor]", read)))
         return
-    if id(value) in seen or issubclass(type(value), (type, types.ModuleType, str, bytes)):
+    if id(value) in seen or issubclass(type(value), (type, types.ModuleType, str, bytes, *OF_THEIR_OWN)):
         return
     seen.add(id(value))
     for name, part, step in _looked_into(value, path, read, found):
@@ -122,9 +125,13 @@ def variables(function: types.FunctionType) -> Iterator[tuple[dict[str, object] 
 
 
 def _globals(function: types.FunctionType) -> list[str]:
-    """The globals that the code, or code nested in it, names. PyTorch's own have no tensor of the user's."""
-    own = str(function.__module__).partition(".")[0] == "torch"
-    return [] if own else sorted(name for name in _names(function.__code__) if name in function.__globals__)
+    """The globals that the code, or code nested in it, names. PyTorch's and Python's have no tensor of the user's."""
+    top = str(function.__module__).partition(".")[0]
+    return (
+        []
+        if top == "torch" or top in sys.stdlib_module_names
+        else sorted(name for name in _names(function.__code__) if name in function.__globals__)
+    )
 
 
 def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
@@ -150,6 +157,9 @@ def _parameter(read: Callable[[], object], name: str) -> torch.Tensor:
 def _buffer(read: Callable[[], object], name: str) -> torch.Tensor:
     return cast("nn.Module", read()).get_buffer(name)
 
+
+OF_THEIR_OWN = logging.Logger, logging.Handler, threading.Thread
+"""Objects that lead to all others of their kind in the process, and change by themselves at any time."""
 
 Part = tuple[str, object, Callable[[Any], object]]
 
