@@ -147,11 +147,15 @@ def _nothing_donated() -> Generator[None]:
     refuses that where tensors are listed that they might write over."""
     owner = cast(Any, graph_compile)
     before = owner.collect_bw_donated_buffer_idxs
-    owner.collect_bw_donated_buffer_idxs = lambda *_: list[int]()
+    owner.collect_bw_donated_buffer_idxs = _none
     try:
         yield
     finally:
         owner.collect_bw_donated_buffer_idxs = before
+
+
+def _none(*_: object) -> list[int]:
+    return []
 
 
 _UNTRAINED = ""

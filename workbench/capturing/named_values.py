@@ -106,7 +106,7 @@ class _Walk:
         if type(value) in _PLAIN:
             found.values[path] = value
             return
-        if isinstance(value, OF_THEIR_OWN) or (isinstance(value, type) and issubclass(value, OF_THEIR_OWN)):
+        if _lives_by_itself(value):
             return
         if (first := self._first.get(id(value))) is not None:
             if callable(value) and first != path:
@@ -357,6 +357,10 @@ def _names_of_class(cls: type) -> frozenset[str]:
     apart = {*_NOT_IN_STEPS, "reset_parameters"}
     codes = [part.__code__ for name, part in functions if inspect.isfunction(part) and name not in apart]
     return frozenset[str]().union(*map(_names, codes))
+
+
+def _lives_by_itself(value: object) -> bool:
+    return isinstance(value, OF_THEIR_OWN) or (isinstance(value, type) and issubclass(value, OF_THEIR_OWN))
 
 
 def _is_code(value: object) -> bool:
