@@ -372,7 +372,10 @@ READ: dict[str, tuple[Callable[[], Step], str]] = {
     "Adafactor": (lambda: with_optimizer(torch.optim.Adafactor, linear()), r"Adafactor decides.*AdamW"),
     "a scaler": (scaled, r"GradScaler decides .*bfloat16"),
     "anomalies": (with_anomalies, r"set_detect_anomaly looks at the numbers"),
-    "a distribution": (reads(lambda x: torch.distributions.Normal(x, x.exp())), r"validate_args=False"),
+    "a distribution": (
+        reads(lambda x: torch.distributions.Normal(x, x.exp(), validate_args=True)),
+        r"validate_args=False",
+    ),
     "one_hot": (reads(lambda x: F.one_hot(x.long())), r"one_hot without num_classes"),
     "a complex parameter": (complex_adam, r"Adam does with parameters of complex numbers.*view_as_complex"),
 }

@@ -65,7 +65,7 @@ def test_every_example_is_found():
         "sharing": 2,
         "fusion": 5,
         "tuning": 4,
-        "training": 1,
+        "training": 2,
         "models": 2,
     }
 
