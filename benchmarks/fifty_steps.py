@@ -26,12 +26,8 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
-import os
 import sys
-import tempfile
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +35,7 @@ from typing import Any
 
 import torch
 import training_memory
+from printed_rows import printed
 from torch import Tensor, nn
 from trained_models import TRAINED, WAYS, Batch, Step, optimizer_of, step_of
 
@@ -169,16 +166,8 @@ def main() -> int:
         return training_memory.compare(options.size)
     if options.leak:
         return training_memory.leak(options.steps or 200)
-    rows: list[dict[str, Any]] = []
-    if options.table:
-        print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        os.environ["ATEN_WORKBENCH_CACHE"] = folder
-        for name in options.only:
-            for way in options.ways:
-                rows.append(measured(name, way, options.steps or 50, options.machine))
-                print(line(rows[-1]) if options.table else json.dumps(rows[-1]), flush=True)
+    made = (measured(name, way, options.steps or 50, options.machine) for name in options.only for way in options.ways)
+    rows = printed(made, COLUMNS, line, table=options.table)
     return 0 if all(row["ok"] for row in rows) else 1
 
 

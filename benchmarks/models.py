@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
-import os
 import sys
-import tempfile
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from printed_rows import printed
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -102,15 +100,9 @@ def main() -> int:
     options = parser.parse_args()
     import workbench as wb
 
-    rows: list[dict[str, Any]] = []
-    if options.table:
-        print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        os.environ["ATEN_WORKBENCH_CACHE"] = folder
-        for name in options.only or wb.models.names():
-            rows.append(measured(name, options.size, options.machine, options.seconds))
-            print(line(rows[-1]) if options.table else json.dumps(rows[-1]), flush=True)
+    names = options.only or wb.models.names()
+    made = (measured(name, options.size, options.machine, options.seconds) for name in names)
+    rows = printed(made, COLUMNS, line, table=options.table)
     return 0 if all(row.get("check") for row in rows) else 1
 
 

@@ -35,6 +35,7 @@ from workbench.capturing.step_parts import Known, Parts
 from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
 from workbench.capturing.torch_export import export
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
+from workbench.environment.without_onednn import without_onednn
 from workbench.ir import Tree
 from workbench.tensors.reachable_tensors import Held, Reachable
 
@@ -318,11 +319,5 @@ def taken_apart() -> Generator[None]:
     oneDNN makes one op of a layer, with a memory of its own between the passes."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    native = cast(Any, torch)._C
-    before = native._get_mkldnn_enabled()
-    native._set_mkldnn_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        native._set_mkldnn_enabled(before)
+    with without_onednn(), sdpa_kernel(SDPBackend.MATH):
+        yield

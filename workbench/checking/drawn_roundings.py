@@ -43,6 +43,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, products, running_products
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
+from workbench.environment.without_onednn import without_onednn
 
 aten = torch.ops.aten
 WIDE: Final = torch.float64
@@ -91,15 +92,8 @@ def _drawn(values: torch.Tensor, size: torch.Tensor, dtype: torch.dtype, lot: to
 @contextmanager
 def roundings_drawn(seed: int) -> Generator[None]:
     """The function in its own types, its roundings drawn by lot; layers that oneDNN computes whole are taken apart."""
-    # What `torch.backends.mkldnn.flags` sets, without its warning of cards that are not there.
-    flags = cast(Any, torch)._C
-    before = flags._get_mkldnn_enabled()
-    flags._set_mkldnn_enabled(False)
-    try:
-        with _Attention(), Rounded(seed):
-            yield
-    finally:
-        flags._set_mkldnn_enabled(before)
+    with without_onednn(), _Attention(), Rounded(seed):
+        yield
 
 
 class _Attention(TorchFunctionMode):
