@@ -145,11 +145,11 @@ def test_lists_that_hooks_fill_are_refused() -> None:
     kept = list[Any]()
     model = linear()
     handle = model.weight.register_hook(lambda gradient: kept.append(gradient.norm()))
-    with pytest.raises(errors.NoTrainingStep, match=r"changes a list in Python"):
+    with pytest.raises(errors.NoTrainingStep, match=r"changes the list kept in Python"):
         capture(step_of(model), (X,), train=True)
     handle.remove()
     model.register_forward_hook(lambda *given: kept.append(given[2].detach()))
-    with pytest.raises(errors.NoTrainingStep, match=r"changes a list in Python"):
+    with pytest.raises(errors.NoTrainingStep, match=r"changes the list kept in Python"):
         capture(step_of(model), (X,), train=True)
     assert not kept
 

@@ -296,6 +296,11 @@ def number(loss: torch.Tensor, model: nn.Module) -> float:
     return loss.item()
 
 
+def masked(loss: torch.Tensor, model: nn.Module) -> None:
+    first = next(model.parameters())
+    (loss + first[first > 0].sum()).backward()
+
+
 def overwritten(loss: torch.Tensor, model: nn.Module) -> None:
     x = torch.ones(3, 8, requires_grad=True).sigmoid()
     made = x * 2
@@ -385,12 +390,13 @@ def dropped_again(model: nn.Module, _: torch.optim.Optimizer) -> Step:
 
 REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str]] = {
     "a schedule": (lr_changes, r"changes the optimizer's lr.*outside of the step; .* lr=torch\.tensor"),
-    "a counter": (counts, r"changes steps, a list in Python"),
+    "a counter": (counts, r"changes steps, the list seen in Python"),
     "twice": (of_loss(twice), r"a second time.*, at .*test_training\.py:\d+\. Give retain_graph=True"),
     "a number": (
         of_loss(number),
         r"a number or a decision of a tensor's data.*test_training\.py:\d+.*loss\.detach\(\)",
     ),
+    "a mask": (of_loss(masked), r"as many elements.*, at .*test_training\.py:\d+\. Keep the shape: torch\.where\(mask"),
     "no gradients": (of_loss(lambda loss, _: loss), r"takes no gradients\. Call loss\.backward\(\)"),
     "a constant": (of_loss(lambda loss, _: loss.detach().backward()), r"depends on nothing that requires a gradient"),
     "several losses": (of_loss(lambda loss, _: (loss + torch.ones(2)).backward()), r"a tensor of several elements"),
@@ -399,7 +405,7 @@ REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str
     "a hidden optimizer": (behind_a_scheduler, r"steps an optimizer \(SGD\) that the trace does not find"),
     "a hidden model": (hidden, r"uses a parameter of shape \(16, 8\) that the trace does not find"),
     "a loader": (from_a_loader, r"uses a tensor of shape \(5, 8\) that the trace does not find.*next\(batches\)"),
-    "a deque": (in_a_deque, r"changes a deque, a set in Python"),
+    "a deque": (in_a_deque, r"changes the deque losses, the set seen in Python"),
     "a counting optimizer": (
         lambda model, _: stepping(model, Counting(model.parameters())),
         r"changes Counting\.calls, Counting\.state\[\.\.\.\]\['count'\] in Python",

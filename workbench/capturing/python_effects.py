@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from workbench.capturing.named_values import Named, Owner
 from workbench.capturing.tensor_copies import assign, stores_of, value_of
 from workbench.tensors.raw_contents import Store, contents
-from workbench.tensors.reachable_tensors import variables
+from workbench.tensors.reachable_tensors import attributes_of, variables
 
 
 @contextlib.contextmanager
@@ -52,10 +52,10 @@ def python_effects(containers: Iterable[object], named: Named) -> Generator[list
                 found.append(name)
                 assign(place, name, old)
         for owner, store, old in stores:
-            found += [_shown(owner, key) for key in _changed(contents(store), old) if _is_own(owner, key)]
+            found += [_shown(owner, key, watched) for key in _changed(contents(store), old) if _is_own(owner, key)]
         for owner, old in members:
             if _changed(list(owner), old):
-                found.append(f"a {type(owner).__name__}")
+                found.append(_called(owner, watched))
                 owner.clear()
                 owner.extend(old) if isinstance(owner, deque) else owner.update(old)
         for owner, old in numbers:
@@ -134,9 +134,24 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and isinstance(one, plain) and one == other
 
 
-def _shown(owner: object, key: object) -> str:
+def _shown(owner: object, key: object, watched: Iterable[object]) -> str:
     if isinstance(owner, list):
-        return "a list"
+        return _called(cast("list[object]", owner), watched)
     if isinstance(owner, dict):
-        return "a dict at a tensor" if isinstance(key, torch.Tensor) else f"a dict at {key!r:.80}"
+        at = "a tensor" if isinstance(key, torch.Tensor) else f"{key!r:.80}"
+        return f"{_called(cast('dict[object, object]', owner), watched)} at {at}"
     return f"{type(owner).__name__}.{key}"
+
+
+def _called(owner: object, watched: Iterable[object]) -> str:
+    """Its kind, with the variable or attribute that holds it, if there is one."""
+    kind = type(owner).__name__
+    for each in watched:
+        if isinstance(each, types.FunctionType):
+            names = [name for place, name in variables(each) if value_of(place, name) is owner]
+        else:
+            own = (attributes_of(each) or {}).items()
+            names = [f"{type(each).__name__}.{name}" for name, value in own if value is owner]
+        if names:
+            return f"the {kind} {names[0]}"
+    return f"a {kind}"

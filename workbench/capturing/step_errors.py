@@ -90,6 +90,11 @@ def _of_data(error: BaseException) -> tuple[str, str]:
     for part, (why, advice) in _BY_DATA.items():
         if any(part in each for each in called):
             return f"{why}, which a graph of all later steps cannot have", advice
+    if isinstance(error, DynamicOutputShapeException):
+        return (
+            "a result has as many elements as a tensor's data say, which differs from step to step",
+            "Keep the shape: torch.where(mask, x, 0) for x[mask], and divide by mask.sum() where a mean is wanted",
+        )
     return (
         "it makes a number or a decision of a tensor's data, which a graph of all later steps cannot have",
         "Return the tensor, as loss.detach(), and read its number from what j.run returns",
