@@ -82,6 +82,11 @@ RIGHT: dict[str, tuple[Callable[..., Any], tuple[T, ...]]] = {
     "choices": (_choices, (plain(33, 40), plain(40, 17, seed=1))),
     "far mean": (lambda x: F.layer_norm(x, (64,)), (plain(16, 64) + 1000,)),
     "f64": (_ffn, tuple(plain(17, 17, seed=seed, dtype=torch.float64) for seed in range(3))),
+    "f64 of three roundings": (lambda x: 1 - F.hardswish(x), (plain(16, 64, dtype=torch.float64),)),
+    "f64 of three roundings in place": (
+        lambda x: 1 - F.hardswish(x.clone(), inplace=True),
+        (plain(16, 64, dtype=torch.float64),),
+    ),
     "bf16 net": (
         lambda x, w: F.softmax(F.gelu(x @ w), -1),
         (plain(16, 64, dtype=torch.bfloat16), plain(64, 33, seed=1, dtype=torch.bfloat16)),

@@ -18,7 +18,7 @@ too:
 * **Products of many** (`prod`, `cumprod`) are made in any order: of pairs, and pairs of these, or one after the other.
   The product of a stretch of the factors may be too small or too large for the type.
 * **Functions.** Libraries of vector functions (exp, tanh, erf, the roots of odd norms and so on) promise four units.
-* **Norms, softmax and the like** are written out in simpler ops, each with its own roundings.
+* **Norms, softmax, hardswish and the like** are written out in simpler ops, each with its own roundings.
 * **Attention** is computed step by step, as PyTorch does it in one of its ways.
 * **The user's own operators** are computed by their Python, op by op. One that is not written with
   `torch.library.custom_op` has no visible inside and counts as a library's function.
@@ -55,13 +55,12 @@ _NARROW: Final = (torch.float32, torch.float16, torch.bfloat16)
 CORRECTLY_ROUNDED: Final = frozenset(
     """
     abs add ceil clamp clamp_max clamp_min clone copy copysign div eq fill floor floor_divide fmax fmin fmod
-    frac ge gt hardtanh heaviside le lerp lt masked_fill maximum minimum mul ne neg nextafter positive relu
-    remainder round rsub sgn sign signbit sqrt square sub threshold trunc where _to_copy addcmul addcdiv
-    leaky_relu hardswish hardsigmoid reciprocal nan_to_num logical_not isnan isinf ldexp hardshrink
-    softshrink
+    frac ge gt hardtanh heaviside le lt masked_fill maximum minimum mul ne neg nextafter positive relu
+    remainder round rsub sgn sign signbit sqrt square sub threshold trunc where _to_copy
+    leaky_relu reciprocal nan_to_num logical_not isnan isinf ldexp hardshrink softshrink
     """.split()  # noqa: SIM905
 )
-"""Pointwise ops that round nothing but their result, or compute each step with the four operations."""
+"""Pointwise ops that round nothing but their result."""
 
 
 def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -224,6 +223,10 @@ class _Inside(TorchDispatchMode):
         if (written_in_python := _own_function(func)) is not None:
             with self:
                 return written_in_python(*args, **kwargs)
+        if (to_new_memory := _not_in_place(func)) is not None:
+            with self:
+                made = to_new_memory(*args, **kwargs)
+            return args[0].copy_(made)
         name = _name(func)
         if self.stored is not None and (parts := _with_addend(func, name, args, kwargs)) is not None:
             with self:
@@ -314,6 +317,15 @@ def _from_library(func: Any, name: str) -> bool:
     if func.namespace not in _OF_PYTORCH:
         return True
     return torch.Tag.pointwise in func.tags and name not in CORRECTLY_ROUNDED
+
+
+def _not_in_place(func: Any) -> Any:
+    """The op of single elements that computes what this one writes over its first operand."""
+    name = _name(func)
+    if func.namespace != "aten" or not func._schema.is_mutable or name.startswith("_") or not name.endswith("_"):
+        return None
+    found = getattr(getattr(aten, name[:-1], None), func._overloadname, None)
+    return found if found in SIMPLER or (found is not None and torch.Tag.pointwise in found.tags) else None
 
 
 def _own_function(func: Any) -> Callable[..., Any] | None:

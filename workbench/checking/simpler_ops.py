@@ -186,6 +186,8 @@ _OF_PYTORCH: Final = (
     *(aten.native_layer_norm.default, aten._fused_rms_norm.default),
     *(aten.gelu.default, aten.silu.default, aten.mish.default, aten.softplus.default, aten.log_sigmoid_forward.default),
     *(aten.elu.default, aten.mse_loss.default, aten.smooth_l1_loss.default, aten.huber_loss.default),
+    *(aten.hardswish.default, aten.hardsigmoid.default, aten.addcmul.default, aten.addcdiv.default),
+    *(aten.lerp.Scalar, aten.lerp.Tensor),
 )
 _BACKWARD: Final = tuple(
     getattr(aten, f"{name}_backward").default
