@@ -63,21 +63,20 @@ def made_apart(module: ir.Module) -> bool:
 def unread_results(module: ir.Module) -> list[ir.Operation]:
     """The stores of results that no other result is made of."""
     stores = stores_of(module)
-    return [store for store in stores if not any(_reads(each, store.operands[0]) for each in stores if each != store)]
+    read = _made_of(stores)
+    return [store for store in stores if store.operands[0] not in read]
 
 
-def _reads(store: ir.Operation, value: Value) -> bool:
-    """Whether a result is made of a value."""
-    ahead, seen = [maker(store.operands[0])], set[ir.Operation]()
+def _made_of(stores: Sequence[ir.Operation]) -> set[Value]:
+    """What is read to make these results, on the whole way from the arguments."""
+    ahead, seen, read = [maker(store.operands[0]) for store in stores], set[ir.Operation](), set[Value]()
     while ahead:
         op = ahead.pop()
-        if op is None or op in seen:
-            continue
-        seen.add(op)
-        if value in list(op.operands):
-            return True
-        ahead += map(maker, op.operands)
-    return False
+        if op is not None and op not in seen:
+            seen.add(op)
+            read.update(op.operands)
+            ahead += map(maker, op.operands)
+    return read
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,8 @@ def _last(module: ir.Module, known: ir.Operation | None = None) -> ir.Operation:
     """
     ends = [store for store in unread_results(module) if memref_behind(store.operands[0]) is None]
     pairs = [(store, op) for store in ends if (op := maker(store.operands[0])) is not None]
-    pairs = [(store, op) for store, op in pairs if not any(_reads(end, value) for end in ends for value in op.results)]
+    read = _made_of(ends)
+    pairs = [(store, op) for store, op in pairs if read.isdisjoint(op.results)]
     widest = max(len(shape_of(store.operands[0])) for store, _ in pairs)
     makers = [op for store, op in pairs if len(shape_of(store.operands[0])) == widest]
     return known if known is not None and known in makers else makers[-1]
