@@ -25,7 +25,7 @@ def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 APART: Any = {"off": ["rows of a product"]}
-"""So that the softmax is a third kernel, whose whole space is small."""
+"""So that there are three kernels."""
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +70,13 @@ def test_the_same_budget_and_seed_find_the_same_also_with_an_executor(j: wb.Jour
         assert other.mapspace("k0").table.equals(answer.mapspace("k0").table)
 
 
-def test_it_finds_the_best_of_the_whole_space(j: wb.Journey):
-    whole = j.scheduled.mapspace("k2", simulate=10**6)
-    assert whole.table.cycles.notna().sum() + (whole.table.refused != "").sum() == len(whole)
+def test_it_finds_the_best_of_the_whole_space():
+    j = wb.trace(lambda x: x.sum(0), torch.randn(12, 24), machine="edge-8x8")  # a space of some 300, all simulated
+    whole = j.scheduled.mapspace("k0", simulate=10**6)
+    assert whole.table.cycles.notna().sum() + (whole.table.refused != "").sum() == len(whole) > 200
     assert (whole.table.cycles.dropna() >= whole.table.least[whole.table.cycles.notna()]).all()
     best = whole.table.cycles.min()
-    found = j.tuned(kernels=["k2"], budget=10**6)
+    found = j.tuned(budget=10**6)
     assert found.table.tuned[0] == best and found.table.note[0] == "nothing in its space is faster"
     row = int(whole.table.cycles.idxmin())
     assert j.with_(mapping={whole.kernel: whole.mapping(row)}).simulated.cycles < j.simulated.cycles
