@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -47,6 +48,12 @@ def test_a_trace_of_a_model_is_right_and_without_the_host(name: str):
     assert journey.check().ok and journey.simulated.cycles > 0
 
 
+def test_a_model_is_printed_in_a_line():
+    assert repr(wb.models.lenet()) == "Example(Sequential, called with float32 (1, 1, 28, 28))"
+    told = r"Example\(\w+, called with int64 \(1, 1\), cache=DynamicCache\)"
+    assert re.fullmatch(told, repr(wb.models.gpt2_decode())), repr(wb.models.gpt2_decode())
+
+
 def test_full_models_have_their_published_parameters():
     with torch.device("meta"):
         counts = {
@@ -82,7 +89,6 @@ def test_the_list_of_models_loads_neither_pytorch_nor_transformers():
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_tokens_that_a_compiled_model_generates_are_pytorchs(name: str):
-    pytest.importorskip("transformers")
     shipped: Any = wb.models.get(name).module
     config = shipped.config
     config.num_hidden_layers, config.tie_word_embeddings, config.initializer_range = 1, False, 0.3
@@ -101,7 +107,6 @@ def test_tokens_that_a_compiled_model_generates_are_pytorchs(name: str):
 
 @pytest.mark.parametrize("name", ["gpt2_decode", "llama_decode"])
 def test_a_step_of_decoding_leaves_the_cache_as_pytorch_does(name: str):
-    pytest.importorskip("transformers")
     example = wb.models.get(name)
     with warnings.catch_warnings():
         warnings.simplefilter("error", HostRoute)
