@@ -328,3 +328,13 @@ def test_a_reduction_that_is_split_takes_many_rows_before_long_ones():
 def test_a_kernel_that_only_copies():
     journey = wb.trace(lambda x: torch.stack([(y := torch.round(x)), y], 1), torch.arange(75).reshape(5, 3, 5))
     assert journey.check().ok
+
+
+def test_a_tile_that_cuts_what_a_constant_is_reduced_over_is_refused():
+    """Made anew in each walk, the constant has no place of its own, and rows and their sums share no dim."""
+    x = torch.randn(7, 2, 5, 1).bfloat16()
+    j = wb.trace(lambda x: F.group_norm(torch.full_like(x, 3.0), 1), x, machine="edge-8x8")
+    assert j.check().ok
+    with pytest.raises(MappingError, match="the tile cuts d2, which is reduced.* Leave d2 whole"):
+        _ = j.with_(mapping={"k0": {"tile": {"d2": 3}}}).scheduled
+    assert j.with_(mapping={"k0": {"tile": {"d0": 3}}}).check().ok

@@ -106,6 +106,10 @@ ENDS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
         lambda x, u, v, c: (x @ u + c, x @ v),
         [(8, 4), (4, 17), (4, 17), (8, 17)],
     ),
+    "a value beside sums of a triangle, whose rows and columns have the same numbers": (
+        lambda x: (x.tanh(), x.triu(1).sum(-1)),
+        [(16, 16)],
+    ),
     "the same the other way round": (lambda x, u, v, c: (x @ u, x @ v + c), [(8, 4), (4, 17), (4, 17), (8, 17)]),
 }
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, shape_of
+from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, segments, shape_of
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import PAD_LOW
 from workbench.mlir.in_dram import argument_of, memref_in_dram
@@ -176,21 +176,26 @@ def copy_for_each_reader(module: ir.Module, op: ir.Operation) -> None:
                 reader.operands[position] = copied.results[0]
 
 
-def fills_apart(module: ir.Module) -> None:
-    """Gives every reduction a fill of its own.
+def constants_apart(module: ir.Module) -> None:
+    """Gives every use of an op that reads no tensor, a fill or numbers in order, an op of its own.
 
-    Common-subexpression elimination merges equal fills; two accumulators that start from one would then need a copy.
+    Common-subexpression elimination merges equal ones. Two accumulators that start from one fill would then need a
+    copy, and the numbers of rows and of columns, merged, would make rows and columns one dim.
     """
     for op in linalg_ops(module):
-        if op.name == "linalg.fill" and len(op.results):
+        if len(op.results) == 1 and not any(isinstance(each.type, ir.RankedTensorType) for each in _inputs(op)):
             for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
                 with ir.InsertionPoint(op):
                     use.owner.operands[use.operand_number] = op.clone().results[0]
 
 
+def _inputs(op: ir.Operation) -> list[Value]:
+    return list(op.operands)[: segments(op)[0]]
+
+
 def tag(module: ir.Module) -> None:
-    """Gives every linalg op its id, in program order, and every reduction a fill of its own."""
-    fills_apart(module)
+    """Gives every linalg op its id, in program order, and constants to every reader of its own."""
+    constants_apart(module)
     for number, op in enumerate(linalg_ops(module)):
         op.attributes[ID] = integer_attribute(number)
 

@@ -241,7 +241,15 @@ class _Ready:
 
     def take_for(self, payload: Payload, mapping: Mapping) -> PassTrace:
         """The form that a mapping tiles."""
-        trace = self.take(splits_reduction(payload, mapping))
+        split = splits_reduction(payload, mapping)
+        trace = self.take(split)
+        if split and self._dims(trace) != payload.dims:
+            cut = ", ".join(dim for dim in payload.reduced if mapping.tile[dim] < payload.dims[dim])
+            told = (
+                f"the tile cuts {cut}, which is reduced, so each walk makes anew what it reads. Here that is a constant, "
+                f"which then has no place of its own, and the kernel has other dims. Leave {cut} whole"
+            )
+            raise MappingError(self.rendered.kernel, told, "tile")
         mine = share(payload, mapping.cores)
         if refused := refused_order(mine, mapping.tile, mapping.order):
             raise MappingError(self.rendered.kernel, refused, "order")
@@ -249,6 +257,11 @@ class _Ready:
             trace.run("keep the sums", KeepSums())
             trace.run("name the ops", Tag())
         return trace
+
+    @staticmethod
+    def _dims(trace: PassTrace) -> Dict[str, int]:
+        with trace.module.context:
+            return analyse(trace.module).dims
 
     def take(self, split: bool) -> PassTrace:
         """The form itself, which the caller may change."""

@@ -14,7 +14,7 @@ from workbench.scheduling.passes.kernel_pass import KernelPass
 
 @dataclass(frozen=True)
 class Tag(KernelPass):
-    """Every linalg op gets its id, and every reduction a fill of its own."""
+    """Every linalg op gets its id, and every reader of a constant one of its own."""
 
     name = "npu-tag"
 
