@@ -335,6 +335,6 @@ def test_a_tile_that_cuts_what_a_constant_is_reduced_over_is_refused():
     x = torch.randn(7, 2, 5, 1).bfloat16()
     j = wb.trace(lambda x: F.group_norm(torch.full_like(x, 3.0), 1), x, machine="edge-8x8")
     assert j.check().ok
-    with pytest.raises(MappingError, match="the tile cuts d2, which is reduced.* Leave d2 whole"):
+    with pytest.raises(MappingError, match=r"the tile cuts d2, which is reduced.* Leave d2 whole"):
         _ = j.with_(mapping={"k0": {"tile": {"d2": 3}}}).scheduled
     assert j.with_(mapping={"k0": {"tile": {"d0": 3}}}).check().ok

@@ -226,7 +226,7 @@ class _Inside(TorchDispatchMode):
         if (to_new_memory := _not_in_place(func)) is not None:
             with self:
                 made = to_new_memory(*args, **kwargs)
-            return args[0].copy_(made)
+            return cast("torch.Tensor", args[0]).copy_(made)
         name = _name(func)
         if self.stored is not None and (parts := _with_addend(func, name, args, kwargs)) is not None:
             with self:

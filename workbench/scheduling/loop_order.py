@@ -35,6 +35,17 @@ def refused_order(payload: Payload, tile: Mapping[str, int], order: Sequence[str
     )
 
 
+def refused_cut(payload: Payload, tile: Mapping[str, int], dims: Mapping[str, int]) -> str:
+    """Why a kernel cannot have a tile that cuts a reduced dim, empty when it can. `dims` are those it then has."""
+    if dims == payload.dims:
+        return ""
+    cut = ", ".join(dim for dim in payload.reduced if tile[dim] < payload.dims[dim])
+    return (
+        f"the tile cuts {cut}, which is reduced, so each walk makes anew what it reads. Here that is a constant, which "
+        f"then has no place of its own, and the kernel has other dims. Leave {cut} whole"
+    )
+
+
 def loops_of(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> list[str]:
     """The loops that a tensor is moved in, outermost first: inner ones that it does not depend on leave it in place.
 

@@ -29,7 +29,7 @@ from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.scheduling import heuristic
 from workbench.scheduling.core_split import checked_cores, share, spread, spread_of
-from workbench.scheduling.loop_order import inside_reduced, refused_order
+from workbench.scheduling.loop_order import inside_reduced, refused_cut, refused_order
 from workbench.scheduling.mapping_script import splits_reduction, transform_script
 from workbench.scheduling.pass_pipeline import PassTrace
 from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
@@ -243,13 +243,8 @@ class _Ready:
         """The form that a mapping tiles."""
         split = splits_reduction(payload, mapping)
         trace = self.take(split)
-        if split and self._dims(trace) != payload.dims:
-            cut = ", ".join(dim for dim in payload.reduced if mapping.tile[dim] < payload.dims[dim])
-            told = (
-                f"the tile cuts {cut}, which is reduced, so each walk makes anew what it reads. Here that is a constant, "
-                f"which then has no place of its own, and the kernel has other dims. Leave {cut} whole"
-            )
-            raise MappingError(self.rendered.kernel, told, "tile")
+        if split and (refused := refused_cut(payload, mapping.tile, self._dims(trace))):
+            raise MappingError(self.rendered.kernel, refused, "tile")
         mine = share(payload, mapping.cores)
         if refused := refused_order(mine, mapping.tile, mapping.order):
             raise MappingError(self.rendered.kernel, refused, "order")
