@@ -397,6 +397,10 @@ REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str
         r"a number or a decision of a tensor's data.*test_training\.py:\d+.*loss\.detach\(\)",
     ),
     "a mask": (of_loss(masked), r"as many elements.*, at .*test_training\.py:\d+\. Keep the shape: torch\.where\(mask"),
+    "a variance": (
+        of_loss(lambda loss, _: F.gaussian_nll_loss(loss, loss * 2, loss * loss).backward()),
+        r"gaussian_nll_loss looks whether a variance is below zero.*Write the loss out",
+    ),
     "no gradients": (of_loss(lambda loss, _: loss), r"takes no gradients\. Call loss\.backward\(\)"),
     "a constant": (of_loss(lambda loss, _: loss.detach().backward()), r"depends on nothing that requires a gradient"),
     "several losses": (of_loss(lambda loss, _: (loss + torch.ones(2)).backward()), r"a tensor of several elements"),

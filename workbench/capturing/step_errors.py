@@ -73,18 +73,23 @@ _BY_DATA = {
         "a distribution looks at its numbers whether they are allowed",
         "Make it with validate_args=False",
     ),
+    "torch/nn/functional.py gaussian_nll_loss": (
+        "gaussian_nll_loss looks whether a variance is below zero",
+        "Write the loss out: 0.5 * (torch.log(var) + (x - y) ** 2 / var)",
+    ),
     "one_hot": (
         "one_hot without num_classes looks for the largest number",
         "Give the number of classes: one_hot(y, 10)",
     ),
 }
-"""What decides by data, by a part of a file's path or the name of a function, and what to do."""
+"""What decides by data, by a part of a file's path and the name of a function, and what to do."""
 
 
 def _of_data(error: BaseException) -> tuple[str, str]:
     """What reads a tensor's data, and what to do."""
     called = [
-        f"{frame.f_code.co_filename.replace(chr(92), '/')} {getattr(frame.f_locals.get('func'), '__name__', '')}"
+        f"{frame.f_code.co_filename.replace(chr(92), '/')} {frame.f_code.co_name} "
+        f"{getattr(frame.f_locals.get('func'), '__name__', '')}"
         for frame, _ in traceback.walk_tb(error.__traceback__)
     ]
     for part, (why, advice) in _BY_DATA.items():
