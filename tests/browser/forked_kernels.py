@@ -88,6 +88,7 @@ def _traced_once() -> None:
     for name in ("anywidget", "ipykernel.zmqshell"):
         importlib.import_module(name)
     torch, workbench = importlib.import_module("torch"), importlib.import_module("workbench")
+    torch.hub.tqdm.monitor_interval = 0  # or the bar that PyTorch never shows begins a thread, where there is tqdm
     _ = workbench.trace(torch.tanh, torch.ones(5)).simulated.cycles
     assert threading.active_count() == 1
     gc.collect()
