@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import workbench as wb
 from workbench import errors
 from workbench.capturing.capture import capture
 from workbench.ir import STEP
@@ -152,6 +153,15 @@ def test_lists_that_hooks_fill_are_refused() -> None:
     with pytest.raises(errors.NoTrainingStep, match=r"changes the list kept in Python"):
         capture(step_of(model), (X,), train=True)
     assert not kept
+
+
+def test_a_global_that_is_called_like_a_method_of_the_step_is_none_of_its(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = linear()
+    step = step_of(model)
+    journey = wb.trace(step, X, train=True)
+    assert "backward" in step.__code__.co_names
+    monkeypatch.setitem(step.__globals__, "backward", [3])
+    journey.run(X)
 
 
 def in_a_module() -> tuple[nn.Module, Callable[[], Any]]:

@@ -120,3 +120,16 @@ def test_the_op_that_a_kernel_is_tiled_by_can_read_all_other_ends(name: str):
     torch.manual_seed(0)
     j = wb.trace(function, *(torch.randn(shape) for shape in shapes))
     assert j.check().ok
+
+
+def test_results_that_are_the_same_everywhere_are_made_in_loops_as_long():
+    """MLIR folds what is at most itself to a constant, which reads nothing."""
+
+    def function(x: torch.Tensor) -> Any:
+        same = x.to(torch.int32)
+        whole = (same <= x) | (same > 1)
+        return whole, torch.isnan(same), whole.amax(0)
+
+    j = wb.trace(function, torch.arange(7, dtype=torch.uint8), machine="edge-8x8")
+    assert len(j.lowered.kernels) == 2
+    assert j.check().ok

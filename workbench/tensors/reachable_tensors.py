@@ -6,6 +6,7 @@ no weights and a run sees today's ones.
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import logging
@@ -130,7 +131,7 @@ def _globals(function: types.FunctionType) -> list[str]:
     return (
         []
         if top == "torch" or top in sys.stdlib_module_names
-        else sorted(name for name in _names(function.__code__) if name in function.__globals__)
+        else sorted(name for name in _global_names(function.__code__) if name in function.__globals__)
     )
 
 
@@ -249,9 +250,14 @@ def _default(index: int, function: types.FunctionType) -> object:
     return (function.__defaults__ or ())[index]
 
 
-def _names(code: types.CodeType) -> set[str]:
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found
+@functools.lru_cache(4096)
+def _global_names(code: types.CodeType) -> frozenset[str]:
+    """The names that the code, or code nested in it, looks up as globals: those of attributes are others."""
+    found = {each.argval for each in dis.get_instructions(code) if each.opname in _OF_GLOBALS}
+    inner = (_global_names(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return frozenset(found).union(*inner)
+
+
+_OF_GLOBALS = frozenset(
+    ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+)

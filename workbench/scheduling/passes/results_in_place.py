@@ -30,7 +30,7 @@ from workbench.mlir.context import operations, print_module
 from workbench.mlir.in_dram import argument_behind
 from workbench.mlir.linalg_loops import indexing_maps
 from workbench.mlir.memrefs import memref_behind
-from workbench.mlir.named_dims import ID, analyse, linalg_ops, tag
+from workbench.mlir.named_dims import ID, Payload, analyse, linalg_ops, tag
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.split_gathers import clone_into
 
@@ -189,17 +189,17 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
     payload = analyse(module)
     described = {op.id: op for op in payload.ops}
     loops, inputs, maps = described[integer(last, ID)].loops, segments(last)[0], indexing_maps(last)
-    added: list[ir.AffineMap] = []
+    added, along = list[ir.AffineMap](), dict(zip(loops, loops, strict=True))
     for value in values:
         op = maker(value)
         assert op is not None
         access = described[integer(op, ID)].accesses[place_of_result(op, value) - len(op.results)]
-        if not set(access.dims) <= set(loops):  # MLIR found that it is the same number everywhere
+        walked = _loops_along(access.dims, along, payload)
+        if walked is None:
             advice = "keep it apart from the rest: fusion={'off': ['reductions of one operand', 'several results']}"
             problem = Problem(f"one of its results does not depend on what the others are made of; {advice}")
             raise _not_scheduled(module, problem)
-        walked = [ir.AffineDimExpr.get(loops.index(dim)) for dim in access.dims]
-        added.append(ir.AffineMap.get(len(loops), 0, walked))
+        added.append(ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(dim)) for dim in walked]))
     operands = list(last.operands)
     with behind_all(module), last.location:
         reads = linalg.GenericOp(
@@ -219,6 +219,22 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
     for old, new in zip(last.results, reads.results, strict=True):
         old.replace_all_uses_with(new)
     last.erase()
+
+
+def _loops_along(dims: Sequence[str], along: dict[str, str], payload: Payload) -> list[str] | None:
+    """The loops in which a value with these dims is made, None if there are none. `along` has those known by the dim.
+
+    A value that MLIR found to be the same everywhere has dims of its own: any loop as long will do, unless an op has
+    both, and so walks the one inside the other.
+    """
+    for dim in (dim for dim in dims if dim not in along):
+        inside = {each for op in payload.ops if dim in op.loops for each in op.loops}
+        inside |= {along[each] for each in dims if each in along}
+        as_long = [each for each in along if payload.dims[each] == payload.dims[dim] and along[each] not in inside]
+        if not as_long:
+            return None
+        along[dim] = along[as_long[0]]
+    return [along[dim] for dim in dims]
 
 
 def written_in_place(module: ir.Module) -> frozenset[int]:
