@@ -183,14 +183,17 @@ def constants_apart(module: ir.Module) -> None:
     copy, and the numbers of rows and of columns, merged, would make rows and columns one dim.
     """
     for op in linalg_ops(module):
-        if len(op.results) == 1 and not any(isinstance(each.type, ir.RankedTensorType) for each in _inputs(op)):
+        if len(op.results) == 1 and _reads_no_tensor(op):
             for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
                 with ir.InsertionPoint(op):
                     use.owner.operands[use.operand_number] = op.clone().results[0]
 
 
-def _inputs(op: ir.Operation) -> list[Value]:
-    return list(op.operands)[: segments(op)[0]]
+def _reads_no_tensor(op: ir.Operation) -> bool:
+    if op.name not in ("linalg.fill", "linalg.generic"):
+        return False  # others, such as a transpose, read one
+    inputs: list[Value] = list(op.operands)[: segments(op)[0]]
+    return not any(isinstance(each.type, ir.RankedTensorType) for each in inputs)
 
 
 def tag(module: ir.Module) -> None:
