@@ -176,6 +176,8 @@ MIXED: list[tuple[str, str, Op]] = [
     ("bool", "i64", lambda x, y: x > y),
     ("i32", "f16", lambda x, y: x.clamp(-9, 9) * y),
     ("f16", "bf16", lambda x, y: x + y),
+    ("f16", "bf16", lambda x, y: torch.stack([x != x.bfloat16(), x.bfloat16() < x, x <= y])),
+    ("f16", "bf16", lambda x, y: torch.xlogy(x, y.abs())),
     ("bf16", "f64", lambda x, y: x + y),
     ("u8", "f32", lambda x, y: x - y),
     ("i8", "u8", lambda x, y: torch.bitwise_and(x, y)),

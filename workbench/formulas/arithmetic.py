@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from workbench.formulas.formula_builder import Builder, Formula, compute
+from workbench.formulas.formula_builder import Builder, Formula, cast, compute, meta_tensor
 from workbench.ir import Ref
 from workbench.tensors.torch_literals import to_dtype
 
@@ -144,6 +144,9 @@ def log_of_sum(exp: str, base: float) -> Formula:
 
 def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
     """x times log y, and 0 where x is 0, unless y is a NaN."""
+    common = torch.result_type(meta_tensor(b.type(x)), meta_tensor(b.type(y)))
+    if common.is_floating_point:  # else each is cast as the importer finds it
+        x, y = cast(b, x, common), cast(b, y, common)
     product = b("aten.mul.Tensor", x, b("aten.log.default", y))
     known = b("aten.logical_not.default", isnan(b, y))  # the importer takes y == y for true
     none = b("aten.logical_and.default", b("aten.eq.Scalar", x, 0), known)

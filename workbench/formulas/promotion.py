@@ -88,7 +88,7 @@ def _odd(op: str, common: torch.dtype, wanted: torch.dtype, found: list[torch.dt
         wanted != common
         or bool(mixed and {torch.uint8, torch.int8} & {common, *mixed})
         or bool(mixed and op in CLAMPS)
-        or (torch.bool in mixed and op in COMPARISONS)
+        or (op in COMPARISONS and (torch.bool in mixed or {*HALF} <= {*found}))
     )
 
 
