@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from workbench.formulas.formula_builder import Builder, Formula, cast, compute, meta_tensor
+from workbench.formulas.formula_builder import Builder, Formula, cast, common_type, compute
 from workbench.ir import Ref
 from workbench.tensors.torch_literals import to_dtype
 
@@ -144,7 +144,7 @@ def log_of_sum(exp: str, base: float) -> Formula:
 
 def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
     """x times log y, and 0 where x is 0, unless y is a NaN."""
-    common = torch.result_type(meta_tensor(b.type(x)), meta_tensor(b.type(y)))
+    common = common_type(b, x, y)
     if common.is_floating_point:  # else each is cast as the importer finds it
         x, y = cast(b, x, common), cast(b, y, common)
     product = b("aten.mul.Tensor", x, b("aten.log.default", y))

@@ -76,6 +76,12 @@ def meta_tensor(type_: TensorType) -> torch.Tensor:
     return storage.as_strided(type_.shape, type_.strides, type_.offset)
 
 
+def common_type(b: Builder, *operands: Ref | float) -> torch.dtype:
+    """The type to which PyTorch promotes two operands, tensors or numbers."""
+    left, right = (meta_tensor(b.type(each)) if isinstance(each, Ref) else each for each in operands)
+    return torch.result_type(left, right)
+
+
 def infer(node: Node, types: Mapping[str, TensorType]) -> tuple[TensorType, ...]:
     """Types of a node's results, found by running it on meta tensors."""
     overrides = {"device": "meta"} if "device" in node.kwargs else {}

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from workbench.formulas.formula_builder import HALF, Builder, Formula, cast, compute, meta_tensor
+from workbench.formulas.formula_builder import HALF, Builder, Formula, cast, common_type, compute
 from workbench.ir import Ref
 from workbench.tensors.element_types import to_dtype
 
@@ -35,7 +35,7 @@ def silu(b: Builder, x: Ref) -> Ref:
 
 def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
     """Powers that are a few multiplications or a root, which is how PyTorch computes them too."""
-    given, kind = b.type(x).dtype, torch.result_type(meta_tensor(b.type(x)), exponent)
+    given, kind = b.type(x).dtype, common_type(b, x, exponent)
     x = cast(b, x, kind)
     if not kind.is_floating_point:
         return _whole_power(b, x, int(exponent))

@@ -7,7 +7,7 @@ shows the type in which it computes:
 u8        has no sign, which MLIR's `i8` does not say: computed in i16, whose low 8 bits are the right ones
 i8        beside a number that is no tensor: the importer ends the process on it; computed in i16 as well
 bool      compared with whole numbers: True would be -1
-f16, bf16 where an op is made of several: each step would round
+f16, bf16 where an op is made of several: each step would round; compared with each other, in bf16
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 
 from workbench.aten.automatic_route import POINTWISE
-from workbench.formulas.formula_builder import HALF, Builder, cast, meta_tensor
+from workbench.formulas.formula_builder import HALF, Builder, cast, common_type
 from workbench.ir import Ref
 from workbench.tensors.element_types import to_dtype
 
@@ -57,7 +57,8 @@ def in_one_type(
     """The call with its operands cast to the type it computes in; None where the importer finds it by itself."""
     if op not in POINTWISE or op in AS_THEY_ARE:
         return None
-    common = _common(b, args) if op in COMPARISONS else result
+    operands: list[Any] = args
+    common = common_type(b, *operands) if op in COMPARISONS else result
     found = [to_dtype(b.type(arg).dtype) for arg in args if isinstance(arg, Ref)]
     numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int | float)]
     wanted = _computed_in(op, common, found, numbers, float_needed=_loses(op, common, numbers, kwargs))
@@ -97,13 +98,6 @@ def _loses(op: str, common: torch.dtype, numbers: list[int | float], kwargs: Map
     if op in SCALED:
         return common in HALF and any(float(torch.tensor(number, dtype=common)) != number for number in numbers)
     return kwargs.get("alpha", 1) != 1
-
-
-def _common(b: Builder, args: list[object]) -> torch.dtype:
-    """The type in which two operands are compared."""
-    operands: list[Any] = [meta_tensor(b.type(arg)) if isinstance(arg, Ref) else arg for arg in args]
-    left, right = operands
-    return torch.result_type(left, right)
 
 
 def _wrapped(arg: object, common: torch.dtype) -> object:

@@ -258,6 +258,4 @@ def _global_names(code: types.CodeType) -> frozenset[str]:
     return frozenset(found).union(*inner)
 
 
-_OF_GLOBALS = frozenset(
-    ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
-)
+_OF_GLOBALS = frozenset(("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
