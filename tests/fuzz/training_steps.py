@@ -1,7 +1,7 @@
 """From a seed to a training step: a random program of floats, whose inputs are parameters, and an optimizer or none.
 
 The loss is the sum of the program's results, each times its own numbers, so that no gradient is just ones. A program
-without a gradient, or with one that is not finite, has no step.
+without a gradient, or that leaves a number of PyTorch's that is not finite, has no step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.fuzz.judge import Verdict
 OPTIMIZERS: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer] | None] = {
     "none": None,
     "sgd": lambda leaves: torch.optim.SGD(leaves, lr=0.01, momentum=0.9),
-    "adamw": lambda leaves: torch.optim.AdamW(leaves, lr=0.01),
+    "adamw": lambda leaves: torch.optim.AdamW(leaves, lr=0.01, eps=1e-6),  # f16 has no 1e-8
 }
 
 
@@ -63,7 +63,7 @@ def training_step(seed: int) -> TrainingStep | None:
     """The training step of a seed, if its program can be trained."""
     program = generate(seed)
     made = TrainingStep(program, random.Random(seed).choice(list(OPTIMIZERS)))
-    return made if _has_gradients(made) else None
+    return made if _has_gradients(made) and _leaves_numbers(made) else None
 
 
 def _has_gradients(step: TrainingStep) -> bool:
@@ -78,6 +78,15 @@ def _has_gradients(step: TrainingStep) -> bool:
     return bool(found) and all(
         bool(each.isfinite().all()) and float(each.abs().max()) < 1e4 for each in found if each.numel()
     )
+
+
+def _leaves_numbers(step: TrainingStep) -> bool:
+    """Whether all parameters are finite after it: a mean square of gradients can be zero where their mean is not."""
+    leaves = step.leaves()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        step.function(leaves)()
+    return all(bool(each.isfinite().all()) for each in leaves if each.requires_grad)
 
 
 def judged_step(seed: int) -> Verdict:
