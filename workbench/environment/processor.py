@@ -59,6 +59,11 @@ class Processor:
         """Whether it multiplies and adds in one instruction, rounding once."""
         return "fma" in self.features or self.level in ("aarch64", "arm64")
 
+    @property
+    def has_fast_long_registers(self) -> bool:
+        """Whether its clock stays where it is with registers of 512 bits: of Intel's since they compute in f16 too."""
+        return "avx512fp16" in self.features
+
     def __str__(self) -> str:
         return self.name if self.restricted else f"this processor ({llvm.get_host_cpu_name()})"
 

@@ -120,6 +120,13 @@ def mixed_shape(value: Value) -> list[Index]:
     return [extent if size is None else size for extent, size in pairs]
 
 
+def root_of(value: Value) -> Value:
+    """The buffer, argument or constant that a memref is a view of."""
+    while (op := maker(value)) is not None and op.name != "memref.alloc" and len(op.operands):
+        value = op.operands[0]
+    return value
+
+
 def memref_behind(value: Value) -> Value | None:
     """The (squeezed) memref a tensor is read from, when nothing but unit extents lies between."""
     while (op := maker(value)) is not None:

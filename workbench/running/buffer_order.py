@@ -20,7 +20,7 @@ from torch_mlir import ir
 from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, kept_axes, maker, shape_of, subview_groups
 from workbench.mlir.context import operations
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators, product_loops
-from workbench.mlir.memrefs import recast, subview
+from workbench.mlir.memrefs import recast, root_of, subview
 from workbench.running.tile_products import is_plain_product
 
 Order: TypeAlias = "tuple[int, ...]"
@@ -114,8 +114,7 @@ def _buffer_of(value: Value) -> tuple[Value, list[int]]:
         axes = [kept[axis] for axis in axes]
         value = op.operands[0]
     if op is not None and op.name != "memref.alloc":  # another view: of a tensor, of whose strides the type tells
-        while (op := maker(value)) is not None and op.name != "memref.alloc" and len(op.operands):
-            value = op.operands[0]
+        value = root_of(value)
     return value, axes
 
 

@@ -36,7 +36,7 @@ from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.running.buffer_order import order_buffers
 from workbench.running.compiler_switches import switch_passes
 from workbench.running.contraction_loops import speed_up_reductions
-from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict
+from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict, widen
 from workbench.running.narrow_floats import legalise
 from workbench.running.row_strips import cut_into_strips
 from workbench.running.tile_products import call_blas
@@ -211,6 +211,7 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     run_passes(module, _LOWER)
     legalise(module, name, target)
     restrict(module, target)
+    widen(module, target)
     return NativeKernel(name, _linked(module, name, target, library, _effort(layouts, reduces)), layouts)
 
 

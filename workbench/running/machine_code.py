@@ -65,6 +65,21 @@ def restrict(module: ir.Module, allowed: Processor) -> None:
                 op.attributes["target_features"] = ir.Attribute.parse(f"#llvm.target_features<[{features}]>")
 
 
+def widen(module: ir.Module, target: Processor) -> None:
+    """Has loops fill the registers of a processor whose longest ones do not slow its clock, in place.
+
+    LLVM takes registers of half the length, as older processors of Intel want it. Like `restrict` this is said of
+    functions.
+    """
+    if not target.has_fast_long_registers:
+        return
+    with module.context:
+        for op in operations(module.operation):
+            if op.name == "llvm.func" and op.regions[0].blocks:
+                op.attributes["no_inline"] = ir.UnitAttr.get()
+                op.attributes["prefer_vector_width"] = ir.StringAttr.get("512")
+
+
 def object_of(engine: ExecutionEngine) -> bytes:
     """The object file an engine made."""
     with tempfile.TemporaryDirectory() as folder:

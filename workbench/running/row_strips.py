@@ -30,7 +30,8 @@ from workbench.mlir.bindings import (
 )
 from workbench.mlir.context import operations
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
-from workbench.mlir.memrefs import recast, subview
+from workbench.mlir.memrefs import recast, root_of, subview
+from workbench.running.strip_copies import spare_copies
 
 STRIP_BYTES: Final = 32_768
 """Of all that the ops of a strip read and write: what a first-level cache holds."""
@@ -137,15 +138,15 @@ def _axis_of(value: Value, indexing: ir.AffineMap, loop: int) -> int | None:
 def _kept_apart(run: _Run) -> bool:
     """Whether rows follow one another in memory, and what an op writes is read and written by the others as one view,
     row by row."""
-    written = {_root(op.operands[-1]) for op in run.ops}
+    written = {root_of(op.operands[-1]) for op in run.ops}
     seen: dict[Value, tuple[Value, int | None]] = {}
     for op, axes in zip(run.ops, run.axes, strict=True):
         for value, axis in zip(op.operands, axes, strict=True):
             if axis is not None and not _is_outermost(value, axis):
                 return False
-            if not _is_memref(value) or _root(value) not in written:
+            if not _is_memref(value) or root_of(value) not in written:
                 continue
-            if axis is None or seen.setdefault(_root(value), (value, axis)) != (value, axis):
+            if axis is None or seen.setdefault(root_of(value), (value, axis)) != (value, axis):
                 return False
     return True
 
@@ -153,13 +154,6 @@ def _kept_apart(run: _Run) -> bool:
 def _is_outermost(value: Value, axis: int) -> bool:
     strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
     return all(strides[axis] >= each for each, extent in zip(strides, shape_of(value), strict=True) if extent > 1)
-
-
-def _root(value: Value) -> Value:
-    """The buffer, argument or constant that a view is of."""
-    while (op := maker(value)) is not None and op.name != "memref.alloc" and len(op.operands):
-        value = op.operands[0]
-    return value
 
 
 def _is_memref(value: Value) -> bool:
@@ -188,6 +182,7 @@ def _write(run: _Run) -> None:
                 if axes[position] is not None:  # an op may read the same tensor as a whole too
                     op.operands[position] = small.get(value) or views[value]
             op.move_before(end.operation)
+        spare_copies(run.ops, set(small.values()))
 
 
 def _operands(run: _Run) -> list[tuple[Value, int | None]]:
@@ -211,7 +206,7 @@ def _part(value: Value, axis: int, place: Value, strip: int) -> Value:
 
 def _smaller(value: Value, axis: int, strip: int, run: _Run) -> Value | None:
     """A buffer of a strip in place of one that only the ops of a run use; None if others do."""
-    root, ops = _root(value), set(run.ops)
+    root, ops = root_of(value), set(run.ops)
     made = maker(root)
     strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
     if made is None or DYNAMIC_STRIDE in strides or not _used_by(root, ops):
