@@ -94,6 +94,19 @@ RIGHT: dict[str, tuple[Callable[..., Any], tuple[T, ...]]] = {
 }
 
 
+def _nearly_cancelling() -> tuple[T, T]:
+    """Parameters and gradients of which one pair, times a learning rate, nearly cancels."""
+    lot = torch.Generator().manual_seed(27)
+    parameters = torch.randn(120, generator=lot)
+    gradients = 0.25 * torch.randint(0, 7, (120,), generator=lot)
+    parameters[0], gradients[0] = 0.04686969146132469, 3.75
+    return parameters, gradients
+
+
+RIGHT["a factor and a sum"] = (lambda x, y: torch.add(x, y, alpha=-0.01), _nearly_cancelling())
+RIGHT["a factor and a sum in place"] = (lambda x, y: x.clone().sub_(y, alpha=0.01), _nearly_cancelling())
+
+
 def made_wrong(monkeypatch: pytest.MonkeyPatch, change: Callable[[T], T]) -> None:
     """Kernels whose first result is another one."""
     run = NativeProgram.run

@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import torch
@@ -203,6 +204,10 @@ def _with_addend(
     return None
 
 
+_SCALED: Final[Mapping[str, int]] = MappingProxyType({"add": 1, "sub": 1, "rsub": 0})
+"""Ops with a factor, `alpha`, of the operand in this place: it is multiplied first, or in one step with the sum."""
+
+
 class _Inside(TorchDispatchMode):
     """One op computed in 64 bits, with its inner roundings of `kind` drawn by lot."""
 
@@ -228,6 +233,10 @@ class _Inside(TorchDispatchMode):
                 made = to_new_memory(*args, **kwargs)
             return cast("torch.Tensor", args[0]).copy_(made)
         name = _name(func)
+        if (scaled := _SCALED.get(name)) is not None and kwargs.get("alpha", 1) != 1:
+            with self:
+                args = tuple(each * kwargs["alpha"] if place == scaled else each for place, each in enumerate(args))
+                return func(*args, **{key: value for key, value in kwargs.items() if key != "alpha"})
         if self.stored is not None and (parts := _with_addend(func, name, args, kwargs)) is not None:
             with self:
                 return drawn(parts[0](), self.stored, self.lot).to(WIDE) + parts[1]
