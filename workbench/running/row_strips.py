@@ -24,7 +24,6 @@ from workbench.mlir.bindings import (
     Value,
     element_bytes,
     maker,
-    owner_of,
     segments,
     shape_of,
 )
@@ -61,10 +60,8 @@ class _Run:
 
 def cut_into_strips(module: ir.Module) -> None:
     """Puts loops over strips around runs of generic ops; in place."""
-    blocks = [block for op in operations(module.operation) for region in op.regions for block in region.blocks]
-    for block in blocks:
-        if owner_of(block).name.startswith("linalg."):
-            continue
+    around = [op for op in operations(module.operation) if not op.name.startswith("linalg.")]
+    for block in [block for op in around for region in op.regions for block in region.blocks]:
         for stretch in _stretches(block):
             while len(stretch) > 1:
                 run = _longest(stretch)
