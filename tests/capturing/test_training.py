@@ -593,3 +593,24 @@ def test_an_optimizer_of_ones_own_keeps_its_tensors() -> None:
     graph = captured(stepping(model, optimizer), x, y)
     assert [given.path.rsplit(".", 1)[1] for given in graph.inputs if given.kind == "state"] == ["average"] * 4
     assert not optimizer.state
+
+
+def step_of_adam(parameter: nn.Parameter, weights: torch.Tensor) -> Callable[[], torch.Tensor]:
+    optimizer = torch.optim.AdamW([parameter], lr=0.01, eps=1e-6)
+
+    def step() -> torch.Tensor:
+        loss = (parameter * weights).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def test_sixteen_bits_are_rounded_where_pytorch_rounds_them():
+    """The quotient of tiny numbers times a factor: rounded in between, it would lose a fifth."""
+    weights = torch.tensor([-1.478e-05, 3e-4, 0.25], dtype=torch.float16)
+    ours, theirs = (nn.Parameter(torch.tensor([0.46, -1.5, 2.0], dtype=torch.float16)) for _ in range(2))
+    wb.trace(step_of_adam(ours, weights), train=True).run()
+    step_of_adam(theirs, weights)()
+    assert torch.equal(ours.detach(), theirs.detach())

@@ -36,17 +36,22 @@ def _as_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _with_product(func: Any, name: str) -> Callable[..., Any]:
-    """A sum whose factor may be a tensor."""
+    """A sum whose factor may be a tensor; with 16-bit floats computed in float32, and rounded once."""
 
     def called(tensor: Any, *given: Any, **kwargs: Any) -> Any:
         factor = kwargs.get("value", kwargs.get("alpha"))
         if not isinstance(factor, torch.Tensor):
             return func(tensor, *given, **kwargs)
-        added: Any = given[0] * factor
+        narrow = tensor.dtype in (torch.float16, torch.bfloat16)
+        base, *wide = (each.float() if narrow and hasattr(each, "float") else each for each in (tensor, *given))
+        added: Any = wide[0] * factor
         if name.startswith("addc"):
-            added = added * given[1] if name.startswith("addcmul") else added / given[1]
+            added = added * wide[1] if name.startswith("addcmul") else added / wide[1]
         whole = "sub" if name.startswith("sub") else "add"
-        return getattr(tensor, f"{whole}_" if name.endswith("_") else whole)(added)
+        if not narrow:
+            return getattr(tensor, f"{whole}_" if name.endswith("_") else whole)(added)
+        made = getattr(base, whole)(added).to(tensor.dtype)
+        return tensor.copy_(made) if name.endswith("_") else made
 
     return called
 

@@ -234,9 +234,10 @@ class _Inside(TorchDispatchMode):
             return cast("torch.Tensor", args[0]).copy_(made)
         name = _name(func)
         if (scaled := _SCALED.get(name)) is not None and kwargs.get("alpha", 1) != 1:
+            operands: list[Any] = [*args]
             with self:
-                args = tuple(each * kwargs["alpha"] if place == scaled else each for place, each in enumerate(args))
-                return func(*args, **{key: value for key, value in kwargs.items() if key != "alpha"})
+                operands[scaled] = operands[scaled] * kwargs.pop("alpha")
+                return func(*operands, **kwargs)
         if self.stored is not None and (parts := _with_addend(func, name, args, kwargs)) is not None:
             with self:
                 return drawn(parts[0](), self.stored, self.lot).to(WIDE) + parts[1]

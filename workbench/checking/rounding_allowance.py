@@ -5,8 +5,9 @@ Three things are allowed, whichever is the largest:
 * **one unit** in the last place of the result's type at the reference's value: the type has nothing between;
 * **four times PyTorch's own error**, at its largest among the elements of about the same size;
 * **six times the spread** of the same function with its roundings drawn by lot (`workbench.checking.drawn_roundings`):
-  of random errors two in a billion exceed six standard deviations. This is computed only where the other two do not
-  suffice, and with more draws only while elements beyond the bound are left.
+  of random errors two in a billion exceed six standard deviations. Or three times the largest of these errors, which is
+  about the same for normal ones and more for squares and quotients of roundings. This is computed only where the other
+  two do not suffice, and with more draws only while elements beyond the bound are left.
 
 A result may have parts of very different size (rows that were scaled, two results side by side), and a rounding error
 in one may exceed all values in another. So errors are compared within a size: the largest elements and those down to an
@@ -31,6 +32,8 @@ from workbench.checking.drawn_roundings import spacing
 
 OWN_ERRORS: Final = 4.0
 DEVIATIONS: Final = 6.0
+LARGEST: Final = 3.0
+"""The largest of 32 normal errors is a little more than two deviations."""
 TAIL: Final = 3.0
 """The largest of 100,000 normal errors, over what one in ten exceeds: 4.4 and 1.6 standard deviations."""
 DRAWS: Final = (2, 4, 8, 16, 32)
@@ -70,21 +73,24 @@ def _largest_accident(errors: torch.Tensor) -> float:
 
 
 def spread(runs: Sequence[torch.Tensor], reference: torch.Tensor, unit: torch.Tensor) -> torch.Tensor:
-    """Six times the root mean square of the runs' errors; runs that are not finite do not count.
+    """Six times the root mean square of the runs' errors, or three times the largest. Runs that are not finite do not
+    count.
 
     If no run is off by more than a unit anywhere, the result is rounded once: a larger error is not rounding.
     """
     if all(bool((~((run - reference).abs() > unit)).all()) for run in runs):
         return torch.zeros_like(reference)
-    total, count = torch.zeros_like(reference), torch.zeros_like(reference)
+    total, count, largest = (torch.zeros_like(reference) for _ in range(3))
     for run in runs:
         off = run - reference
         known = off.isfinite()
         total += torch.where(known, off * off, 0.0)
         count += known
+        largest = torch.maximum(largest, torch.where(known, off.abs(), 0.0))
     own = (total / count.clamp(min=1)).sqrt()
     usual = _by_size(own, reference, lambda found: _exceeded_by(found[found > 0], 0.5))
-    return DEVIATIONS * torch.where(own > 0, torch.maximum(own, usual.clamp(max=_largest(own))), 0.0)
+    within = DEVIATIONS * torch.where(own > 0, torch.maximum(own, usual.clamp(max=_largest(own))), 0.0)
+    return torch.maximum(within, LARGEST * largest)
 
 
 def _by_size(errors: torch.Tensor, reference: torch.Tensor, typical: Callable[[torch.Tensor], float]) -> torch.Tensor:
