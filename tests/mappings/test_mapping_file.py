@@ -138,6 +138,8 @@ BAD = {
     "version = 1\n[[mapping]]\nops = ['mm']\nmachine = 3\nbuffers = 1": "line 4: machine = 3",
     "version = 1\n[[mapping]]\nops = ['mm']\nshapes = [3]\nbuffers = 1": "line 4: shapes = .*expected a shape",
     "version = 1\n[[mapping]]\nops = ['mm']\nshapes = [[-3]]\nbuffers = 1": "line 4: shapes = .*-3 is no extent",
+    "version = 1\n# a\u2028b\n[[mapping]]\nops = ['mm']\nbuffers = 0": "line 5: buffers = 0",
+    "version = 1\n[[mapping]]\nops = ['mm']\n[ mapping . tile ]\nm = -1": "line 4: tile of m = -1",
     "version = 1.0\n": "version = 1.0; this version",
     "version = 1\n\nmapping = [{ops = ['mm'], buffers = 1}, 3]": "line 3: 3 is no entry",
     "version = 1\n[[mapping]]\nops = ['mm']\n\norder = ['m', 'm']": "line 5: order = .*each of them once",
@@ -169,6 +171,12 @@ def test_json_has_lines_too(tmp_path: Path):
 )
 def test_a_key_that_stands_twice_in_json_is_refused_as_in_toml(text: str, told: str, tmp_path: Path):
     with pytest.raises(MappingFileError, match=f"{told} stands there again"):
+        traced(written(tmp_path, text, "b.json"))
+
+
+def test_half_a_character_is_refused_since_no_journey_could_hold_it(tmp_path: Path):
+    text = '{"version": 1,\n"mapping": [{"ops": ["\\ud800", "relu"], "buffers": 2}]}'
+    with pytest.raises(MappingFileError, match=r"line 2: .* has half a character in it, which is no text"):
         traced(written(tmp_path, text, "b.json"))
 
 

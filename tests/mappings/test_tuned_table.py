@@ -132,6 +132,23 @@ def test_two_entries_for_the_same_kernels_are_refused(table: Path):
         wb.trace(program, *INPUTS, tuned=table)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"tile": {', '"tile": {"m": 1, "m": 2, ', r"line \d+: the key 'm' stands there again"),
+        ('"machine": "edge', '"machine": "\\ud800edge', r"line \d+: .* has half a character in it"),
+        ('"minimum_gain"', '"xx": 1,\n "minimum_gain"', "unknown key 'xx'"),
+        ('"after"', '"extra": 1,\n "after"', "entry 0: unknown key 'extra'"),
+    ],
+)
+def test_what_it_does_not_know_is_refused(old: str, new: str, told: str, table: Path):
+    text = table.read_text()
+    assert old in text
+    table.write_text(text.replace(old, new, 1))
+    with pytest.raises(TunedTableError, match=f"damaged or edited: {told}"):
+        wb.trace(program, *INPUTS, tuned=table)
+
+
 def test_a_journey_that_uses_a_table_saves_its_entries_again(table: Path):
     """To tune further, or another model, must not lose what was found before."""
     before = json.loads(table.read_text())["entries"]
@@ -145,8 +162,23 @@ def test_a_journey_that_uses_a_table_saves_its_entries_again(table: Path):
     other.save(table)
     after = json.loads(table.read_text())["entries"]
     assert after[: len(before)] == before and len(after) == len(before) + len(other.mappings)
-    other.start.with_(machine="tpu-v3").tuned(budget=1).save(table)
-    assert json.loads(table.read_text())["entries"] == [], "those are for another machine"
+    elsewhere = other.start.with_(machine="tpu-v3").tuned(budget=1)
+    with pytest.raises(TunedTableError, match=r"holds \d+ mappings tuned for edge-8x8, and these are for tpu-v3"):
+        elsewhere.save(table)
+    assert json.loads(table.read_text())["entries"] == after
+    elsewhere.save(table.with_name("other.json"))
+
+
+def test_entries_that_others_saved_meanwhile_stay(answer: Any, table: Path):
+    """Of two that tune at once, the one that saves last does not know what the other found."""
+    before = json.loads(table.read_text())["entries"]
+    square = torch.randn(64, 64)
+    later = wb.trace(lambda a: torch.relu(a @ a), square, machine="edge-8x8").tuned(budget=16)
+    later.save(table)
+    both = json.loads(table.read_text())["entries"]
+    assert both[: len(before)] == before and len(both) == len(before) + len(later.mappings) > len(before)
+    answer.save(table)
+    assert json.loads(table.read_text())["entries"] == both
 
 
 def test_a_faster_mapping_takes_the_place_of_an_entry(table: Path):

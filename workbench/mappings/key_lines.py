@@ -19,10 +19,10 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 def lines_of_toml(text: str, table: str) -> dict[tuple[int, str], int]:
     """The lines of an array of tables, `[[table]]`; a key of a table inside an entry has the line of that table."""
     found, entry, inside = dict[tuple[int, str], int](), -1, ""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # TOML knows no other end of a line
         head = re.match(r"\s*(\[\[?)\s*([^\]]+?)\s*\]", line)
         if head is not None:
-            name = head[2].replace('"', "").replace("'", "")
+            name = re.sub(r"\s*\.\s*", ".", head[2].replace('"', "").replace("'", ""))
             if head[1] == "[[" and name == table:
                 entry, inside = entry + 1, ""
                 found[entry, ""] = number
@@ -70,6 +70,14 @@ def repeated_key_of_json(text: str) -> tuple[int, str] | None:
             objects[-1].add(last)
         elif what.startswith('"'):
             last = json.loads(what)
+    return None
+
+
+def half_character_of_json(text: str) -> tuple[int, str] | None:
+    """The line and the text of the first one with half a character in it, which no other file can hold."""
+    for what, number in _tokens(text):
+        if what.startswith('"') and any("\ud800" <= each <= "\udfff" for each in json.loads(what)):
+            return number, what
     return None
 
 

@@ -31,7 +31,13 @@ from simulator.machine.machine import Machine
 from simulator.machine.machine_file import machine_names
 from workbench.errors import MappingFileError
 from workbench.mappings.kernel_kind import KernelKind, short
-from workbench.mappings.key_lines import Lines, lines_of_json, lines_of_toml, repeated_key_of_json
+from workbench.mappings.key_lines import (
+    Lines,
+    half_character_of_json,
+    lines_of_json,
+    lines_of_toml,
+    repeated_key_of_json,
+)
 from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
 from workbench.scheduling.user_mapping import UserMapping
 
@@ -154,6 +160,8 @@ def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
         raise MappingFileError(
             f"{path}, line {twice[0]}: the key {twice[1]!r} stands there again; leave one of them out"
         )
+    if kind == "JSON" and (half := half_character_of_json(text)):
+        raise MappingFileError(f"{path}, line {half[0]}: {half[1]:.60} has half a character in it, which is no text")
     lines = lines_of_toml(text, _TABLE) if kind == "TOML" else lines_of_json(text, _TABLE)
     return cast("dict[str, Any]", whole), lines
 

@@ -20,11 +20,14 @@ from simulator.machine.machine import Machine
 from workbench.errors import TunedTableError
 from workbench.ir.kernel_identity import machine_key
 from workbench.mappings.kernel_kind import KernelKind
+from workbench.mappings.key_lines import half_character_of_json, repeated_key_of_json
 from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
 from workbench.scheduling.user_mapping import UserMapping
 from workbench.version import VERSION as WORKBENCH
 
 FORMAT, VERSION = "aten-workbench/tuned-mappings", 1
+HEAD = ("format", "version", "made_by", "machine", "machine_key", "minimum_gain")
+"""The keys of a file beside its entries."""
 _AGAIN = "Tune again, and save the table anew: j.tuned().save(path)"
 
 
@@ -67,11 +70,26 @@ class TunedTable:
         return repr(self.path)
 
 
+def table_to_add_to(path: str | os.PathLike[str], machine: Machine) -> TunedTable | None:
+    """The table that is in a file now; None where there is none that this version reads. One of another machine's is
+    refused: its entries would be lost."""
+    try:
+        found = read_tuned_table(path) if Path(path).exists() else None
+    except TunedTableError:
+        return None
+    if found is not None and found.entries and not found.is_for(machine):
+        count = f"{len(found.entries)} mapping{'s' if len(found.entries) > 1 else ''}"
+        raise TunedTableError(
+            f"{path}: holds {count} tuned for {found.machine}, and these are for {machine.label}, "
+            "another machine or one of other figures. Give another path, or remove the file"
+        )
+    return found
+
+
 def write_tuned_table(table: TunedTable) -> None:
     """Writes the file, all or nothing."""
-    head = {"format": FORMAT, "version": VERSION, "made_by": WORKBENCH}
-    told = {"machine": table.machine, "machine_key": table.machine_key, "minimum_gain": table.minimum_gain}
-    whole = {**head, **told, "entries": [asdict(each) for each in table.entries]}
+    told = (FORMAT, VERSION, WORKBENCH, table.machine, table.machine_key, table.minimum_gain)
+    whole = {**dict(zip(HEAD, told, strict=True)), "entries": [asdict(each) for each in table.entries]}
     replace_file(table.path, (json.dumps(whole, indent=1) + "\n").encode())
 
 
@@ -80,7 +98,8 @@ def read_tuned_table(given: str | os.PathLike[str]) -> TunedTable:
     path = Path(given)
     try:
         check_readable(path)
-        whole: object = json.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        whole: object = json.loads(text)
     except FileNotFoundError:
         raise TunedTableError(f"tuned={os.fspath(given)!r}: {not_there(path)}") from None
     except OSError as error:
@@ -96,9 +115,17 @@ def read_tuned_table(given: str | os.PathLike[str]) -> TunedTable:
         what = f"{path}: made with aten-workbench {told.get('made_by')}, and this is {WORKBENCH}"
         raise TunedTableError(f"{what}, which may schedule and simulate differently. {_AGAIN}")
     try:
+        _check_text(text)
         return _table(path, told)
     except (KeyError, TypeError, ValueError) as error:
         raise TunedTableError(f"{path}: damaged or edited: {_reason(error)}. {_AGAIN}") from None
+
+
+def _check_text(text: str) -> None:
+    if twice := repeated_key_of_json(text):
+        raise ValueError(f"line {twice[0]}: the key {twice[1]!r} stands there again")
+    if half := half_character_of_json(text):
+        raise ValueError(f"line {half[0]}: {half[1]:.60} has half a character in it, which is no text")
 
 
 def _reason(error: Exception) -> str:
@@ -106,6 +133,8 @@ def _reason(error: Exception) -> str:
 
 
 def _table(path: Path, told: dict[str, Any]) -> TunedTable:
+    if unknown := told.keys() - {*HEAD, "entries"}:
+        raise ValueError(f"unknown key {min(unknown)!r}")
     gain = told["minimum_gain"]
     if isinstance(gain, bool) or not isinstance(gain, int | float) or not 0 <= gain < 1:
         raise ValueError(f"minimum_gain = {gain!r} is no part of the cycles, from 0 to less than 1")
@@ -127,6 +156,8 @@ def _entry(number: int, given: object) -> TunedEntry:
     where = f"entry {number}: "
     if missing := [each.name for each in fields(TunedEntry) if each.name not in entry]:
         raise ValueError(f"{where}{missing[0]!r} is missing")
+    if unknown := entry.keys() - {each.name for each in fields(TunedEntry)}:
+        raise ValueError(f"{where}unknown key {min(unknown)!r}")
     mapping = entry["mapping"]
     if not isinstance(mapping, dict) or set(cast("dict[str, object]", mapping)) != set(OF_A_KERNEL):
         raise ValueError(f"{where}mapping = {mapping!r:.60}: expected {', '.join(OF_A_KERNEL)}")

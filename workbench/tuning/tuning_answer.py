@@ -16,7 +16,7 @@ from workbench.ir.kernel_identity import machine_key
 from workbench.ir.kernel_names import by_full_names
 from workbench.knobs.knob import kernel_of, scheduled_kernel
 from workbench.mappings.kernel_kind import KernelKind, kernel_kinds
-from workbench.mappings.tuned_table import TunedEntry, TunedTable, write_tuned_table
+from workbench.mappings.tuned_table import TunedEntry, TunedTable, table_to_add_to, write_tuned_table
 from workbench.scheduling.user_mapping import UserMapping, with_named
 from workbench.tuning.explored import Explored
 from workbench.tuning.map_space import MapSpace
@@ -102,12 +102,12 @@ class Tuning(Shown, Generic[J]):
     def save(self, path: str | os.PathLike[str], *, minimum_gain: float = 0.01) -> None:
         """Writes the mappings that save at least this part of a kernel's cycles to a file, for `tuned=path`: later
         compiles on this machine use them for kernels of the same ops, shapes and element types. Entries of the table
-        that the tuned journey uses stay, unless a faster mapping was found: they are part of what it starts from."""
+        that the tuned journey uses, and of the file as it is now, stay unless a faster mapping was found."""
         if isinstance(minimum_gain, bool) or not 0 <= minimum_gain < 1:
             raise BadOption(f"minimum_gain={minimum_gain!r}: expected a part of the cycles, from 0 to less than 1")
         kinds = {kind.name: kind for kind in kernel_kinds(self.start.lowered.record)}
         faster = [each for each in self.explored if each.best != each.today and gain(each) >= minimum_gain]
-        entries = self._entries_before()
+        entries = self._entries_before(path)
         for found in (_entry(kinds[each.kernel], each) for each in faster):
             old = entries.get(found.key, found)
             if found is old or found.after < old.after:
@@ -116,12 +116,17 @@ class Tuning(Shown, Generic[J]):
         told = machine.label, machine_key(machine)
         write_tuned_table(TunedTable(os.fspath(path), *told, minimum_gain, tuple(entries.values())))
 
-    def _entries_before(self) -> dict[str, TunedEntry]:
-        """The entries, by key, of the table that the journey at the start uses."""
-        table = self.start.options.get("tuned")
-        if not isinstance(table, TunedTable) or not table.is_for(self.start.machine):
-            return {}
-        return {each.key: each for each in table.entries}
+    def _entries_before(self, path: str | os.PathLike[str]) -> dict[str, TunedEntry]:
+        """The entries, by key, of the table that the journey at the start uses and of that at the path; of two for the
+        same kernels the faster one."""
+        used, machine = self.start.options.get("tuned"), self.start.machine
+        tables = [used] if isinstance(used, TunedTable) and used.is_for(machine) else []
+        there = table_to_add_to(path, machine)
+        found = dict[str, TunedEntry]()
+        for entry in (each for table in (*tables, there) if table is not None for each in table.entries):
+            if entry.key not in found or entry.after < found[entry.key].after:
+                found[entry.key] = entry
+        return found
 
     def _table(self) -> Table:
         if not self.explored and not self.left_out:  # nor is there a schedule, which the interrupted search would make
