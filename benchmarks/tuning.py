@@ -3,9 +3,10 @@
     python benchmarks/tuning.py exhaustive [--write FILE]
     python benchmarks/tuning.py regret [--machine NAME] [--only PROGRAM ...] [--budget N] [--write FILE]
 
-`exhaustive` simulates every candidate of a product of 1,024^3 on tpu-v3, then tunes the same kernel, and compares the
-best cycles and the times: those of the processor, since others may work on the machine as well. The exit status is 1 if
-tuning finds less than the exhaustive search, or takes a tenth of its time or more.
+`exhaustive` simulates every candidate of a product of 1,024^3 on tpu-v3, then tunes the same kernel with the usual
+budget and with four times as much, and compares the best cycles and the times: those of the processor, since others may
+work on the machine as well. The exit status is 1 if tuning is as good as the exhaustive search with neither, or takes a
+tenth of its time or more for it.
 
 `regret` is by how many percent the cycles of a program are above those with the best mappings: of each kernel's whole
 space, or of the 1,000 candidates that tuning simulates where it is larger. Candidates that the bound rules out are not
@@ -29,12 +30,16 @@ import torch
 
 import workbench as wb
 from tests.programs import PROGRAMS
+from workbench.tuning.tuning_budget import BUDGET
 
 MEAN, WORST = 0.05, 0.20
 """The regret that is wanted, as parts of the best cycles."""
 
 PART = 0.1
 """The part of an exhaustive search's time that tuning may take."""
+
+BUDGETS = (BUDGET, 4 * BUDGET)
+"""The usual one, and one for those who have more time."""
 
 
 def exhaustive(write: Path | None) -> bool:
@@ -49,17 +54,20 @@ def exhaustive(write: Path | None) -> bool:
     wrong = int((table.cycles < table.least).sum())
     print(f"bound: {wrong} candidates are faster than their bound")
     print(f"the heuristic: {today:,} cycles; the best of all: {best:,}, in {whole:,.0f} s of the processor")
-    began = time.process_time()
-    answer = j.tuned()
-    took = time.process_time() - began
-    row = answer.table.iloc[0]
-    print(
-        f"tuned: {row.tuned:,} cycles, {row.tried} tried, {row.pruned:,} ruled out, in {took:,.1f} s of the processor"
-    )
-    print(f"time of tuning / time of the exhaustive search: {took / whole:.1%}")
+    as_good = [_is_as_good(j, budget, best, whole) for budget in BUDGETS]
     if write:
         table.to_csv(write, index=False, lineterminator="\n")
-    return bool(row.tuned <= best and took < PART * whole and not wrong)
+    return any(as_good) and not wrong
+
+
+def _is_as_good(j: wb.Journey, budget: int, best: int, whole: float) -> bool:
+    """Whether tuning finds cycles as few as the exhaustive search's, in a part of its seconds."""
+    began = time.process_time()
+    row = j.tuned(budget=budget).table.iloc[0]
+    took = time.process_time() - began
+    what = f"tuned, budget={budget}: {row.tuned:,} cycles, {row.tried} tried, {row.pruned:,} ruled out"
+    print(f"{what}, in {took:,.1f} s of the processor, {took / whole:.1%} of the exhaustive search's")
+    return bool(row.tuned <= best and took < PART * whole)
 
 
 def regret(machine: str, programs: list[str], budget: int, write: Path | None) -> bool:

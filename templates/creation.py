@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
 from workbench.kernels.node_builder import NodeBuilder, to_float
+from workbench.mlir import dialects
 
 if TYPE_CHECKING:
     from workbench.aten.registry import Registry
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def full(op: NodeBuilder) -> Value:
-    return linalg.fill(op.number(cast("bool | int | float", op["fill_value"])), outs=[op.empty()])
+    return dialects.linalg.fill(op.number(cast("bool | int | float", op["fill_value"])), outs=[op.empty()])
 
 
 def arange(op: NodeBuilder) -> Value:
@@ -34,7 +35,7 @@ def arange(op: NodeBuilder) -> Value:
         wide = ir.F64Type.get()  # PyTorch counts in fractions here, and cuts each number
 
     def one() -> Value:
-        place: Value = arith.index_cast(ir.IntegerType.get_signless(64), linalg.IndexOp(dim).result)
+        place: Value = arith.index_cast(ir.IntegerType.get_signless(64), dialects.linalg.IndexOp(dim).result)
         if isinstance(wide, ir.FloatType):
             place = to_float(place, wide)
             if step != 1:

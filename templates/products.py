@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
 from workbench.aten.extra_ops import MATMUL
 from workbench.kernels.node_builder import UNSIGNED, NodeBuilder, converted
+from workbench.mlir import dialects
 
 if TYPE_CHECKING:
     from workbench.aten.registry import Registry
@@ -25,10 +26,10 @@ def matmul(op: NodeBuilder) -> Value:
     m, n, k = rank - 2, rank - 1, rank
     maps = [_map(rank + 1, dims) for dims in ([*batch, m, k], [*batch, k, n], [*batch, m, n])]
     kinds = ["parallel"] * rank + ["reduction"]
-    generic = linalg.GenericOp(
+    generic = dialects.linalg.GenericOp(
         [op.type],
         [left, right],
-        [linalg.fill(op.number(0), outs=[op.empty()])],
+        [dialects.linalg.fill(op.number(0), outs=[op.empty()])],
         ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
         ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
     )
@@ -41,7 +42,7 @@ def matmul(op: NodeBuilder) -> Value:
             total = arith.addf(total, arith.mulf(x, y))
         else:
             total = arith.addi(total, arith.muli(x, y))
-        linalg.YieldOp([total])
+        dialects.linalg.YieldOp([total])
     return generic.result
 
 

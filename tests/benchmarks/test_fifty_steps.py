@@ -51,6 +51,15 @@ def test_a_step_that_is_a_little_wrong_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert not fifty_steps.measured("mlp", "sgd", 2, "tpu-v3")["ok"]
 
 
+@pytest.mark.parametrize(("dtype", "at_most"), [(torch.float32, 2.0**-23), (torch.bfloat16, 2.0**-8)])
+def test_a_moved_weight_is_as_far_off_as_one_rounding(dtype: torch.dtype, at_most: float) -> None:
+    begun = trained_models.mlp()
+    made = fifty_steps.moved(begun, dtype)
+    for one, other in zip(begun.parameters(), made.parameters(), strict=True):
+        apart = ((one.double() - other.double()) / one.double()).abs()
+        assert at_most / 4 < apart.max() <= at_most * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("name", trained_models.TRAINED)
 def test_batches_can_be_learned_and_their_order_is_no_matter(name: str) -> None:
     torch.manual_seed(0)

@@ -141,7 +141,7 @@ BAD = {
     "version = 1\n# a\u2028b\n[[mapping]]\nops = ['mm']\nbuffers = 0": "line 5: buffers = 0",
     "version = 1\n[[mapping]]\nops = ['mm']\n[ mapping . tile ]\nm = -1": "line 4: tile of m = -1",
     "version = 1.0\n": "version = 1.0; this version",
-    "version = 1\n\nmapping = [{ops = ['mm'], buffers = 1}, 3]": "line 3: 3 is no entry",
+    "version = 1\n\nmapping = [{ops = ['mm'], buffers = 1}, 3]": "line 3, entry 2: 3 is no entry",
     "version = 1\n[[mapping]]\nops = ['mm']\n\norder = ['m', 'm']": "line 5: order = .*each of them once",
 }
 

@@ -107,6 +107,11 @@ def test_files_that_it_does_not_understand_are_refused(change: str, table: Path)
     [
         ("mapping", {"tile": {}}, "expected tile, order, buffers, cores"),
         ("mapping", {"tile": {"m": 0}, "order": ["m"], "buffers": 1, "cores": {}}, "entry 0: tile of m = 0"),
+        (
+            "mapping",
+            {"tile": {"m": 8, "n": 8}, "order": ["m", "n", "k"], "buffers": 1, "cores": {}},
+            "entry 0: the tile has the dims m, n, and the order m, n, k",
+        ),
         ("after", 0, r"entry 0: before = \d+ and after = 0 are no cycles and fewer ones"),
         ("after", True, r"entry 0: before = \d+ and after = True"),
         ("after", 10**9, r"entry 0: before = \d+ and after = 1000000000"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
 from simulator.did_you_mean import did_you_mean, sentences
 from workbench import errors
@@ -23,6 +23,7 @@ from workbench.environment.notebook_cells import cell_name
 from workbench.importing.importer import element_type, tensor_type
 from workbench.ir import Arg, AtenGraph, Ref, TensorType
 from workbench.ir import Sequence as Items
+from workbench.mlir import dialects
 from workbench.mlir.bindings import Value
 
 Argument: TypeAlias = "Value | bool | int | float | str | tuple[Argument, ...] | None"
@@ -112,7 +113,7 @@ class NodeBuilder:
         maps = [_broadcast(list(ir.RankedTensorType(each.type).shape), shape) for each in operands]
         maps.append(ir.AffineMap.get_identity(len(shape)))
         parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * len(shape))
-        generic = linalg.GenericOp(
+        generic = dialects.linalg.GenericOp(
             [wanted],
             list(operands),
             [self.empty(wanted)],
@@ -130,7 +131,7 @@ class NodeBuilder:
                 own = [converted(each, wanted.element_type, sign) for each, sign in pairs]
                 numbers = [converted(each, wide) for each in own]
             made = one_number(fn(*numbers))
-            linalg.YieldOp([made if compute == "own" else converted(made, wanted.element_type)])
+            dialects.linalg.YieldOp([made if compute == "own" else converted(made, wanted.element_type)])
         return generic.result
 
     def is_unsigned(self, operand: Value) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
 from workbench.kernels.node_builder import NodeBuilder, converted, one_number, wide_type
+from workbench.mlir import dialects
 from workbench.mlir.bindings import Value
 
 
@@ -39,8 +40,8 @@ def fold(
     outs: list[Value] = []
     for number in start:
         empty = tensor.EmptyOp([1 if dim in dims else shape[dim] for dim in kept], number.type).result
-        outs.append(linalg.fill(number, outs=[empty]))
-    generic = linalg.GenericOp(
+        outs.append(dialects.linalg.fill(number, outs=[empty]))
+    generic = dialects.linalg.GenericOp(
         [out.type for out in outs],
         [operand],
         outs,
@@ -51,15 +52,15 @@ def fold(
     body = generic.regions[0].blocks.append(element, *[number.type for number in start])
     with ir.InsertionPoint(body):
         made = fn(*body.arguments, lambda: _place(dims, shape))
-        linalg.YieldOp([one_number(each) for each in made])
+        dialects.linalg.YieldOp([one_number(each) for each in made])
     return tuple(generic.results)
 
 
 def _place(dims: Sequence[int], shape: Sequence[int]) -> Value:
     """The number of an element among those that are folded, in row-major order."""
-    found: Value = linalg.IndexOp(dims[0]).result if dims else _index(0)
+    found: Value = dialects.linalg.IndexOp(dims[0]).result if dims else _index(0)
     for dim in dims[1:]:
-        found = arith.AddIOp(arith.MulIOp(found, _index(shape[dim])).result, linalg.IndexOp(dim).result).result
+        found = arith.AddIOp(arith.MulIOp(found, _index(shape[dim])).result, dialects.linalg.IndexOp(dim).result).result
     return found
 
 

@@ -195,7 +195,9 @@ class _Place:
         return next((self.lines[place] for place in places if place in self.lines), 1)
 
     def error(self, key: str, what: str) -> MappingFileError:
-        return MappingFileError(f"{self.path}, line {self.line(key)}: {what}")
+        """One that says where; of a list that TOML has inside one line, also which entry."""
+        entry = "" if (self.number, "") in self.lines else f", entry {self.number + 1}"
+        return MappingFileError(f"{self.path}, line {self.line(key)}{entry}: {what}")
 
 
 def _entry(place: _Place, given: object) -> Entry:

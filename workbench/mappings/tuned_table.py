@@ -164,6 +164,10 @@ def _entry(number: int, given: object) -> TunedEntry:
     for key, value in cast("dict[str, object]", mapping).items():
         if mistake := mistake_in(key, value):
             raise ValueError(where + mistake)
+    tile, order = cast("dict[str, int]", mapping["tile"]), cast("list[str]", mapping["order"])
+    if tile.keys() != set(order):
+        said = f"the tile has the dims {', '.join(tile) or 'none'}, and the order {', '.join(order) or 'none'}"
+        raise ValueError(where + said)
     before, after = entry["before"], entry["after"]
     if not all(type(each) is int for each in (before, after)) or not 0 < after <= before:
         raise ValueError(f"{where}before = {before!r:.30} and after = {after!r:.30} are no cycles and fewer ones")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
+from workbench.mlir import dialects
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import DRAM
 
@@ -129,8 +129,8 @@ def kept_axes(op: ir.Operation) -> list[int]:
 
 def copy(source: Value, target: Value) -> ir.Operation:
     """A `linalg.copy` at the insertion point: one movement."""
-    op: Any = linalg.CopyOp([], [source], [target])
-    linalg.fill_builtin_region(op.operation)
+    op: Any = dialects.linalg.CopyOp([], [source], [target])
+    dialects.linalg.fill_builtin_region(op.operation)
     return op.operation
 
 

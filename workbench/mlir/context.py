@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from torch_mlir import ir
-from torch_mlir.dialects import torch as torch_dialects
+from torch_mlir._mlir_libs._torchMlir import register_dialect  # without the 40 ms of classes for torch-mlir's ops
 from torch_mlir.passmanager import PassManager
 
 from workbench.errors import MlirSyntaxError, PassError, Problem
@@ -37,7 +37,7 @@ def new_context(*, torch_dialect: bool = False, every_dialect: bool = False) -> 
     context = ir.Context(load_on_create_dialects=loaded)  # pyright: ignore[reportCallIssue]
     context.enable_multithreading(False)
     if torch_dialect:
-        torch_dialects.register_dialect(context)
+        register_dialect(context)
     return context
 
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, memref, scf
+from torch_mlir.dialects import arith, memref, scf
 
+from workbench.mlir import dialects
 from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import subview
@@ -179,7 +180,7 @@ class _Block:
             buffer = memref.AllocaOp(ir.MemRefType.get(shape, kind.element_type), [], []).result
         if size is not None and not isinstance(size, int):
             buffer = subview(buffer, [0], [size])
-        fill: Any = linalg.fill
+        fill: Any = dialects.linalg.fill
         fill(arith.ConstantOp(kind.element_type, ir.FloatAttr.get(kind.element_type, -0.0)).result, outs=[buffer])
         return buffer
 
@@ -193,7 +194,7 @@ class _Block:
             place = _number(start) if isinstance(start, int) else start
             if dim in loops:
                 with ir.InsertionPoint(each.operation):
-                    place = arith.AddIOp(linalg.IndexOp(loops.index(dim)).result, place).result
+                    place = arith.AddIOp(dialects.linalg.IndexOp(loops.index(dim)).result, place).result
             each.operation.results[0].replace_all_uses_with(place)
             each.operation.erase()
 
@@ -237,4 +238,4 @@ def _add(new: Value, old: Value, axes: list[int]) -> None:
     element = ir.MemRefType(old.type).element_type
     body = made.regions[0].blocks.append(element, element)
     with ir.InsertionPoint(body):
-        linalg.YieldOp([arith.AddFOp(*body.arguments).result])
+        dialects.linalg.YieldOp([arith.AddFOp(*body.arguments).result])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -58,11 +59,11 @@ def restrict(module: ir.Module, allowed: Processor) -> None:
         return
     with module.context:
         features = ", ".join(f'"+{feature}"' for feature in sorted(allowed.features))
-        for op in operations(module.operation):
-            if op.name == "llvm.func" and op.regions[0].blocks:
-                op.attributes["no_inline"] = ir.UnitAttr.get()
-                op.attributes["target_cpu"] = ir.StringAttr.get(allowed.name)
-                op.attributes["target_features"] = ir.Attribute.parse(f"#llvm.target_features<[{features}]>")
+        processor = {
+            "target_cpu": ir.StringAttr.get(allowed.name),
+            "target_features": ir.Attribute.parse(f"#llvm.target_features<[{features}]>"),
+        }
+        _say_of_functions(module, processor)
 
 
 def widen(module: ir.Module, target: Processor) -> None:
@@ -74,10 +75,16 @@ def widen(module: ir.Module, target: Processor) -> None:
     if not target.has_fast_long_registers:
         return
     with module.context:
-        for op in operations(module.operation):
-            if op.name == "llvm.func" and op.regions[0].blocks:
-                op.attributes["no_inline"] = ir.UnitAttr.get()
-                op.attributes["prefer_vector_width"] = ir.StringAttr.get("512")
+        _say_of_functions(module, {"prefer_vector_width": ir.StringAttr.get("512")})
+
+
+def _say_of_functions(module: ir.Module, attributes: Mapping[str, ir.Attribute]) -> None:
+    """Gives all functions that have a body these attributes, and keeps them functions."""
+    for op in operations(module.operation):
+        if op.name == "llvm.func" and op.regions[0].blocks:
+            op.attributes["no_inline"] = ir.UnitAttr.get()
+            for name, attribute in attributes.items():
+                op.attributes[name] = attribute
 
 
 def object_of(engine: ExecutionEngine) -> bytes:

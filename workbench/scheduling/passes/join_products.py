@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg
 
+from workbench.mlir import dialects
 from workbench.mlir.bindings import Value, block_of, block_owning, maker, owner_of, segments
 from workbench.mlir.indexed_moves import body_slice
 from workbench.mlir.linalg_loops import indexing_maps, iterators, role_of
@@ -63,7 +63,7 @@ class JoinProducts(KernelPass):
             product.results[0].replace_all_uses_with(joined.results[number])
             product.erase()
         with ir.InsertionPoint(body), joined.location:
-            linalg.YieldOp(sums)
+            dialects.linalg.YieldOp(sums)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _take_apart(op: ir.Operation) -> None:
             known = dict(zip([block.arguments[place] for place in read], body.arguments, strict=True))
             clone_into(body, ops, known)
             with ir.InsertionPoint(body):
-                linalg.YieldOp([known[total]])
+                dialects.linalg.YieldOp([known[total]])
         _place(_start(operands[-1]), product.location)
         if ID in op.attributes:
             product.attributes[ID] = op.attributes[ID]
@@ -141,8 +141,8 @@ def _place(value: Value, location: ir.Location) -> None:
 
 def _generic(
     kinds: Sequence[str], inputs: Sequence[Value], outs: Sequence[Value], maps: Sequence[ir.AffineMap]
-) -> linalg.GenericOp:
-    return linalg.GenericOp(
+) -> dialects.linalg.GenericOp:
+    return dialects.linalg.GenericOp(
         [out.type for out in outs],
         inputs,
         outs,

@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg, tensor
+from torch_mlir.dialects import tensor
 
+from workbench.mlir import dialects
 from workbench.mlir.bindings import maker, shape_of
 from workbench.mlir.linalg_loops import role_of
 from workbench.mlir.named_dims import linalg_ops
@@ -38,10 +39,10 @@ class JoinResults(KernelPass):
             empty = [tensor.EmptyOp(kind.shape, kind.element_type).result for kind in kinds]
             rank = len(kinds[0].shape)
             same = ir.AffineMap.get_identity(rank)
-            joined = linalg.GenericOp(kinds, values, empty, [same] * (2 * len(values)), ["parallel"] * rank)
+            joined = dialects.linalg.GenericOp(kinds, values, empty, [same] * (2 * len(values)), ["parallel"] * rank)
             block = joined.regions[0].blocks.append(*(kind.element_type for kind in [*kinds, *kinds]))
             with ir.InsertionPoint(block):
-                linalg.YieldOp(list(block.arguments)[: len(values)])
+                dialects.linalg.YieldOp(list(block.arguments)[: len(values)])
         for store, result in zip(stores, joined.results, strict=True):
             store.operands[0] = result
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg, tensor
+from torch_mlir.dialects import tensor
 
+from workbench.mlir import dialects
 from workbench.mlir.bindings import maker, named
 from workbench.mlir.linalg_loops import iterators
 from workbench.scheduling.passes.kernel_pass import KernelPass
@@ -26,7 +27,7 @@ class KeepSums(KernelPass):
     name = "npu-keep-sums"
 
     def run(self, module: ir.Module) -> None:
-        build: Any = linalg.copy
+        build: Any = dialects.linalg.copy
         for store in named(module, "bufferization.materialize_in_destination"):
             value = store.operands[0]
             made = maker(value)

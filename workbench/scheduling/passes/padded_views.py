@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
+from workbench.mlir import dialects
 from workbench.mlir.bindings import Index, Value, copy, integers, kept_axes, maker, subview_groups
 from workbench.mlir.dialect import PAD_INSIDE, PAD_LOW, PAD_VALUE
 from workbench.mlir.index_arithmetic import greatest, least, weighted
@@ -79,7 +80,7 @@ def load(value: Value, tile: Value) -> None:
 
 
 def _fill(number: Value, target: Value) -> None:
-    build: Any = linalg.fill
+    build: Any = dialects.linalg.fill
     build(number, outs=[target])
 
 

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import bufferization, linalg, tensor
+from torch_mlir.dialects import bufferization, tensor
 
 from workbench.errors import Problem, ScheduledFormError
+from workbench.mlir import dialects
 from workbench.mlir.bindings import (
     Value,
     function_of,
@@ -176,10 +177,10 @@ def _copied(op: ir.Operation, value: Value, store: ir.Operation) -> ir.Operation
         kind = ir.RankedTensorType(value.type)
         empty = tensor.EmptyOp(kind.shape, kind.element_type).result
         same, rank = ir.AffineMap.get_identity(len(kind.shape)), len(kind.shape)
-        copied = linalg.GenericOp([kind], [value], [empty], [same, same], ["parallel"] * rank)
+        copied = dialects.linalg.GenericOp([kind], [value], [empty], [same, same], ["parallel"] * rank)
         block = copied.regions[0].blocks.append(kind.element_type, kind.element_type)
         with ir.InsertionPoint(block):
-            linalg.YieldOp([block.arguments[0]])
+            dialects.linalg.YieldOp([block.arguments[0]])
     value.replace_all_uses_except(copied.result, [copied.operation])
     return copied.operation
 
@@ -202,7 +203,7 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
         added.append(ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(dim)) for dim in walked]))
     operands = list(last.operands)
     with behind_all(module), last.location:
-        reads = linalg.GenericOp(
+        reads = dialects.linalg.GenericOp(
             [result.type for result in last.results],
             [*operands[:inputs], *values],
             operands[inputs:],
@@ -322,7 +323,7 @@ def _forget(op: ir.Operation) -> None:
     kept = [*used, *range(inputs, len(block.arguments))]
     operands = list(op.operands)
     with ir.InsertionPoint(op), op.location:
-        left = linalg.GenericOp(
+        left = dialects.linalg.GenericOp(
             [],
             [operands[place] for place in used],
             operands[inputs:],

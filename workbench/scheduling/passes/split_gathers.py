@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, tensor
 
+from workbench.mlir import dialects
 from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
 from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, loop_extents
@@ -50,14 +51,14 @@ def gather(
             index_of(block.arguments[-1 - code], extents[axis] if wraps else None) if code < 0 else loop(code)
             for axis, code in enumerate(axes)
         ]
-        linalg.YieldOp([tensor.ExtractOp(table, places).result])
+        dialects.linalg.YieldOp([tensor.ExtractOp(table, places).result])
     return made.results[0]
 
 
-def generic(inputs: Sequence[Value], out: Value, maps: Sequence[ir.AffineMap]) -> linalg.GenericOp:
+def generic(inputs: Sequence[Value], out: Value, maps: Sequence[ir.AffineMap]) -> dialects.linalg.GenericOp:
     """A `linalg.generic` without reductions whose body is still to be written."""
     parallel = ir.ArrayAttr.get([ir.Attribute.parse(PARALLEL)] * maps[-1].n_dims)
-    return linalg.GenericOp(
+    return dialects.linalg.GenericOp(
         [out.type], list(inputs), [out], ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]), parallel
     )
 
@@ -73,7 +74,7 @@ def index_of(number: Value, extent: int | None) -> Value:
 
 
 def loop(dim: int) -> Value:
-    return linalg.IndexOp(integer_attribute(dim)).result
+    return dialects.linalg.IndexOp(integer_attribute(dim)).result
 
 
 def _walk(rank: int, dims: Sequence[int | None]) -> ir.AffineMap:
@@ -117,7 +118,7 @@ def _split(op: ir.Operation) -> None:
     kept = [number for number in range(inputs) if block.arguments[number] in used]
     walks = [*(maps[number] for number in kept), *(walk for _, walk in made), *maps[inputs:]]
     with ir.InsertionPoint(op), op.location:
-        wider = linalg.GenericOp(
+        wider = dialects.linalg.GenericOp(
             [result.type for result in op.results],
             [*(operands[number] for number in kept), *(value for value, _ in made)],
             operands[inputs:],
@@ -158,7 +159,7 @@ def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.Affin
         known = {block.arguments[number]: value for number, value in zip(numbers, body.arguments, strict=False)}
         clone_into(body, [*(each.operation for each in needed), extract], known, kept)
         with ir.InsertionPoint(body):
-            linalg.YieldOp([known[extract.results[0]]])
+            dialects.linalg.YieldOp([known[extract.results[0]]])
     return made.results[0], _walk(len(iterators(op)), kept)
 
 
