@@ -132,6 +132,16 @@ def test_an_option_that_is_none_is_named():
         torch.compile(lambda x: x + 1, backend="npu", options={"machin": "tpu-v3"})(torch.randn(3))
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [("mapping", "mapping='nope.toml': there is no file"), ("tuned", "tuned='nope.toml': there is no file")],
+)
+def test_a_file_of_mappings_that_cannot_be_read_is_no_reason_for_the_host(option: str, told: str):
+    torch._dynamo.reset()
+    with pytest.raises(errors.WorkbenchError, match=told):
+        torch.compile(lambda x: x @ x, backend="npu", options={option: "nope.toml"})(torch.randn(5, 5))
+
+
 def test_a_machine_that_there_is_not_is_an_error_of_its_own():
     torch._dynamo.reset()
     with pytest.raises(MachineError, match="there is no machine 'tpu-v9'; did you mean 'tpu-v4'"):

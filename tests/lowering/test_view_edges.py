@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from workbench import errors
+from workbench.lowering.fusion_rules import RULES, SWITCHES
 
 X, ROWS, W = (2, 8, 64), (16, 64), (64, 64)
 NORM: Any = {"normalized_shape": (64,)}
@@ -58,3 +59,9 @@ def test_a_view_is_a_limit_and_every_switch_of_the_column_can_be_turned_off():
         assert len(j.with_(fusion={"off": [rule]}).lowered.kernels) >= len(j.lowered.kernels)
     with pytest.raises(errors.FusionError, match=r"a view' is a limit, not a switch.* 'elementwise chain'"):
         _ = j.with_(fusion={"off": ["never across a view"]}).lowered
+
+
+@pytest.mark.parametrize("limit", [rule.name for rule in RULES if rule.name not in SWITCHES])
+def test_no_limit_can_be_turned_off(limit: str):
+    with pytest.raises(errors.FusionError, match=f"'{limit}' is a limit, not a switch.* turned off is 'gather into"):
+        _ = wb.trace(torch.tanh, torch.randn(8), fusion={"off": [limit]}).lowered

@@ -203,3 +203,13 @@ def test_a_mapping_that_does_not_fit_says_which_line_it_is_from(tmp_path: Path):
     path = written(tmp_path, "version = 1\n\n[[mapping]]\nops = ['matmul', 'relu']\ntile = {q = 9}")
     with pytest.raises(MappingError, match=f"(?s)names 'q'.*The mapping is from {path}, line 5\n"):
         _ = traced(path).scheduled
+
+
+def test_a_kernel_of_attention_written_by_hand_has_all_its_ops(tmp_path: Path):
+    text = 'version = 1\n[[mapping]]\nops = ["transpose", "matmul", "div", "softmax", "matmul"]\ntile = { queries = 8 }'
+    path, (q, k, v) = written(tmp_path, text), torch.randn(3, 1, 2, 16, 8)
+    j = wb.trace(
+        lambda q, k, v: torch.softmax(q @ k.transpose(-2, -1) / 8, -1) @ v, q, k, v, machine="edge-8x8", mapping=path
+    )
+    assert j.simulated.by_op.node.tolist() == ["softmax"]
+    assert j.scheduled.record.kernels[0].mapping.tile["queries"] == 8

@@ -335,3 +335,13 @@ def test_a_registration_that_is_none_is_one_error():
     wb.graph_pass("it")(_raises)
     with pytest.raises(errors.RegistrationClash, match="there is a graph pass or pattern 'it' already"):
         wb.graph_pass("it")(own_ops.scaled_relu)
+
+
+def test_a_table_without_changes_says_whether_there_was_a_pass():
+    with wb.ops.scope():
+        wb.graph_pass("nothing to do")(lambda graph: graph)
+        j = wb.trace(torch.tanh, torch.randn(8))
+        with pytest.warns(errors.EmptyTable, match="no graph pass and no pattern changed anything"):
+            assert j.lowered.changes.empty
+        with pytest.warns(errors.EmptyTable, match="no pattern was registered when it was traced"):
+            assert j.lowered.patterns.empty

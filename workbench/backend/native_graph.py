@@ -20,8 +20,10 @@ from workbench.errors import (
     HostRoute,
     InputMismatch,
     MappingError,
+    MappingFileError,
     NoGradients,
     SharedElements,
+    TunedTableError,
     WorkbenchError,
     not_yet,
 )
@@ -141,7 +143,7 @@ def _about_the_graph(error: Exception) -> bool:
 
     What PyTorch's own run of the graph has other gradients of than eager PyTorch is refused, too."""
     if isinstance(error, WorkbenchError):
-        return not isinstance(error, BadOption | MappingError | NoGradients)
+        return not isinstance(error, BadOption | MappingError | MappingFileError | TunedTableError | NoGradients)
     frames = traceback.extract_tb(error.__traceback__)
     return is_torchs(frames[-1].filename)
 

@@ -107,8 +107,11 @@ class KernelGraph:
     """A captured node -> the others that a pass or a pattern made one with it: its lowered nodes are made of all."""
 
     def together(self, captured: str) -> tuple[str, ...]:
-        """A captured node, and the others that are made with it as one."""
-        return (captured, *self.merged.get(captured, ()))
+        """The captured nodes that are made as one with a captured node, itself among them, in order."""
+        if captured not in self.merged:
+            return (captured,)
+        names = captured, *self.merged[captured]
+        return tuple(node.name for node in self.captured.nodes if node.name in names)
 
     def node(self, name: str) -> LoweredNode:
         for lowered in self.nodes:

@@ -23,7 +23,7 @@ from workbench.ir.kernel_names import with_full_kernel
 from workbench.knobs.dim_words import dim_words
 from workbench.knobs.figure_words import FIGURE_WORDS
 from workbench.lowering.fusion_options import choice_of
-from workbench.lowering.fusion_rules import RULES
+from workbench.lowering.fusion_rules import SWITCHES, rule_text
 from workbench.lowering.layout_options import GIVEN, LEAST
 from workbench.scheduling.user_mapping import most_slots
 from workbench.views.graphs.titles import kernel_titles
@@ -75,7 +75,7 @@ class Knob:
             case "buffers":
                 return "tiles of an operand at a time"
             case "fusion":
-                return next(rule.text for rule in RULES if rule.name == self.item)
+                return rule_text(self.item)
             case "layout":
                 return "the order in which axes of tensors lie in DRAM: as PyTorch has it, or with the least padding"
             case "machine":
@@ -204,7 +204,7 @@ def _moved(dims: list[str], dim: str, place: int) -> tuple[str, ...]:
 def journey_knobs(request: Request) -> tuple[Knob, ...]:
     """The knobs of the whole journey: fusion rules, the layout if the machine pads tensors, and its figures."""
     off = rules_off(request)
-    rules = [Knob(f"{FUSION}.{rule.name}", "", rule.name not in off, (True, False), "on or off") for rule in RULES]
+    rules = [Knob(f"{FUSION}.{name}", "", name not in off, (True, False), "on or off") for name in SWITCHES]
     return (*rules, *_layout_knob(request), *machine_knobs(request.machine))
 
 

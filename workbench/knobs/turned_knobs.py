@@ -27,7 +27,7 @@ from workbench.knobs.knob import (
     rules_off,
     scheduled_kernel,
 )
-from workbench.lowering.fusion_rules import RULES
+from workbench.lowering.fusion_rules import SWITCHES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Turned(Generic[J]):
         return {rule: on for rule, on in rules.items() if not isinstance(on, bool)}
 
     def _fusion(self, rules: Mapping[str, Value]) -> Any:
-        off = [rule.name for rule in RULES if not rules.get(rule.name, rule.name not in rules_off(self.request))]
+        off = [name for name in SWITCHES if not rules.get(name, name not in rules_off(self.request))]
         given = self.request.fusion
         apart = given.get("apart", ()) if isinstance(given, Mapping) else () if given == "none" else given or ()
         made = {name: list(values) for name, values in (("off", off), ("apart", apart)) if values}

@@ -92,16 +92,15 @@ def _named(given: object, rewrites: Collection[str]) -> list[str]:
 
 
 def _rules(given: object, rewrites: Collection[str]) -> list[str]:
-    """The same; at least one."""
-    names = [*(rule.name for rule in RULES), *rewrites]
-    found = _named(given, rewrites)
-    if not found and given == ACROSS_VIEWS:
-        told = f"{given!r} is a limit, not a switch: kernels end at a view with or without it"
-        raise FusionError(sentences(told, f"What can be turned off is {', '.join(map(repr, (*SWITCHES, *rewrites)))}"))
-    if not found:
-        told = f"there is no fusion rule {given!r}{did_you_mean(str(given), names)}"
-        raise FusionError(sentences(told, f"The rules are {', '.join(map(repr, names))}"))
-    return found
+    """The same; at least one that is no limit."""
+    found, switches = _named(given, rewrites), (*SWITCHES, *rewrites)
+    if not set(found).isdisjoint(switches):
+        return found
+    if found or given == ACROSS_VIEWS:
+        told = f"{given!r} is a limit, not a switch: what it keeps apart is no kernel with or without it"
+    else:
+        told = f"there is no fusion rule {given!r}{did_you_mean(str(given), switches)}"
+    raise FusionError(sentences(told, f"What can be turned off is {', '.join(map(repr, switches))}"))
 
 
 def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]]) -> frozenset[frozenset[str]]:

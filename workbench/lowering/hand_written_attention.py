@@ -53,6 +53,8 @@ class HandWritten:
 
     nodes: tuple[Node, ...]
     """Those that compute it. The last one makes the result; the others may be needed elsewhere."""
+    softmax: str
+    """That of them that is the softmax."""
     call: AttentionCall | None
     reason: str = ""
 
@@ -82,7 +84,8 @@ def _ending_in(values: GraphValues, last: Node) -> HandWritten | None:
     scores.read(before, after)
     call, passed = scores.call(before[-1], value)
     reason = scores.reason or _needed_elsewhere(values, inner) or _unlike(values, call, (*inner, last))
-    return HandWritten((*_dead(values, passed, inner), *inner, last), None if reason else call, reason)
+    nodes = (*_dead(values, passed, inner), *inner, last)
+    return HandWritten(nodes, after[-1].name, None if reason else call, reason)
 
 
 def _needed_elsewhere(values: GraphValues, inner: tuple[Node, ...]) -> str:

@@ -23,10 +23,10 @@ class OneAttention:
 
     graph: AtenGraph
     together: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """A new node -> all nodes in whose place it is, in order."""
+    """A new node -> all nodes in whose place it is, the softmax first, which says most of what they do."""
 
     def told(self, items: tuple[LoweredNode, ...]) -> tuple[LoweredNode, ...]:
-        """Lowered nodes whose parents are captured nodes: of several the first one."""
+        """Lowered nodes whose parents are captured nodes: of several the first of `together`."""
         return tuple(replace(item, parent=self.together.get(item.parent, (item.parent,))[0]) for item in items)
 
     @property
@@ -68,7 +68,8 @@ def _put(
         nodes=tuple(each for node in kept for each in (nodes if node.name == last.name else (node,))),
         types={value: kind for value, kind in types.items() if value not in inside},
     )
-    made.together |= {node.name: tuple(each.name for each in order) for node in nodes}
+    others = (name for name in names if name != found.softmax)
+    made.together |= dict.fromkeys([node.name for node in nodes], (found.softmax, *others))
 
 
 def _nodes(call: AttentionCall, last: Node, types: dict[str, TensorType]) -> tuple[Node, ...]:

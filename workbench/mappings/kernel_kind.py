@@ -42,7 +42,7 @@ def kernel_kinds(lowered: KernelGraph) -> Iterator[KernelKind]:
     for kernel in lowered.kernels:
         if kernel.kind == HOST:
             continue
-        parents = dict.fromkeys(nodes[name].parent for name in kernel.nodes)
+        parents = dict.fromkeys(parent for name in kernel.nodes for parent in lowered.together(nodes[name].parent))
         ops = tuple(captured.get(parent, parent) for parent in parents)
         digest = hashlib.sha256(structure(lowered, kernel, nodes).encode()).hexdigest()
         inputs = tuple(lowered.types[value].shape for value in kernel.inputs)

@@ -41,16 +41,20 @@ def changes_table(lowered: KernelGraph) -> Table:
                 )
             )
         before = each.graph or before
-    return Table(("name", "change", "node", "op", "inputs", "types", "captured", "file", "line"), tuple(rows), _NONE)
+    why = "no graph pass and no pattern changed anything" if lowered.rewrites else _NONE
+    return Table(("name", "change", "node", "op", "inputs", "types", "captured", "file", "line"), tuple(rows), why)
 
 
 def patterns_table(lowered: KernelGraph) -> Table:
     """One row a match, and one for each pattern without a match, with the nearest that it came to one."""
     rows = tuple(row for each in lowered.rewrites if each.kind == PATTERN for row in _pattern_rows(each))
-    return Table(("pattern", "matched", "node", "nodes", "partners", "wanted", "found", "where", "reason"), rows, _NONE)
+    return Table(
+        ("pattern", "matched", "node", "nodes", "partners", "wanted", "found", "where", "reason"), rows, _NO_PATTERN
+    )
 
 
 _NONE = "no graph pass and no pattern was registered when it was traced"
+_NO_PATTERN = "no pattern was registered when it was traced"
 
 
 def _pattern_rows(each: Rewrite) -> Iterator[tuple[Cell, ...]]:
