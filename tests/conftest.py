@@ -72,7 +72,8 @@ def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "sweep: combinations, of which a part runs unless --whole is given (sweeps.py)")
+    sweep = "sweep(one_in=1, pairs=True): combinations, of which a part runs unless --whole is given (sweeps.py)"
+    config.addinivalue_line("markers", sweep)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

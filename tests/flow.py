@@ -59,12 +59,12 @@ def flow(
     inputs: Sequence[torch.Tensor],
     kwargs: dict[str, torch.Tensor] | None = None,
     *,
-    machine: str = "tpu-v3",
+    machine: str | Machine = "tpu-v3",
     mapping: dict[str, Any] | None = None,
     mode: str = "dynamo",
 ) -> Flow:
     captured = capture(function, inputs, kwargs, mode=mode)
-    target = load_machine(machine)
+    target = load_machine(machine) if isinstance(machine, str) else machine
     lowered = lower(captured.graph, room=room_of(target))
     rendered = written(lowered, render(lowered), target, mapping)
     return Flow(function, captured, lowered, rendered, target, schedule(lowered, rendered, target, mapping))

@@ -309,6 +309,7 @@ def a_whole_step_is_compiled(compiles: Compiles) -> Seen:
     return [*(called(torch.ones(2, 4)) for _ in range(3)), *(each.detach() for each in model.parameters())]
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
 @pytest.mark.parametrize("name", SCENES)
 def test_what_is_left_is_what_pytorch_leaves(name: str):

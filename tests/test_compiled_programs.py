@@ -35,6 +35,7 @@ def _fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", [each for each in (*FOUND, *SAMPLE) if each not in OF_OTHERS])
 def test_what_eager_runs_npu_runs(name: str):
     judged = judge(name)

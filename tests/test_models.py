@@ -87,21 +87,23 @@ def test_the_list_of_models_loads_neither_pytorch_nor_transformers():
     assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True).stdout.strip() == "set()"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_tokens_that_a_compiled_model_generates_are_pytorchs(name: str):
+def test_tokens_that_a_compiled_model_generates_are_pytorchs(name: str, whole_sweep: bool):
+    count = 8 if whole_sweep else 4
     shipped: Any = wb.models.get(name).module
     config = shipped.config
     config.num_hidden_layers, config.tie_word_embeddings, config.initializer_range = 1, False, 0.3
     with seeded():
         model = type(shipped)(config).eval()
     ids = torch.arange(5)[None]
-    theirs = model.generate(ids, max_new_tokens=8, do_sample=False)
+    theirs = model.generate(ids, max_new_tokens=count, do_sample=False)
     model.forward = torch.compile(model.forward, backend="npu")
     with warnings.catch_warnings(), mock.patch.object(NativeProgram, "run", autospec=True, side_effect=_RUN) as run:
         warnings.simplefilter("error", HostRoute)
-        ours = model.generate(ids, max_new_tokens=8, do_sample=False)
-    assert run.call_count == 8, "each token is computed by one graph"
-    assert ours.shape == (1, 13) and len(set(ours[0, 5:].tolist())) > 2
+        ours = model.generate(ids, max_new_tokens=count, do_sample=False)
+    assert run.call_count == count, "each token is computed by one graph"
+    assert ours.shape == (1, 5 + count) and len(set(ours[0, 5:].tolist())) > 2
     assert torch.equal(ours, theirs)
 
 

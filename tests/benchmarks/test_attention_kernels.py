@@ -7,6 +7,7 @@ import pytest
 from benchmarks.attention_kernels import MACHINES, TWO, measured, table
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_one_kernel_takes_fewer_cycles_and_moves_fewer_bytes_than_three(machine: str, causal: bool) -> None:

@@ -36,7 +36,7 @@ def asked_bytes(name: str, unit: str, dtype: str, *, whose: str = "theirs") -> i
     return counters["dram_read_bytes"] + counters["dram_write_bytes"]
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize(
     ("machine", "unit", "dtype"),
     [("tpu-v3", "cycles", "f32"), ("tpu-v4-chip", "us", "f16"), ("tpu-v4-chip", "us", "bf16")],

@@ -143,6 +143,13 @@ def low_contrast(page: Page) -> list[str]:
 
 THEMES_AND_WIDTHS = ((False, 800), (False, 1280), (True, 1280), (True, 800))
 """Dark or not, and how wide: from each to the next only one of both changes."""
+
+
+def some_looks(number: int) -> tuple[tuple[bool, int], ...]:
+    """Two of these that have both themes and both widths; a view's next number has the other two."""
+    return THEMES_AND_WIDTHS[number % 2 :: 2]
+
+
 _TAKE_OUT = """() => {
     const closed = [...document.querySelectorAll('.wb details:not([open])')]
         .filter(each => !each.parentElement.closest('details:not([open])'));

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = lab.needs_chromium
+pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, workbench as wb\n"
@@ -80,22 +80,26 @@ def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     passes.locator(".ex-diff .l.s").first.wait_for()
 
 
-def test_views_are_legible_in_both_themes_and_all_widths_and_no_reader_is_left_out(opened: Page):
+@pytest.mark.sweep(pairs=False)
+@pytest.mark.parametrize("width", [800, 1280, 1920])
+@pytest.mark.parametrize("dark", [False, True])
+def test_views_are_legible_in_both_themes_and_all_widths_and_no_reader_is_left_out(
+    opened: Page, dark: bool, width: int
+):
     SHOTS.mkdir(exist_ok=True)
     wrong = list[str]()
     wide = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.className)"
-    for dark in (False, True):
-        for width in (800, 1280, 1920):
-            lab.show(opened, dark=dark, width=width)
-            for title in ("Array", "Pipeline", "Passes"):
-                view(opened, title)
-                lab.laid_out(opened)
-                where = f"explaining-{title.lower()}-{'dark' if dark else 'light'}-{width}"
-                opened.locator(".wb-lab").first.screenshot(path=SHOTS / f"{where}.png")
-                found = opened.locator(".wb-array, .wb-pipeline, .wb-passes").evaluate_all(wide)
-                wrong += [f"{where}: {each} is wider than its place" for each in found]
-            wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
-            wrong += [f"{where}: axe: {each}" for each in looks.against_axe(opened)]
+    look = f"{'dark' if dark else 'light'}-{width}"
+    lab.show(opened, dark=dark, width=width)
+    for title in ("Array", "Pipeline", "Passes"):
+        view(opened, title)
+        lab.laid_out(opened)
+        where = f"explaining-{title.lower()}-{look}"
+        opened.locator(".wb-lab").first.screenshot(path=SHOTS / f"{where}.png")
+        found = opened.locator(".wb-array, .wb-pipeline, .wb-passes").evaluate_all(wide)
+        wrong += [f"{where}: {each} is wider than its place" for each in found]
+    wrong += [f"{look}: contrast: {each}" for each in looks.low_contrast(opened)]
+    wrong += [f"{look}: axe: {each}" for each in looks.against_axe(opened)]
     assert not wrong, "\n".join(wrong)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = lab.needs_chromium
+pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, torch.nn.functional as F, workbench as wb\n"
@@ -81,19 +81,25 @@ def test_a_row_of_the_comparison_is_marked_here_and_in_python(opened: Page):
     opened.locator(".cmp-lines tr.s").wait_for(state="detached")
 
 
-def test_both_look_well_in_both_themes_at_three_widths(opened: Page):
+@pytest.fixture(scope="module")
+def mapped(notebook: lab.Opened) -> Page:
+    """The page with the map filled."""
+    page = notebook.page
+    page.locator(".kn-part summary", has_text="Map of mappings").click()
+    page.get_by_text("Fill the map").click()
+    page.wait_for_function("document.querySelector('.kn-cell') && !document.querySelector('.kn-cell.unknown')")
+    return page
+
+
+@pytest.mark.sweep(pairs=False)
+@pytest.mark.parametrize("width", [800, 1280, 1920])
+@pytest.mark.parametrize("dark", [False, True])
+def test_both_look_well_in_both_themes_at_three_widths(opened: Page, mapped: Page, dark: bool, width: int):
+    assert opened is mapped
     SHOTS.mkdir(exist_ok=True)
-    summary = opened.locator(".kn-part summary", has_text="Map of mappings")
-    summary.click()
-    opened.get_by_text("Fill the map").click()
-    opened.wait_for_function("document.querySelector('.kn-cell') && !document.querySelector('.kn-cell.unknown')")
-    wrong = list[str]()
-    for dark in (False, True):
-        for width in (800, 1280, 1920):
-            lab.show(opened, dark=dark, width=width)
-            where = f"knobs-{'dark' if dark else 'light'}-{width}"
-            for number, name in enumerate(("editor", "comparison")):
-                opened.locator(".wb-lab").nth(number).screenshot(path=SHOTS / f"{where}-{name}.png")
-            found = [*looks.against_axe(opened), *looks.low_contrast(opened)]
-            wrong += [f"{where}: {each}" for each in found]
+    lab.show(opened, dark=dark, width=width)
+    for number, name in enumerate(("editor", "comparison")):
+        shot = SHOTS / f"knobs-{'dark' if dark else 'light'}-{width}-{name}.png"
+        opened.locator(".wb-lab").nth(number).screenshot(path=shot)
+    wrong = [*looks.against_axe(opened), *looks.low_contrast(opened)]
     assert not wrong, "\n".join(wrong)

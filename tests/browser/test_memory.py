@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = lab.needs_chromium
+pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, workbench as wb\n"
@@ -108,6 +108,7 @@ def test_a_slot_and_a_tile_are_selected_in_python(opened: Page):
     lab.wait_for_python(opened, "print(j.selection.selection.what.partition(', ')[2])", "a box of x")
 
 
+@pytest.mark.sweep(pairs=False)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_is_legible_in_both_themes_and_all_widths(opened: Page, dark: bool, width: int):

@@ -6,6 +6,7 @@ Pictures of all of them are left in `screenshots/`, which is not committed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +40,11 @@ def run(server: lab.Server, page: Page, folder: Path, name: str, made: Any) -> t
     return run_all(page, server, f"{name}.ipynb")
 
 
-def assert_looks_right(page: Page, name: str) -> None:
-    """In both themes and widths; everything that is wrong is told at once."""
+def assert_looks_right(page: Page, name: str, shown: Sequence[tuple[bool, int]]) -> None:
+    """In these themes and widths; everything that is wrong is told at once."""
     wrong: list[str] = []
     SHOTS.mkdir(exist_ok=True)
-    for dark, width in looks.THEMES_AND_WIDTHS:
+    for dark, width in shown:
         lab.show(page, dark=dark, width=width)
         where = f"{name}-{'dark' if dark else 'light'}-{width}"
         picture = page.screenshot(path=SHOTS / f"{where}.png")
@@ -58,8 +59,12 @@ def assert_looks_right(page: Page, name: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", ["00_start_here", "01_add_an_op_foobar"])
-def test_the_course(name: str, server: lab.Server, page: Page, folder: Path):
+COURSE = ("00_start_here", "01_add_an_op_foobar")
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", COURSE)
+def test_the_course(name: str, server: lab.Server, page: Page, folder: Path, whole_sweep: bool):
     kept = [cell for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells if cell.cell_type == "code"]
     went_well, cells = run(server, page, folder, name, of_the_course(name))
     assert [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"] == []
@@ -68,7 +73,7 @@ def test_the_course(name: str, server: lab.Server, page: Page, folder: Path):
     shown = [bool(cell["outputs"]) for cell in cells]
     assert shown == [bool(cell.outputs) for cell in kept], "cells show something where the committed file says so"
     expect(page.locator(".jp-toast, .Toastify__toast"), "nothing lies over the page").to_have_count(0)
-    assert_looks_right(page, name)
+    assert_looks_right(page, name, looks.THEMES_AND_WIDTHS if whole_sweep else looks.some_looks(COURSE.index(name)))
 
 
 _OVERLAPS = """() => [...document.querySelectorAll('.wb-lab .badge')].flatMap(badge => {
@@ -81,7 +86,8 @@ _OVERLAPS = """() => [...document.querySelectorAll('.wb-lab .badge')].flatMap(ba
 """Badges that lie over the figure of their stage, which style sheets of other widgets of the page could make them."""
 
 
-def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path):
+@pytest.mark.sweep
+def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path, whole_sweep: bool):
     """All of it runs, and every widget of it lives and says nothing of an error."""
     went_well, cells = run(server, page, folder, "02_the_lab", of_the_course("02_the_lab"))
     assert went_well, [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"]
@@ -91,7 +97,7 @@ def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path):
     lab.answered(page)
     wrong: list[str] = []
     SHOTS.mkdir(exist_ok=True)
-    for dark, width in looks.THEMES_AND_WIDTHS:
+    for dark, width in looks.THEMES_AND_WIDTHS if whole_sweep else looks.some_looks(1):
         lab.show(page, dark=dark, width=width)
         page.screenshot(path=SHOTS / f"02_the_lab-{'dark' if dark else 'light'}-{width}.png")
         found = looks.against_axe(page) + looks.low_contrast(page) + page.evaluate(_OVERLAPS)
@@ -100,15 +106,22 @@ def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path):
     expect(page.locator(".wb-lab .notice:visible")).to_have_count(0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", gallery.MODELS)
-def test_the_gallery(name: str, server: lab.Server, page: Page, folder: Path):
+def test_the_gallery(name: str, server: lab.Server, page: Page, folder: Path, whole_sweep: bool):
+    """Each model in one look, in turns, so that each view is seen in all of them; whole, each in all.
+
+    The first shows some views that no other does, and is seen in both themes and both widths.
+    """
     file = name.replace(" ", "_").lower()
     went_well, cells = run(server, page, folder, file, gallery.notebook(name))
     assert went_well, [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"]
     assert all(cell["outputs"] for cell in cells[2:]), "every view shows something"
     told = [each["data"]["text/plain"] for cell in cells for each in cell["outputs"] if "data" in each]
     assert not [text for text in told if "Axes(" in str(text)]
-    assert_looks_right(page, file)
+    number = gallery.MODELS.index(name)
+    some = looks.THEMES_AND_WIDTHS[number % 4 :: 2 if number == 0 else 4]
+    assert_looks_right(page, file, looks.THEMES_AND_WIDTHS if whole_sweep else some)
 
 
 def test_a_slow_cell_shows_a_line_while_it_runs_and_leaves_nothing(server: lab.Server, page: Page, folder: Path):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = lab.needs_chromium
+pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)",
@@ -165,28 +165,27 @@ def test_mistakes_are_said_and_what_is_right_is_checked(opened: Page):
     lab.wait_for_python(opened, "print(j.overview.checks[0][0])", "True")
 
 
-def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
+@pytest.mark.sweep(pairs=False)
+@pytest.mark.parametrize("width", [800, 1280, 1920])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_looks_right_in_both_themes_and_all_widths(opened: Page, dark: bool, width: int):
     row(opened, "spans", 5).click()
     wait_for(opened, "span 5")
-    wrong = list[str]()
-    for dark in (False, True):
-        for width in (800, 1280, 1920):
-            lab.show(opened, dark=dark, width=width)
-            lab.answered(opened)
-            SHOTS.mkdir(exist_ok=True)
-            where = f"stepper-{'dark' if dark else 'light'}-{width}"
-            widget(opened).screenshot(path=SHOTS / f"{where}.png")
-            wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
-            wrong += [f"{where}: axe: {each}" for each in looks.against_axe(opened)]
-            outer = widget(opened).bounding_box()
-            for panel in widget(opened).locator(".panel").all():
-                inner = panel.bounding_box()
-                assert outer and inner
-                if inner["x"] < outer["x"] or inner["x"] + inner["width"] > outer["x"] + outer["width"] + 1:
-                    wrong.append(f"{where}: {panel.get_attribute('class')} is wider than the lab")
-            for name in LISTS:
-                if not widget(opened).locator(f".list.of-{name} .row[aria-selected='true']").count():
-                    wrong.append(f"{where}: nothing is marked in {name}")
+    lab.show(opened, dark=dark, width=width)
+    lab.answered(opened)
+    SHOTS.mkdir(exist_ok=True)
+    widget(opened).screenshot(path=SHOTS / f"stepper-{'dark' if dark else 'light'}-{width}.png")
+    wrong = [f"contrast: {each}" for each in looks.low_contrast(opened)]
+    wrong += [f"axe: {each}" for each in looks.against_axe(opened)]
+    outer = widget(opened).bounding_box()
+    for panel in widget(opened).locator(".panel").all():
+        inner = panel.bounding_box()
+        assert outer and inner
+        if inner["x"] < outer["x"] or inner["x"] + inner["width"] > outer["x"] + outer["width"] + 1:
+            wrong.append(f"{panel.get_attribute('class')} is wider than the lab")
+    for name in LISTS:
+        if not widget(opened).locator(f".list.of-{name} .row[aria-selected='true']").count():
+            wrong.append(f"nothing is marked in {name}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = lab.needs_chromium
+pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)\nrun = j.simulated",
@@ -129,22 +129,21 @@ def test_keys_are_the_timelines_and_not_the_notebooks(opened: Page):
     assert len(opened.evaluate(lab.CELLS)) == before
 
 
-def test_it_looks_right_in_both_themes_and_all_widths(opened: Page):
+@pytest.mark.sweep(pairs=False)
+@pytest.mark.parametrize("width", [800, 1280, 1920])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_looks_right_in_both_themes_and_all_widths(opened: Page, dark: bool, width: int):
     lab.ask_python(opened, "w.spans = [5]")
     widget(opened).locator(".tl-told dt:text-is('slack')").wait_for()
-    wrong = list[str]()
-    for dark in (False, True):
-        for width in (800, 1280, 1920):
-            lab.show(opened, dark=dark, width=width)
-            SHOTS.mkdir(exist_ok=True)
-            where = f"timeline-{'dark' if dark else 'light'}-{width}"
-            widget(opened).screenshot(path=SHOTS / f"{where}.png")
-            wrong += [f"{where}: contrast: {each}" for each in looks.low_contrast(opened)]
-            wrong += [f"{where}: axe: {each}" for each in looks.against_axe(opened)]
-            outer = widget(opened).bounding_box()
-            for part in widget(opened).locator(".tl-tools, .tl-grid, .tl-legend, .tl-told, .tl-more").all():
-                inner = part.bounding_box()
-                assert outer and inner
-                if inner["x"] < outer["x"] or inner["x"] + inner["width"] > outer["x"] + outer["width"] + 1:
-                    wrong.append(f"{where}: {part.get_attribute('class')} is wider than the timeline")
+    lab.show(opened, dark=dark, width=width)
+    SHOTS.mkdir(exist_ok=True)
+    widget(opened).screenshot(path=SHOTS / f"timeline-{'dark' if dark else 'light'}-{width}.png")
+    wrong = [f"contrast: {each}" for each in looks.low_contrast(opened)]
+    wrong += [f"axe: {each}" for each in looks.against_axe(opened)]
+    outer = widget(opened).bounding_box()
+    for part in widget(opened).locator(".tl-tools, .tl-grid, .tl-legend, .tl-told, .tl-more").all():
+        inner = part.bounding_box()
+        assert outer and inner
+        if inner["x"] < outer["x"] or inner["x"] + inner["width"] > outer["x"] + outer["width"] + 1:
+            wrong.append(f"{part.get_attribute('class')} is wider than the timeline")
     assert not wrong, "\n".join(wrong)

@@ -133,6 +133,7 @@ TRAINED = {
 }
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", TRAINED)
 def test_fifty_steps_beside_eager(name: str) -> None:
     """Both round each step differently, by a few units of 1e-7, and training carries the difference on.

@@ -78,6 +78,7 @@ def test_in_the_order_of_the_trace():
     replays(F.scaled_dot_product_attention, *qkv(*SHAPES), torch.rand(10, 12) > 0.3)
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 def test_self_attention(machine: str):
     torch.manual_seed(0)
@@ -122,6 +123,7 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 def test_a_gpt_block_with_causal_mask_and_embedding(machine: str):
     torch.manual_seed(0)

@@ -63,12 +63,16 @@ CASES: dict[str, tuple[Callable[[torch.Tensor], object], Shapes]] = {
 }
 
 
+@pytest.mark.sweep(one_in=2)
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", CASES)
-def test_moves_what_eager_moves(name: str):
+def test_moves_what_eager_moves(name: str, machine: str):
     function, shapes = CASES[name]
-    assert_same(lambda *given: [function(x) for x in given], [tensor(shape) for shape in shapes])
+    inputs = [tensor(shape) for shape in shapes]
+    assert_same(lambda *given: [function(x) for x in given], inputs, machines=(machine,))
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bfloat16], ids=str)
 def test_moves_every_size_of_element(dtype: torch.dtype):
     def moved(x: torch.Tensor) -> list[torch.Tensor]:

@@ -87,17 +87,18 @@ SHAPES = [(1,), (33,), (7, 1), (3, 5, 17), (2, 3, 4, 33)]
 RUNS = [*((shape, "edge-8x8") for shape in SHAPES), (SHAPES[-1], "tpu-v3")]
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize(("functions", "count"), [(ONE, 1), (TWO, 2)], ids=["one", "two"])
 @pytest.mark.parametrize(("shape", "machine"), RUNS, ids=str)
-def test_shapes(shape: tuple[int, ...], machine: str):
-    x, y = torch.rand(2, *shape).unbind()
+def test_shapes(shape: tuple[int, ...], machine: str, functions: dict[str, Function], count: int):
+    def everything(*inputs: torch.Tensor) -> torch.Tensor:
+        made = [function(*inputs) for function in functions.values()]
+        return sum(made[1:], made[0])
 
-    def everything(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        ones, twos = [fn(x) for fn in ONE.values()], [fn(x, y) for fn in TWO.values()]
-        return sum(ones[1:], ones[0]), sum(twos[1:], twos[0])
-
-    agrees(everything, x, y, machine=machine)
+    agrees(everything, *torch.rand(2, *shape)[:count].unbind(), machine=machine)
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8], ids=str)
 def test_whole_numbers(dtype: torch.dtype):
     low = 0 if dtype == torch.uint8 else -100

@@ -32,9 +32,14 @@ SHAPES = [((5,), 0), ((1,), 0), ((7, 33), 1), ((33, 7), 0), ((3, 1, 17), 1), ((2
 RUNS = [*((*case, "edge-8x8") for case in SHAPES), ((40, 130), -1, "tpu-v3"), ((2, 3, 4, 33), 1, "tpu-v3")]
 
 
+THIRDS = {third: [*ALONG][number::3] for number, third in enumerate(("first", "second", "third"))}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("third", THIRDS)
 @pytest.mark.parametrize(("shape", "dim", "machine"), RUNS, ids=str)
-def test_along_a_dim(shape: tuple[int, ...], dim: int, machine: str):
-    tested = {name: function for name, function in ALONG.items() if name != "var_mean" or shape[dim] > 1}
+def test_along_a_dim(shape: tuple[int, ...], dim: int, machine: str, third: str):
+    tested = {name: ALONG[name] for name in THIRDS[third] if name != "var_mean" or shape[dim] > 1}
     x = torch.randn(shape)
     agrees(lambda x: {name: function(x, dim) for name, function in tested.items()}, x, machine=machine)
 
@@ -66,6 +71,7 @@ def test_logsumexp_of_infinities_and_nothing_known():
     agrees(lambda x: x.logsumexp(1), x)
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.int8], ids=str)
 def test_element_types(dtype: torch.dtype):
     x = torch.randint(0 if dtype == torch.uint8 else -120, 120, (6, 33)).to(dtype)

@@ -41,19 +41,29 @@ LINEAR: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Shapes]] = {
 }
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", NEAREST)
-def test_nearest_neighbours_are_those_of_eager(name: str):
+def test_nearest_neighbours_are_those_of_eager(name: str, machine: str):
     function, shapes = NEAREST[name]
-    assert_same(lambda *given: [function(x) for x in given], [tensor(shape) for shape in shapes], replay=name == "half")
+    inputs, replay = [tensor(shape) for shape in shapes], name == "half"
+    assert_same(lambda *given: [function(x) for x in given], inputs, machines=(machine,), replay=replay)
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", LINEAR)
-def test_interpolation_agrees_with_eager(name: str):
+def test_interpolation_agrees_with_eager(name: str, machine: str):
     function, shapes = LINEAR[name]
-    inputs = [tensor(shape) for shape in shapes]
-    assert_same(lambda *given: [function(x) for x in given], inputs, tolerance=1e-5, replay=name == "rows")
+    inputs, replay = [tensor(shape) for shape in shapes], name == "rows"
+
+    def every(*given: torch.Tensor) -> list[torch.Tensor]:
+        return [function(x) for x in given]
+
+    assert_same(every, inputs, machines=(machine,), tolerance=1e-5, replay=replay)
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.uint8], ids=str)
 def test_other_dtypes(dtype: torch.dtype):
     def several(x: torch.Tensor) -> list[torch.Tensor]:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from simulator.tileprogram.program import Opcode
-from tests.agreement import in_trace_order, on_each_machine
+from tests.agreement import MACHINES, agrees_on_fresh, in_trace_order
 from tests.flow import flow
 from tests.formulas.test_index_reads import Maker, drawn, floats, ints
 from workbench.errors import IndexOutOfRange
@@ -87,13 +87,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
 }
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", CASES)
-def test_numbers_natively_and_in_trace_order(name: str):
+def test_numbers_natively_and_in_trace_order(name: str, machine: str):
     function, makers = CASES[name]
     fresh = drawn(makers, 7)
     routes = {"template", "builder", "automatic", "view"}
-    made = on_each_machine(function, lambda: drawn(makers), fresh, routes)
-    in_trace_order(made[-1], fresh, 1e-4)
+    in_trace_order(agrees_on_fresh(function, drawn(makers), fresh, routes, machine), fresh, 1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -25,7 +25,7 @@ def _assert_right(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_those_of_eager_and_of_differences(family: str, whole_sweep: bool):
-    """Two calls of a family, one of them in f64; in a sweep all, in each type."""
+    """A call of a family in f64, and of every third family one in another type; in a sweep all, in each type."""
     names = list(FAMILIES[family])
     if whole_sweep:
         for name in names:
@@ -34,9 +34,11 @@ def test_gradients_are_those_of_eager_and_of_differences(family: str, whole_swee
         return
     drawn = random.Random(family).sample(names, 2)
     _assert_right(drawn[0], "f64")
-    _assert_right(drawn[1], "bf16" if CASES[drawn[1]].half else "f32")
+    if list(FAMILIES).index(family) % 3 == 0:
+        _assert_right(drawn[1], "bf16" if CASES[drawn[1]].half else "f32")
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", ONCE_WRONG)
 def test_what_once_was_wrong(name: str):
     _assert_right(name, "f64")

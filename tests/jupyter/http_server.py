@@ -40,7 +40,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def answering(handler: type[Handler]) -> Iterator[str]:
     """The address of a server whose requests the handler answers, each in a thread."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    looks_up = {"poll_interval": 0.02}  # how often it asks whether it is over: each test waits for that
+    thread = threading.Thread(target=server.serve_forever, kwargs=looks_up, daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/"

@@ -57,20 +57,27 @@ def overlaps(words: list[Word]) -> list[tuple[str, str]]:
     return [(one["text"], other["text"]) for one, other in combinations(words, 2) if meet(one, other)]
 
 
-@pytest.fixture(params=[800, 1280])
-def page(request: pytest.FixtureRequest, chromium_browser: Browser, tmp_path: Path) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A matmul and a softmax: loads that wait with room, idle time with its cause in words between them."""
     j = wb.trace(lambda a, b: torch.softmax(a @ b, 1), torch.randn(512, 512), torch.randn(512, 1024), machine="tpu-v3")
     j.selection.select(j.scheduled.kernels[0].name)
-    j.to_html(tmp_path / "lab.html", interactive=True)
+    path = tmp_path_factory.mktemp("page") / "lab.html"
+    j.to_html(path, interactive=True)
+    return path
+
+
+@pytest.fixture(params=[800, 1280])
+def page(request: pytest.FixtureRequest, chromium_browser: Browser, written: Path) -> Iterator[Page]:
     made = patient(chromium_browser.new_page(viewport={"width": request.param, "height": 1000}))
     made.add_init_script(_CATCH)
-    made.goto((tmp_path / "lab.html").as_uri())
+    made.goto(written.as_uri())
     made.wait_for_selector(".wb-timeline canvas")
     yield made
     made.close()
 
 
+@pytest.mark.sweep(one_in=2)
 def test_the_room_of_an_arrow_lies_on_no_word_and_on_no_selected_span(page: Page):
     named = 0
     for row in (1, 2, 3, 6, 9, 14, 20):

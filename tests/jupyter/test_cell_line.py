@@ -15,12 +15,13 @@ from jupyter_client.manager import start_new_kernel
 SLOW = """
 import time
 import workbench.environment.progress as progress
+progress._REDRAW_SECONDS = 0.1
 with progress.waiting("schedule", delay=0.0):
     for _ in progress.counted(range(4)):
         {inside}
-        time.sleep(0.3)
+        time.sleep(0.12)
 """
-"""As any stage looks that takes longer than the delay."""
+"""As any stage looks that takes longer than the delay, in a fifth of the time."""
 
 
 @contextlib.contextmanager

@@ -175,6 +175,7 @@ def test_timelines_are_locked_and_axe_finds_nothing(page: Page):
         assert [f"{rule['id']}: {rule['nodes'][0]['html'][:120]}" for rule in found] == []
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 def test_what_they_were_made_with_can_be_read_at_every_width(chromium_browser: Browser, width: int):
     """Long names of kernels wrap; nothing is cut at the right, and few rows are not scrolled."""

@@ -23,9 +23,14 @@ VIEWS = ("findings", "memory", "array", "pipeline", "passes", "knobs")
 SAID = "The kernel is gone: run the cell again, then open this view."
 
 
+@pytest.fixture(scope="module")
+def journey() -> wb.Journey:
+    return wb.trace(lambda a, b: a @ b, torch.randn(20, 30), torch.randn(30, 12), machine="edge-8x8")
+
+
 @pytest.fixture
-def lab(chromium_browser: Browser) -> Iterator[Page]:
-    widget = wb.trace(lambda a, b: a @ b, torch.randn(20, 30), torch.randn(30, 12), machine="edge-8x8").widget()
+def lab(journey: wb.Journey, chromium_browser: Browser) -> Iterator[Page]:
+    widget = journey.widget()
     assert isinstance(widget, Stepper)
     with open_lab(chromium_browser, widget) as page:
         page.wait_for_selector(".tl-tools")

@@ -32,11 +32,17 @@ _IN_SIGHT = """names => names.map(name => {
 })"""
 
 
-@pytest.fixture
-def lab(chromium_browser: Browser) -> Iterator[tuple[Page, Stepper]]:
+@pytest.fixture(scope="module")
+def journey() -> wb.Journey:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(96, 128), nn.GELU(), nn.Linear(128, 96), nn.Softmax(1))
-    widget = wb.trace(model, torch.randn(64, 96), machine="edge-8x8", fusion=NORMS_APART).widget()
+    return wb.trace(model, torch.randn(64, 96), machine="edge-8x8", fusion=NORMS_APART)
+
+
+@pytest.fixture
+def lab(journey: wb.Journey, chromium_browser: Browser) -> Iterator[tuple[Page, Stepper]]:
+    journey.selection.select(None)
+    widget = journey.widget()
     assert isinstance(widget, Stepper)
     with open_lab(chromium_browser, widget) as page:
         yield page, widget

@@ -111,6 +111,7 @@ def _shown(chromium_browser: Browser, journey: wb.Journey, widget: object) -> It
     widget.close()
 
 
+@pytest.mark.sweep(one_in=2)
 def test_every_cycle_is_as_python_says(alone: Shown):
     run = alone.journey.simulated
     edges = [edge for times in run.replays.times for edge in times]
@@ -130,6 +131,7 @@ def test_every_cycle_is_as_python_says(alone: Shown):
             assert moved == f"{sum(row['moved'] for row in mine)} of {sum(row['moves'] for row in mine)}"
 
 
+@pytest.mark.sweep(one_in=2)
 def test_the_slider_goes_from_change_to_change_and_python_hears_where_it_stops(alone: Shown):
     replay = alone.journey.simulated.replays.of(0)
     changes = replay.changes.tolist()
@@ -152,6 +154,7 @@ def test_the_slider_goes_from_change_to_change_and_python_hears_where_it_stops(a
     becomes(lambda: alone.widget.cycle, replay.end)
 
 
+@pytest.mark.sweep(one_in=3)
 def test_moving_within_a_launch_asks_nothing(alone: Shown):
     before = alone.page.evaluate("window.sent")
     begin, end = alone.journey.simulated.replays.times[0]
@@ -174,6 +177,7 @@ _WRITE_DOWN_NAMES = """() => {
 """What the button is called from now on is in `names`: it may be called "pause" for a single frame."""
 
 
+@pytest.mark.sweep(one_in=2)
 def test_it_plays_to_the_end_of_the_launch_and_stops(alone: Shown):
     begin, end = alone.journey.simulated.replays.times[-1]
     alone.page.select_option('select[aria-label="how fast it plays"]', "8")
@@ -196,6 +200,7 @@ def test_it_plays_to_the_end_of_the_launch_and_stops(alone: Shown):
     assert alone.cycle == stopped
 
 
+@pytest.mark.sweep(one_in=2)
 def test_a_slot_and_a_tile_are_selected_as_select_does(alone: Shown):
     journey, page = alone.journey, alone.page
     replay = journey.simulated.replays.of(0)
@@ -216,6 +221,7 @@ def test_a_slot_and_a_tile_are_selected_as_select_does(alone: Shown):
         assert journey.selection.selection == journey.select(wb.TileAt(replay.kernel, row))
 
 
+@pytest.mark.sweep(one_in=2)
 def test_what_is_selected_elsewhere_is_marked_here(alone: Shown):
     replay = alone.journey.simulated.replays.of(0)
     alone.widget.cycle = replay.begin
@@ -229,6 +235,7 @@ def test_what_is_selected_elsewhere_is_marked_here(alone: Shown):
     alone.page.wait_for_function(f"plain => {map_of} === plain", arg=plain)
 
 
+@pytest.mark.sweep(one_in=3)
 def test_axe_finds_nothing_in_either_theme(alone: Shown):
     alone.page.locator(".mem-slider").focus()
     for light in ("true", "false"):
@@ -239,6 +246,7 @@ def test_axe_finds_nothing_in_either_theme(alone: Shown):
         assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
 
 
+@pytest.mark.sweep(one_in=3)
 def test_nothing_moves_after_the_end(alone: Shown):
     alone.page.get_by_role("button", name="play").click()
     alone.page.evaluate("window.end()")

@@ -150,16 +150,22 @@ def open_page(chromium_browser: Browser, tmp_path: Path) -> Iterator[Opens]:
         each.page.close()
 
 
+LONG = {"a feed-forward network": (30, 10_000), "ResNet-18": (8, 25)}
+"""Of each list of these journeys so many rows are picked, and so many in a whole sweep."""
+
+
 @needs_chromium
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", JOURNEYS)
-def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens):
-    """Every row of the short journeys, some of each list of the long one; and the rows themselves."""
+def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens, whole_sweep: bool):
+    """Every row of the short journeys, some of each list of the long ones; and the rows themselves."""
     opened, lot = open_page(JOURNEYS[name]()), random.Random(0)
     for each, listing in opened.lists.items():
         count = len(listing)
         shown = opened.answer("rows", name=each, first=0, count=count)["rows"]
         assert [(tuple(texts), *rest) for texts, *rest in shown] == cells(listing.page(0, count))
-        opened.picks(each, range(count) if name != "ResNet-18" else lot.sample(range(count), min(25, count)))
+        most = LONG[name][whole_sweep] if name in LONG else count
+        opened.picks(each, lot.sample(range(count), min(most, count)))
 
 
 @needs_chromium
@@ -411,6 +417,7 @@ def test_the_same_journey_gives_the_same_page(softmax: wb.Journey, tmp_path: Pat
 
 
 @needs_chromium
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 def test_the_unit_of_a_span_says_its_core_at_every_width(open_page: Opens, width: int):
     opened = open_page(two_cores())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import random
 from collections.abc import Iterator, Mapping
@@ -99,17 +100,23 @@ def _pixels(page: Page) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(text.partition(",")[2]))).convert("RGB")).astype(int)
 
 
+@functools.cache
+def files_of(name: str) -> dict[str, bytes]:
+    run = RUNS[name]().simulated
+    return page_files(
+        {
+            "timeline": timeline_columns(run.trace, run.scheduled.launches),
+            "dependences": dependence_columns(run.trace),
+            "critical": critical_columns(run.trace),
+        }
+    )
+
+
 @pytest.fixture(params=RUNS)
 def shown(request: pytest.FixtureRequest, chromium_browser: Browser) -> Iterator[Shown]:
     journey = RUNS[request.param]()
-    trace = journey.simulated.trace
-    blocks = {
-        "timeline": timeline_columns(trace, journey.simulated.scheduled.launches),
-        "dependences": dependence_columns(trace),
-        "critical": critical_columns(trace),
-    }
     page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1100}))
-    with served(page_files(blocks)) as address:
+    with served(files_of(request.param)) as address:
         made = Shown(page, journey)
         page.goto(address)
         page.wait_for_function("window.loaded")
@@ -122,6 +129,7 @@ def shown(request: pytest.FixtureRequest, chromium_browser: Browser) -> Iterator
     page.close()
 
 
+@pytest.mark.sweep(one_in=2)
 def test_areas_gaps_and_searches_are_as_python_says(shown: Shown):
     draw, trace, view = random.Random(3), shown.trace, shown.view
     whole = trace.makespan
@@ -170,6 +178,7 @@ def test_a_span_says_its_own_kernel_and_the_equal_one_whose_program_it_runs(show
     assert (shown.run.record is shared().simulated.record) == any(each.name != each.kernel for each in launches)
 
 
+@pytest.mark.sweep(one_in=2)
 def test_shares_of_time_are_as_python_says(shown: Shown):
     """At every zoom, also where most columns hold no whole span."""
     view, draw = shown.view, random.Random(4)
@@ -188,6 +197,7 @@ def _held_and_busy(view: Gantt) -> Any:
     return lambda lane, edges: view.busy(lane, edges) + view.held(lane, edges)
 
 
+@pytest.mark.sweep(one_in=2)
 def test_every_span_is_under_the_pointer_where_it_is_drawn(shown: Shown):
     wide = [row for row in range(len(shown.trace)) if shown.trace.busy_cycles[row] * shown.js("t.scale") > 3]
     assert wide
@@ -199,6 +209,7 @@ def test_every_span_is_under_the_pointer_where_it_is_drawn(shown: Shown):
         shown.tells(f"span {row}: {span.kind} on {span.unit}", span.kernel, slack)
 
 
+@pytest.mark.sweep(one_in=3)
 def test_bars_have_the_colours_of_their_kinds_in_both_themes(shown: Shown):
     for theme, style in (("true", LIGHT), ("false", DARK)):
         shown.page.evaluate("theme => { document.body.dataset.jpThemeLight = theme; }", theme)
@@ -245,6 +256,7 @@ def test_a_crowded_lane_is_as_high_as_the_share_of_time(chromium_browser: Browse
     page.close()
 
 
+@pytest.mark.sweep(one_in=2)
 def test_idle_time_is_explained_where_it_is_clicked(shown: Shown):
     idle = shown.view.idle_time
     longest = int(np.argmax(np.where(shown.view.start.max() > idle.start, idle.end - idle.start, 0)))
@@ -263,6 +275,7 @@ def test_idle_time_is_explained_where_it_is_clicked(shown: Shown):
     shown.hears("select", [wanted.next_span], "link")
 
 
+@pytest.mark.sweep(one_in=3)
 def test_a_drag_with_shift_measures_between_borders_of_spans(shown: Shown):
     row = int(np.argmax(shown.trace.end - shown.trace.start))
     (x, y), half = shown.centre(row), shown.js("t.scale") * int(shown.trace.busy_cycles[row]) / 2
@@ -284,6 +297,7 @@ def test_a_drag_with_shift_measures_between_borders_of_spans(shown: Shown):
     shown.tells(f"{found.spans}", f"{found.busy_cycles:,} cycles")
 
 
+@pytest.mark.sweep(one_in=2)
 def test_arrows_are_the_dependences_with_their_room(shown: Shown):
     found = dependences(shown.trace)
     row = int(np.bincount(found.later).argmax())
@@ -299,6 +313,7 @@ def test_arrows_are_the_dependences_with_their_room(shown: Shown):
     assert shown.heard("select") == []
 
 
+@pytest.mark.sweep(one_in=2)
 def test_the_critical_path_and_a_search_leave_the_rest_faint(shown: Shown):
     shown.page.locator("button[title^='show the critical path']").click()
     shown.page.wait_for_function("shown.timeline.filters.critical")
@@ -316,6 +331,7 @@ _LENGTH = "shown.timeline.window.end - shown.timeline.window.begin"
 """Cycles in view."""
 
 
+@pytest.mark.sweep(one_in=3)
 def test_keys_go_from_span_to_span_and_through_time(shown: Shown):
     shown.page.locator(".tl-plot canvas").last.focus()
     keys = shown.page.keyboard
@@ -340,6 +356,7 @@ def test_keys_go_from_span_to_span_and_through_time(shown: Shown):
     shown.hears("select", [], "click")
 
 
+@pytest.mark.sweep(one_in=3)
 def test_the_wheel_zooms_with_ctrl_at_the_pointer_and_else_scrolls_the_page(shown: Shown):
     row = int(np.argmax(shown.trace.end - shown.trace.start))
     x, y = map(round, shown.centre(row))  # a browser tells whole pixels
@@ -363,6 +380,7 @@ def test_the_wheel_zooms_with_ctrl_at_the_pointer_and_else_scrolls_the_page(show
     assert not shown.heard("select")
 
 
+@pytest.mark.sweep(one_in=3)
 def test_two_fingers_zoom_and_one_drags(shown: Shown):
     box = shown.page.locator(".tl-plot canvas[role='img']").first.bounding_box()
     assert box
@@ -410,6 +428,7 @@ def _around(shown: Shown, row: int) -> list[int]:
     return [int(shown.trace.start[row]) - length // 4, int(shown.trace.end[row]) + length // 4]
 
 
+@pytest.mark.sweep(one_in=2)
 def test_every_time_says_its_unit(shown: Shown):
     shown.page.evaluate("shown.select([0])")
     shown.page.locator("details.tl-table summary").click()
@@ -450,6 +469,7 @@ def test_a_core_and_the_memory_fold_into_one_row(shown: Shown):
         becomes(lambda: sum(each["kind"] == "channel" for each in shown.rows()), channels)
 
 
+@pytest.mark.sweep(one_in=3)
 def test_axe_finds_nothing_whatever_is_told(shown: Shown):
     """Nothing is picked, a span, idle time, an area; the table and the keys are open."""
     for summary in shown.page.locator("summary").all():
@@ -475,6 +495,7 @@ def test_axe_finds_nothing_whatever_is_told(shown: Shown):
             assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == [], each
 
 
+@pytest.mark.sweep(one_in=3)
 def test_two_timelines_show_the_same_time(shown: Shown):
     shown.page.evaluate(
         """() => {
@@ -510,6 +531,7 @@ def test_a_run_of_nothing_says_so(chromium_browser: Browser):
     page.close()
 
 
+@pytest.mark.sweep(one_in=3)
 def test_nothing_is_left_of_a_timeline_that_was_closed(shown: Shown):
     gone = shown.page.evaluate(
         """async () => {
@@ -527,6 +549,7 @@ def test_nothing_is_left_of_a_timeline_that_was_closed(shown: Shown):
     assert shown.heard("select") == []
 
 
+@pytest.mark.sweep(one_in=3)
 def test_what_the_search_suggests_is_not_cut_in_a_narrow_widget(shown: Shown):
     """632 pixels are left of a window of 800, and 608 within the lab: there all tools stand in one row."""
     shown.page.set_viewport_size({"width": 632, "height": 900})

@@ -49,7 +49,7 @@ def names(j: Any) -> list[str]:
     return [kernel.name for kernel in j.lowered.record.kernels]
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", BEFORE)
 def test_it_runs_in_the_kernel_of_the_convolution(name: str, machine: str):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.flow import flow, moved
-from tests.moving_programs import assert_same, tensor
+from tests.moving_programs import MACHINES, assert_same, tensor
 
 MADE: dict[str, Callable[[torch.Tensor], object]] = {
     "one number": lambda x: (
@@ -48,9 +48,11 @@ def _written_over(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x
 
 
+@pytest.mark.sweep(one_in=2)
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", MADE)
-def test_makes_what_eager_makes(name: str):
-    assert_same(MADE[name], [tensor((4, 6))], tolerance=1e-6)
+def test_makes_what_eager_makes(name: str, machine: str):
+    assert_same(MADE[name], [tensor((4, 6))], machines=(machine,), tolerance=1e-6)
 
 
 def test_one_hot():

@@ -139,7 +139,7 @@ def reasons(j: Any) -> set[str]:
     return {*j.lowered.fusions.query("rule == 'attention'").reason}
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", FOUND)
 def test_it_is_one_kernel_that_is_right_and_faster(name: str, machine: str):
@@ -156,7 +156,8 @@ def test_it_is_one_kernel_that_is_right_and_faster(name: str, machine: str):
     assert moved["dram_write_bytes"] < before["dram_write_bytes"]
 
 
-@pytest.mark.parametrize("shape", [(24,), (), (1,), (2, 1, 1, 1, 24)])
+@pytest.mark.sweep(one_in=2)
+@pytest.mark.parametrize("shape", [(24,), (), (1,), (2, 1, 1, 1, 24)], ids=str)
 def test_a_mask_of_any_number_of_dims(shape: tuple[int, ...]):
     added = agrees(lambda q, k, v, m: (q @ k.mT + m).softmax(-1) @ v, *qkv(2, 3), torch.randn(shape))
     hidden = agrees(

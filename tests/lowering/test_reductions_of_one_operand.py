@@ -114,6 +114,7 @@ def check_one_kernel(j: wb.Journey, inputs: tuple[torch.Tensor, ...]) -> None:
     assert j.simulated.trace.makespan < apart.simulated.trace.makespan
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", OF_ONE)
 def test_one_kernel_is_right_and_faster(name: str, machine: str):
@@ -125,12 +126,14 @@ def test_one_kernel_is_right_and_faster(name: str, machine: str):
     assert sorted(moved(scheduled.program).values()) == sorted(each.nbytes for each in (x, *results))
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", AFTER_PRODUCT)
 def test_what_follows_a_product_is_in_its_kernel(name: str, machine: str):
     check_one_kernel(wb.trace(AFTER_PRODUCT[name], *factors(), machine=machine), factors())
 
 
+@pytest.mark.sweep(one_in=3)
 @pytest.mark.parametrize("name", OF_ONE)
 def test_in_16_bits(name: str):
     j = wb.trace(OF_ONE[name], numbers(torch.bfloat16))
@@ -143,17 +146,20 @@ def test_whole_numbers(name: str):
     assert len(j.lowered.record.kernels) == 1 and j.check().ok
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("tile", [{"d0": 7}, {"d0": 10, "d1": 20}])
 @pytest.mark.parametrize("name", OF_ONE)
 def test_in_ragged_tiles_and_in_parts_of_rows(name: str, tile: dict[str, int]):
     assert wb.trace(OF_ONE[name], numbers(), mapping={"*": {"tile": tile}}).check().ok
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", AFTER_PRODUCT)
 def test_in_ragged_tiles_of_products(name: str):
     assert wb.trace(AFTER_PRODUCT[name], *factors(), mapping={"*": {"tile": {"m": 7, "k": 20}}}).check().ok
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("tile", [{}, {"d0": 10, "d1": 20}])
 @pytest.mark.parametrize("name", SUMS_FIRST)
 def test_results_come_in_any_order(name: str, tile: dict[str, int]):

@@ -68,7 +68,7 @@ def refused(j: wb.Journey) -> list[str]:
     return [each.reason for each in j.lowered.record.fusions if each.rule == SHARED and not each.fused]
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "tpu-v4-chip"])
 @pytest.mark.parametrize("name", JOINED)
 def test_one_kernel_is_right_and_faster(name: str, machine: str):
@@ -81,6 +81,7 @@ def test_one_kernel_is_right_and_faster(name: str, machine: str):
     assert j.simulated.trace.makespan < apart.simulated.trace.makespan
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", JOINED)
 def test_on_a_small_machine_it_is_no_slower(name: str):
     """But for a thousandth, by which the tiles of one kernel may fit less well."""
@@ -98,6 +99,7 @@ def test_the_operand_is_loaded_once():
     assert sorted(moved(kernel.program).values()) == sorted(wanted)
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("tile", [{"m": 23, "n": 50, "k": 31}, {"m": 16, "n": 130}, {"k": 16}, {"m": 1}])
 def test_in_any_tiles(tile: dict[str, int]):
     mapping = {"*": {"tile": tile}}

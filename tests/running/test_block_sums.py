@@ -20,6 +20,7 @@ SUMS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...]]] 
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3"])
 @pytest.mark.parametrize("name", SUMS)
 def test_a_long_sum_keeps_its_digits(name: str, machine: str):

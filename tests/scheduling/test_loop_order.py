@@ -43,7 +43,7 @@ def ordered(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...], *, m
     return flow(function, list(inputs), machine=machine, mapping={"*": mapping})
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("order", LATE, ids="".join)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_is_right_in_every_order(name: str, order: tuple[str, ...]):
@@ -78,6 +78,7 @@ OTHERS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...], dict[st
 }  # fmt: skip
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_kernels_are_right(name: str):
     function, inputs, tile, order = OTHERS[name]

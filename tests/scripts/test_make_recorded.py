@@ -39,6 +39,7 @@ def test_a_recording_is_what_the_script_makes_today(name: str, remade: dict[str,
     assert all(place.startswith("notebooks/recorded/programs.py:") for place in kept._stages.sources())
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_opens_without_pytorch(name: str, tmp_path: Path):
     path, page = FOLDER / f"{name}.journey", tmp_path / "page.html"

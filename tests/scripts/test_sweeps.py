@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.sweeps import axes, covering
+from tests.sweeps import axes, covering, sampled
 
 
 def calls(*counts: int) -> dict[str, dict[int, str]]:
@@ -30,13 +30,36 @@ def test_every_pair_of_values_of_three_axes_is_in_it():
     assert 30 <= len(kept) < 75
 
 
+def test_where_no_pairs_are_asked_for_every_value_of_three_axes_is_in_it():
+    given = calls(2, 2, 3)
+    kept = [given[name] for name in covering(given, pairs=False)]
+    assert [{call[axis] for call in kept} for axis in range(3)] == [{*"01"}, {*"01"}, {*"012"}]
+    assert 3 <= len(kept) <= 6
+
+
 def test_of_one_axis_all_are_in_it():
     assert covering(calls(7)) == {*map(str, range(7))}
 
 
 def test_it_does_not_depend_on_the_order():
     given = calls(9, 4)
-    assert covering(given) == covering(dict(reversed(given.items())))
+    other_way = dict(reversed(given.items()))
+    assert covering(given) == covering(other_way)
+    assert sampled(given, 4) == sampled(other_way, 4)
+
+
+def test_a_sample_has_one_in_so_many_values_of_the_longest_axis_with_all_of_the_others():
+    given = calls(2, 10, 3)
+    kept = sampled(given, 4)
+    chosen = {call[1] for call in kept.values()}
+    assert len(chosen) == 3
+    assert kept == {name: call for name, call in given.items() if call[1] in chosen}
+    assert sampled(given, 1) == given and len(sampled(calls(3), 9)) == 1
+
+
+def test_samples_of_two_tests_are_not_of_the_same_values():
+    samples = [sampled({f"{test}-{name}": call for name, call in calls(20).items()}, 4) for test in ("one", "other")]
+    assert {call[0] for call in samples[0].values()} != {call[0] for call in samples[1].values()}
 
 
 @pytest.mark.parametrize(("one", "two"), [("a", 1), ("b", 2)], ids=["first", "second"])

@@ -75,6 +75,7 @@ def drawn(seed: int) -> tuple[partial[torch.Tensor], list[torch.Tensor], dict[st
     return partial(F.scaled_dot_product_attention, **asked), given, options
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("seed", range(16))
 def test_shapes_types_masks_layouts_and_mappings(seed: int):
     function, given, options = drawn(seed)

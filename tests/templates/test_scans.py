@@ -22,6 +22,7 @@ SHAPES = [((), 0), ((1,), 0), ((37,), 0), ((33, 7), 0), ((3, 1, 17), 1), ((2, 3,
 RUNS = [*((*case, "edge-8x8") for case in SHAPES), ((40, 130), -1, "tpu-v3")]
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize(("shape", "dim", "machine"), RUNS, ids=str)
 def test_shapes(shape: tuple[int, ...], dim: int, machine: str):
     agrees(lambda x: {name: scan(x, dim) for name, scan in SCANS.items()}, torch.randn(shape), machine=machine)
@@ -41,6 +42,7 @@ def test_rows_of_rows_that_do_not_fit_start_afresh():
     agrees(lambda x: x.cumsum(1), torch.randn(3, 50, 300), mapping={"*": {"tile": {"d0": 2, "d1": 7, "d2": 128}}})
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8], ids=str)
 def test_element_types(dtype: torch.dtype):
     x = torch.randint(0 if dtype == torch.uint8 else -3, 4, (6, 33)).to(dtype)

@@ -13,6 +13,7 @@ SHAPES = [((), 0), ((1,), 0), ((37,), 0), ((33, 7), 0), ((3, 1, 17), -1), ((2, 3
 RUNS = [*((*case, "edge-8x8") for case in SHAPES), ((40, 130), -1, "tpu-v3")]
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize(("shape", "dim", "machine"), RUNS, ids=str)
 def test_shapes(shape: tuple[int, ...], dim: int, machine: str):
     k = (shape[dim] + 1) // 2 if shape else 1

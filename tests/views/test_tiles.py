@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from templates.foobar import FoobarDirect, register_fake
 from tests.programs import PROGRAMS
 from workbench.errors import BadOption
 from workbench.views.scratchpads.tile_grids import coarse, grids
+from workbench.views.scratchpads.tiles import Touch
 
 TOUCHED = ["instruction", "kind", "tensor", "access", "start", "extent", "buffer", "slot"]
 
@@ -146,7 +148,7 @@ def conv(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 LED = {name: (PROGRAMS[name].build(), PROGRAMS[name].inputs()) for name in ("matmul_ragged", "bmm", "both_transposed")}
 LED |= {name: (PROGRAMS[name].build(), PROGRAMS[name].inputs()) for name in ("layernorm", "softmax_ragged", "linear")}
-LED["conv"] = (conv, (torch.randn(2, 8, 31, 31), torch.randn(12, 8, 3, 3)))
+LED["conv"] = (conv, (torch.randn(2, 8, 19, 19), torch.randn(12, 8, 3, 3)))
 LED["cumsum"] = (lambda x: torch.cumsum(x, 1), (torch.randn(10, 30),))
 LED["flip"] = (lambda x: torch.flip(x, (1,)) * 2, (torch.randn(50, 32),))
 
@@ -158,7 +160,9 @@ def test_what_is_computed_with_is_what_was_loaded_there(name: str):
     journey = wb.trace(function, *inputs, machine="edge-8x8")
     compared = 0
     for kernel in journey.scheduled.kernels:
-        program, touches = kernel.program, journey.scheduled.tiles(kernel.name).record.touches
+        program, touches = kernel.program, defaultdict[int, list[Touch]](list)
+        for touch in journey.scheduled.tiles(kernel.name).record.touches:
+            touches[touch.instruction].append(touch)
         slots = {
             (number, slot): np.full(buffer.slot_bytes // buffer.element_bytes, -1)
             for number, buffer in enumerate(program.buffers)
@@ -168,8 +172,7 @@ def test_what_is_computed_with_is_what_was_loaded_there(name: str):
             told = program.instruction(row)
             inside = [each for each in told.operands if each.space == Space.SCRATCHPAD]
             if told.opcode in (Opcode.VECTOR, Opcode.MATMUL):
-                mine = [touch for touch in touches if touch.instruction == row]
-                for operand, touch in zip(inside, mine, strict=True):
+                for operand, touch in zip(inside, touches[row], strict=True):
                     held = slots[operand.target, operand.slot][places(operand)]
                     if operand.access & Access.READ and touch.box and touch.box.exact and (held >= 0).all():
                         argument = program.arguments[program_argument(journey, kernel.name, touch.tensor, held)]

@@ -65,6 +65,7 @@ def mixed(seed: int, count: int, request: int) -> tuple[I64, I64]:
     return (places * request).astype(np.int64), (rng.random(count) < rng.choice([0, 0.3, 0.7])).astype(np.int64)
 
 
+@pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize(
     ("name", "refreshes"),
     [

@@ -236,7 +236,7 @@ def test_the_only_slot_of_a_buffer_cannot_be_removed() -> None:
 # -- random programs --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(launches(), machines(), st.integers(1, 40))
 def test_random_programs_keep_all_invariants_on_random_machines(
     several: list[Launched], machine: Machine, stretch: int
