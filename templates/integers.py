@@ -22,16 +22,32 @@ if TYPE_CHECKING:
     from workbench.mlir.bindings import Value
 
 
-def of_two(op: NodeBuilder, fn: Callable[[Value, Value], Value], left: str = "self", right: str = "other") -> Value:
-    """`fn` of two arguments as numbers of the result's type; one of them may be a plain number."""
-    x, y = op[left], op[right]
+def of_two(
+    op: NodeBuilder,
+    fn: Callable[[Value, Value], Value],
+    left: str = "self",
+    right: str = "other",
+    *,
+    rounded: bool = False,
+) -> Value:
+    """`fn` of two arguments as numbers of the result's type; one of them may be a plain number.
+
+    Results of 16 bits are computed in 32; a number is in 32 bits as well, unless it is to be `rounded` as tensors are.
+    """
+    x, y = (op.numbers.get(name, op[name]) for name in (left, right))
+
+    def alike(number: bool | int | float, other: Value) -> Value:
+        if rounded and isinstance(other.type, ir.FloatType):
+            return converted(op.number(number), other.type)
+        return op.number(number, like=other)
+
     if isinstance(x, ir.Value) and isinstance(y, ir.Value):
         return op.elementwise(fn, x, y, compute="result")
     if isinstance(x, ir.Value) and isinstance(y, bool | int | float):
-        return op.elementwise(lambda number: fn(number, op.number(y, like=number)), x, compute="result")
+        return op.elementwise(lambda number: fn(number, alike(y, number)), x, compute="result")
     assert isinstance(y, ir.Value)
     assert isinstance(x, bool | int | float)
-    return op.elementwise(lambda number: fn(op.number(x, like=number), number), y, compute="result")
+    return op.elementwise(lambda number: fn(alike(x, number), number), y, compute="result")
 
 
 def bitwise(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
@@ -99,7 +115,7 @@ def fmod(op: NodeBuilder) -> Value:
     def one(x: Value, y: Value) -> Value:
         return arith.remf(x, y) if isinstance(x.type, ir.FloatType) else divided(op, x, y, unsigned)[1]
 
-    return of_two(op, one)
+    return of_two(op, one, rounded=True)
 
 
 def remainder(op: NodeBuilder) -> Value:
@@ -116,7 +132,7 @@ def remainder(op: NodeBuilder) -> Value:
         turned = arith.andi(not_zero(op, left), different_signs(op, left, y))
         return arith.select(turned, more(left, y), left)
 
-    return of_two(op, one)
+    return of_two(op, one, rounded=True)
 
 
 def floor_division(op: NodeBuilder) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import random
 from collections import deque
 from collections.abc import Callable
@@ -550,6 +551,11 @@ CHANGES: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], object], s
         r"0\.weight is another parameter now",
     ),
     "hooks": (lambda model, _: model[0].weight.register_hook(lambda g: g), r"number of hooks of .*0\.weight was 0"),  # type: ignore[index]
+    "hooks of the optimizer": (
+        lambda _, optimizer: optimizer.register_step_pre_hook(lambda *_: None),
+        "of the optimizer optimizer was 0",
+    ),
+    "another forward": (lambda model, _: setattr(model[0], "forward", abs), r"0\.forward was that of its class"),  # type: ignore[index]
     "a group": (lambda _, optimizer: optimizer.param_groups[0]["params"].pop(), r"group 0 has other parameters"),
     "a number": (lambda _, optimizer: optimizer.param_groups[0].update(lr=0.1), r"lr was a tensor.*and is 0\.1 now"),
 }
@@ -565,6 +571,41 @@ def test_a_run_under_other_conditions_is_refused(name: str) -> None:
     change(model, optimizer)
     with pytest.raises(errors.InputMismatch, match=message):
         program.values((x, y))
+
+
+def test_hooks_of_all_optimizers_are_conditions_too() -> None:
+    model, (x, y) = mlp(), classes()
+    program = capture(stepping(model, sgd(model)), (x, y), train=True)
+    hook = importlib.import_module("torch.optim.optimizer").register_optimizer_step_pre_hook(lambda *_: None)
+    try:
+        with pytest.raises(errors.InputMismatch, match=r"number of hooks of all optimizers was 0 .* is 1 now"):
+            program.values((x, y))
+    finally:
+        hook.remove()
+    program.values((x, y))
+
+
+def test_a_run_in_another_autocast_is_refused() -> None:
+    (model, (x, y)), (other, _) = (mlp(), classes()), (mlp(), classes())
+    around = torch.autocast("cpu", torch.bfloat16)
+    plain = wb.trace(stepping(model, sgd(model)), x, y, train=True)
+    with around, pytest.raises(errors.InputMismatch, match=r"was no autocast around the trace .* is autocast to bf16"):
+        plain.run(x, y)
+    with around:
+        cast = wb.trace(stepping(other, sgd(other)), x, y, train=True)
+        cast.run(x, y)
+    assert cast.check().ok
+    with pytest.raises(errors.InputMismatch, match=r"was autocast to bf16 around the trace .* is no autocast"):
+        cast.run(x, y)
+
+
+def test_a_batch_that_counts_for_nothing_changes_no_weight() -> None:
+    """PyTorch's loss is NaN there, a sum of nothing over nothing, but its gradients are zero."""
+    model, (x, y) = mlp(), classes()
+    j = wb.trace(stepping(model, torch.optim.SGD(model.parameters(), lr=0.1)), x, y, train=True)
+    before = [each.detach().clone() for each in model.parameters()]
+    assert j.run(x, torch.full_like(y, -100)).isnan()  # type: ignore[union-attr]
+    assert all(map(torch.equal, before, model.parameters()))
 
 
 def test_train_is_yes_or_no_and_excludes_export() -> None:

@@ -162,8 +162,8 @@ def ordering(draw: Draw) -> Drawn:
     value = draw.pick(lambda tensor: tensor.dim() > 0 and tensor.dtype != torch.bool, exact=True)
     dim = draw.random.randrange(value.tensor.dim())
     count = draw.random.randint(1, value.tensor.shape[dim])
-    forms = ["torch.sort({0}, {1})[0]", "torch.sort({0}, {1}, stable=True)[1]", "torch.topk({0}, {2}, {1})[0]",
-             "torch.sort({0}, {1}, descending=True)[0]"]  # fmt: skip
+    stable = "torch.sort({0}, dim={1}, stable=True"  # gradients go by the order of equal numbers
+    forms = [f"{stable})[0]", f"{stable})[1]", "torch.topk({0}, {2}, {1})[0]", f"{stable}, descending=True)[0]"]
     return _of(draw.random.choice(forms).format(value.name, dim, count), value, exact=True)
 
 

@@ -54,16 +54,18 @@ def _without_unasked(graph: fx.Graph) -> None:
 @contextmanager
 def _wrongly_taken_apart() -> Generator[None]:
     """Keeps whole what PyTorch takes apart wrongly, even where nothing is to be: behind the first -1 among the labels
-    its way to compute `multilabel_margin_loss` reads class 0."""
-    op = cast(Any, torch.ops.aten.multilabel_margin_loss_forward.default)
-    way = op.py_kernels.pop(_AUTOGRAD, None)
-    op._dispatch_cache.clear()
+    its way to compute `multilabel_margin_loss` reads class 0, and that of `softshrink` rounds the limit to 16 bits."""
+    ops = [getattr(torch.ops.aten, name).default for name in ("multilabel_margin_loss_forward", "softshrink")]
+    ways = [op.py_kernels.pop(_AUTOGRAD, None) for op in ops]
+    for op in ops:
+        op._dispatch_cache.clear()
     try:
         yield
     finally:
-        if way is not None:
-            op.py_kernels[_AUTOGRAD] = way
-        op._dispatch_cache.clear()
+        for op, way in zip(ops, ways, strict=True):
+            if way is not None:
+                op.py_kernels[_AUTOGRAD] = way
+            op._dispatch_cache.clear()
 
 
 _AUTOGRAD = cast(Any, torch)._C.DispatchKey.Autograd

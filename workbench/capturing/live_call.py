@@ -17,6 +17,7 @@ from workbench.capturing.user_call import call_form, flatten_inputs
 from workbench.ir import AtenGraph, Tree
 from workbench.tensors import containers
 from workbench.tensors.containers import NOWHERE
+from workbench.tensors.element_types import dtype_name
 from workbench.tensors.given_containers import GivenContainers
 from workbench.tensors.tensor_memory import unreadable
 from workbench.tensors.torch_literals import to_type
@@ -160,6 +161,8 @@ class CapturedProgram:
         computed: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]],
     ) -> object:
         """The function's result without gradients, which a view of an input does not have either."""
+        if self.training is not None:
+            self._refuse_other_autocast()
         refuse_unwritable(self.graph, values)
         places: Mapping[str, object] = NOWHERE
         if self.graph.tree.kind == "call":
@@ -171,6 +174,16 @@ class CapturedProgram:
             if self.training is not None:
                 self.training.settle(self.graph, values)
             return made
+
+    def _refuse_other_autocast(self) -> None:
+        if (now := _autocast()) != self.autocast:
+            was, is_now = (
+                "autocast to " + dtype_name(each) if each else "no autocast" for each in (self.autocast, now)
+            )
+            raise errors.InputMismatch(
+                f"{self.graph.name}: there was {was} around the trace of the step, and there is {is_now} around this "
+                "run. The casts are part of the graph: trace again, or put torch.autocast into the step"
+            )
 
     def holding(self, held: Sequence[torch.Tensor]) -> AbstractContextManager[None]:
         """For a call of the function itself: a training step has these tensors as its gradients and states.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import torch
-from torch import nn
 
 from workbench.capturing.named_values import OF_MODULES
 from workbench.capturing.step_surroundings import HOOKS
@@ -17,7 +15,7 @@ Conditions = Mapping[str, object]
 
 
 def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
-    """Which parameters require gradients, which modules train, and how many hooks they have."""
+    """Which parameters require gradients, which modules train, their functions, and how many hooks all have."""
     found: dict[str, object] = {}
     for leaf in leaves:
         found[f"{leaf.path}.requires_grad"] = leaf.tensor.requires_grad
@@ -26,9 +24,18 @@ def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
         name = path or type(module).__name__
         found[f"{name}.training"] = module.training
         found[f"the number of hooks of the module {name}"] = _hooks(module, OF_MODULES)
+        found[f"{name}.forward"] = vars(module).get("forward", "that of its class")
+    for path, read in held.optimizers.values():
+        found[f"the number of hooks of the optimizer {path}"] = _hooks(read(), _OF_OPTIMIZERS)
+    found["the number of hooks of all optimizers"] = _hooks(_OPTIMIZERS, _OF_ALL_OPTIMIZERS)
     return found
 
 
-def _hooks(owner: torch.Tensor | nn.Module, names: Sequence[str]) -> int:
+_OPTIMIZERS = importlib.import_module("torch.optim.optimizer")
+_OF_OPTIMIZERS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+_OF_ALL_OPTIMIZERS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+
+
+def _hooks(owner: object, names: Sequence[str]) -> int:
     kept: list[Any] = [getattr(owner, name, None) for name in names]
     return sum(len(each) for each in kept if each)

@@ -27,6 +27,7 @@ _HALF: Final = (torch.float16, torch.bfloat16)
 _COMPLEX: Final = (torch.complex32, torch.complex64)
 _DEFAULT: Final = (torch.float32, torch.complex64)
 _BITS: Final = frozenset({torch.ops.aten.view.dtype})
+_COMPARED: Final = frozenset(getattr(torch.ops.aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 NO_KERNEL: Final = (NotImplementedError, RuntimeError)
 """PyTorch's errors for a type that an op has no kernel for."""
 
@@ -151,6 +152,8 @@ class Wide(TorchDispatchMode):
             torch.Tag.nondeterministic_seeded in func.tags
         ):  # as many random numbers as in the given types, and the same ones
             return all_wide(func(*self._narrow(given[0]), **given[1]), self.wide)
+        if func in _COMPARED:
+            given = tuple(self._as_compared(each) for each in given[0]), given[1]
         wide: tuple[tuple[Any, ...], dict[str, Any]] = all_wide(given, self.wide)
         try:
             made = func(*wide[0], **wide[1])
@@ -159,6 +162,11 @@ class Wide(TorchDispatchMode):
         if any(isinstance(each, torch.Tensor) and each.dtype in _DEFAULT for each in tree_leaves(made)):
             made = self._from_whole_numbers(func, *wide, made)
         return all_wide(made, self.wide)
+
+    def _as_compared(self, value: object) -> object:
+        """A number as it is compared with tensors of the one type that the function is written in: rounded to it."""
+        kind = next(iter(self.own)) if len(self.own) == 1 else torch.float64
+        return torch.tensor(value, dtype=kind).item() if isinstance(value, float) and not kind.is_complex else value
 
     def _narrow(self, given: Any) -> Any:
         """Arguments of an op that draws numbers, wide ones in the type that the function is written in."""

@@ -67,7 +67,15 @@ def glu(b: Builder, x: Ref, dim: int = -1) -> Ref:
 
 
 def threshold(b: Builder, x: Ref, limit: float, value: float) -> Ref:
-    return b("aten.where.ScalarSelf", b("aten.le.Scalar", x, limit), value, x)
+    """In 16 bits the limit is not rounded, here and in the next."""
+    return b("aten.where.ScalarSelf", b("aten.le.Scalar", compute(b, x), limit), value, x)
+
+
+def softshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
+    x = compute(b, x)
+    below = b("aten.lt.Scalar", x, -limit)
+    near = b("aten.where.self", below, b("aten.add.Scalar", x, limit), b("aten.mul.Scalar", x, 0))
+    return b("aten.where.self", b("aten.gt.Scalar", x, limit), b("aten.sub.Scalar", x, limit), near)
 
 
 def hardshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
@@ -128,6 +136,7 @@ FORMULAS: dict[str, Formula] = {
     "aten.glu.default": glu,
     "aten.threshold.default": threshold,
     "aten.hardshrink.default": hardshrink,
+    "aten.softshrink.default": softshrink,
     "aten.leaky_relu.default": leaky_relu,
     "aten.prelu.default": prelu,
     "aten._prelu_kernel.default": prelu_kernel,

@@ -33,6 +33,22 @@ def equal(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
     return b("aten.logical_not.default", isnan(b, x)) if is_float(b, x) else _all_true(b, x)
 
 
+def compared(op: str) -> Formula:
+    """Two operands in the one type to which PyTorch promotes them. The importer widens both to the larger type, though
+    a tensor without dims takes that of the other one, and whole numbers beside a float that of floats."""
+
+    def made(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
+        if op == "aten.eq.Tensor" and (same := equal(b, x, y)) is not None:
+            return same
+        kinds = [to_dtype(b.type(each).dtype) for each in (x, y) if isinstance(each, Ref)]
+        common = common_type(b, x, y)
+        if not common.is_floating_point or all(kind == common for kind in kinds):
+            return None
+        return b(op, cast(b, x, common), cast(b, y, common) if isinstance(y, Ref) else y)
+
+    return made
+
+
 def _all_true(b: Builder, x: Ref) -> Ref:
     return b("aten.full.default", list(b.type(x).shape), True, dtype=torch.bool)
 
@@ -167,8 +183,12 @@ def renamed(op: str) -> Formula:
     return made
 
 
+_COMPARISONS = tuple(
+    f"aten.{name}.{of}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Tensor", "Scalar")
+)
+
 FORMULAS: dict[str, Formula] = {
-    "aten.eq.Tensor": equal,
+    **{op: compared(op) for op in _COMPARISONS},
     "aten.add.Scalar": plus_truth,
     "aten.add.Tensor": plus_truth,
     "aten.isnan.default": isnan,

@@ -40,7 +40,7 @@ def _between(b: Builder, x: Ref, low: float, high: float) -> Ref:
 
 
 def threshold(b: Builder, gradient: Ref, x: Ref, limit: float) -> Ref:
-    return b("aten.where.ScalarSelf", b("aten.le.Scalar", x, limit), 0.0, gradient)
+    return b("aten.where.ScalarSelf", b("aten.le.Scalar", compute(b, x), limit), 0.0, gradient)
 
 
 def sigmoid(b: Builder, gradient: Ref, y: Ref) -> Ref:
@@ -107,7 +107,8 @@ def rrelu_with_noise(
 
 
 def hardtanh(b: Builder, gradient: Ref, x: Ref, low: float, high: float) -> Ref:
-    return _kept(b, _between(b, x, low, high), gradient)
+    """In 16 bits the bounds are not rounded."""
+    return _kept(b, _between(b, compute(b, x), low, high), gradient)
 
 
 def hardsigmoid(b: Builder, gradient: Ref, x: Ref) -> Ref:

@@ -31,12 +31,14 @@ def nll_loss_with_weight(
 def nll_loss_backward(
     b: Builder, gradient: Ref, x: Ref, target: Ref, weight: Ref | None, reduction: int, ignore_index: int, total: Ref
 ) -> Ref:
-    """Minus the weight of the target's class at its place, and zero at all others."""
+    """Minus the weight of the target's class at its place, and zero at all others, and where nothing counts: there the
+    mean's gradient is one of no numbers."""
     found = _Classes(b, compute(b, x), target, weight, ignore_index)
     gradient = compute(b, gradient)
     if reduction == _MEAN:
         gradient = b("aten.div.Tensor", gradient, compute(b, total))
     each = b("aten.neg.default", b("aten.mul.Tensor", found.each(), gradient))
+    each = b("aten.where.ScalarOther", found.counts, each, 0.0)
     return b("aten.where.ScalarOther", found.is_target(), b("aten.unsqueeze.default", each, found.dim), 0.0)
 
 

@@ -25,7 +25,7 @@ from torch_mlir.dialects import bufferization, func, memref, tensor
 from torch_mlir.extras.fx_importer import FxImporter
 
 from workbench.errors import ImportFailed
-from workbench.importing.constant_rounding import round_constants
+from workbench.importing.constant_rounding import round_compared, round_constants
 from workbench.importing.nan_extremes import choose_extremes
 from workbench.ir import TensorType
 from workbench.mlir.accurate_math import raise_to_floats
@@ -124,6 +124,7 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
             raise ImportFailed(name, said() or str(error)) from None
     with imported.context:
         round_constants(imported)
+        round_compared(imported)
         raise_to_floats(imported)
         choose_extremes(imported)
         run_passes(imported, "func.func(cse)")  # removes values without readers

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from torch_mlir import ir
@@ -21,7 +21,7 @@ from simulator.did_you_mean import did_you_mean, sentences
 from workbench import errors
 from workbench.environment.notebook_cells import cell_name
 from workbench.importing.importer import element_type, tensor_type
-from workbench.ir import Arg, AtenGraph, Ref, TensorType
+from workbench.ir import Arg, AtenGraph, Literal, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.mlir import dialects
 from workbench.mlir.bindings import Value
@@ -48,6 +48,9 @@ class NodeBuilder:
     dtypes: tuple[str, ...]
     """Element type of each operand with the records' name: MLIR's types have no signs, so `u8` and `i8` are equal
     there."""
+    numbers: Mapping[str, bool | int | float] = field(default_factory=dict[str, bool | int | float])
+    """The numbers that the call gives for arguments which the schema calls tensors, unrounded: those arguments are
+    tensors of the result's type."""
 
     def __getitem__(self, name: str) -> Argument:
         """An argument by its name in the schema: `op["alpha"]`."""
@@ -286,7 +289,12 @@ class Build:
 
         arguments = {name: opened(name, arg) for name, arg in self.arguments.items()}
         kinds = tuple(self.types[each] for each in self.results)
-        return NodeBuilder(self.overload, self.place, arguments, tuple(operands), kinds, tuple(dtypes))
+        numbers = {
+            name: arg.value
+            for name, arg in self.arguments.items()
+            if name in self.tensors and isinstance(arg, Literal) and isinstance(arg.value, int | float)
+        }
+        return NodeBuilder(self.overload, self.place, arguments, tuple(operands), kinds, tuple(dtypes), numbers)
 
     def _checked(self, made: object) -> dict[str, Value]:
         """The builder's result, if it is one value of the right type for each of the node's results."""
