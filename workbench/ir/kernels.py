@@ -108,10 +108,8 @@ class KernelGraph:
 
     def together(self, captured: str) -> tuple[str, ...]:
         """The captured nodes that are made as one with a captured node, itself among them, in order."""
-        if captured not in self.merged:
-            return (captured,)
-        names = captured, *self.merged[captured]
-        return tuple(node.name for node in self.captured.nodes if node.name in names)
+        names = captured, *self.merged.get(captured, ())
+        return tuple(node.name for node in self.captured.nodes if node.name in names) if len(names) > 1 else names
 
     def node(self, name: str) -> LoweredNode:
         for lowered in self.nodes:
