@@ -136,3 +136,18 @@ def test_what_attention_keeps_for_its_backward_pass_is_wide():
 
     check = wb.trace(step, train=True).check()
     assert check.ok, check.text()
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.25])
+def test_attention_is_random_only_where_it_drops_something(dropped: float):
+    """Trained it is one op of PyTorch's that may draw numbers; with a mask of bools it has one in the narrow type."""
+    p, x = nn.Parameter(torch.randn(2, 2, 3, 2)), torch.randn(2, 2, 3, 2)
+    mask = torch.tensor([[1, 0, 0], [0, 0, 0], [1, 1, 1]]).bool()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = (F.scaled_dot_product_attention(p, p, p, attn_mask=mask, dropout_p=dropped) * x).sum()
+        loss.backward()
+        return loss.detach()
+
+    found = wb.trace(step, x, train=True).check()
+    assert found.ok and {each.reference for each in found.results} == {"float64"}

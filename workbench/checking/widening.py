@@ -148,10 +148,8 @@ class Wide(TorchDispatchMode):
             raise CannotWiden(str(func))
         if func._schema.is_mutable:
             return func(*given[0], **given[1])
-        if (
-            torch.Tag.nondeterministic_seeded in func.tags
-        ):  # as many random numbers as in the given types, and the same ones
-            return all_wide(func(*self._narrow(given[0]), **given[1]), self.wide)
+        if _draws_lots(func, *given):  # as many random numbers as in the given types, and the same ones
+            return all_wide(func(*self._narrow(given[0]), **self._narrow(given[1])), self.wide)
         if func in _COMPARED:
             given = tuple(self._as_compared(each) for each in given[0]), given[1]
         wide: tuple[tuple[Any, ...], dict[str, Any]] = all_wide(given, self.wide)
@@ -194,6 +192,15 @@ class Wide(TorchDispatchMode):
             return func(*tree_map(_floats, args), **tree_map(_floats, kwargs))
         except NO_KERNEL:
             return made
+
+
+def _draws_lots(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    """Whether a call of an op draws random numbers; attention does not where it drops nothing."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    names = [argument.name for argument in func._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    return "dropout_p" not in names or bool(given.get("dropout_p", 0.0))
 
 
 def _floats(value: object) -> object:
