@@ -72,9 +72,10 @@ def threshold(b: Builder, x: Ref, limit: float, value: float) -> Ref:
 
 
 def softshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
+    """Near zero it is 0.0, and a NaN is one."""
     x = compute(b, x)
-    below = b("aten.lt.Scalar", x, -limit)
-    near = b("aten.where.self", below, b("aten.add.Scalar", x, limit), b("aten.mul.Scalar", x, 0))
+    below, nothing = b("aten.lt.Scalar", x, -limit), b("aten.abs.default", b("aten.mul.Scalar", x, 0))
+    near = b("aten.where.self", below, b("aten.add.Scalar", x, limit), nothing)
     return b("aten.where.self", b("aten.gt.Scalar", x, limit), b("aten.sub.Scalar", x, limit), near)
 
 
