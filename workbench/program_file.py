@@ -55,21 +55,25 @@ def _run(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ProgramFileError(f"{path} is no Python file")
+    try:  # before it runs, so that the user's code has no traceback
+        compile(path.read_bytes(), path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:  # null bytes are a ValueError until Python 3.11.3
+        raise ProgramFileError(f"{path} is not valid Python: {_where(error)}") from None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except (SyntaxError, UnicodeDecodeError) as error:  # the file did not run, so the user's code has no traceback
-        raise ProgramFileError(f"{path} is not valid Python: {_where(error)}") from None
     except Exception:  # the message is the traceback of the user's own code
         raise ProgramFileError(f"{path} failed while it ran:\n{traceback.format_exc()}") from None
     return module
 
 
-def _where(error: SyntaxError | UnicodeDecodeError) -> str:
+def _where(error: SyntaxError | ValueError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not {error.encoding}: {error.reason}"
+    if not isinstance(error, SyntaxError):
+        return str(error)
     if error.lineno is None:  # of the file as a whole
         return error.msg
     return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
