@@ -122,3 +122,26 @@ def test_a_step_of_decoding_leaves_the_cache_as_pytorch_does(name: str):
     for mine, other in zip(got.cache.layers, expected.cache.layers, strict=True):
         assert mine.keys.shape[-2] == 17
         torch.testing.assert_close((mine.keys, mine.values), (other.keys, other.values))
+
+
+def test_a_step_whose_loss_a_model_of_transformers_computes_runs_again_and_again():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(n_layer=1, n_embd=16, n_head=2, vocab_size=32, n_positions=8, bos_token_id=0, eos_token_id=0)
+    config.attn_pdrop = config.embd_pdrop = config.resid_pdrop = 0.0
+    ids, losses = torch.arange(8).view(1, 8), list[list[float]]()
+    for compiled in (True, False):
+        torch.manual_seed(0)
+        model = GPT2LMHeadModel(config)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(ids: torch.Tensor, model: Any = model, optimizer: Any = optimizer) -> torch.Tensor:
+            loss = model(input_ids=ids, labels=ids).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss.detach()
+
+        run: Any = wb.trace(step, ids, train=True).run if compiled else step
+        losses.append([float(run(ids)) for _ in range(3)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5) and losses[1][2] < losses[1][0]

@@ -230,3 +230,11 @@ def test_one_image_for_all_of_a_batch_walked_a_piece_at_a_time():
     )
     j = wb.trace(lambda x, w: F.conv2d(x, w, padding=1, dilation=2), image, weight, machine=machine)
     assert j.check().ok
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 2, 1), (4, 2, 2, 2), (2, 3, 5, 4)])
+def test_a_pool_of_single_elements_is_a_copy_of_some(shape: tuple[int, ...]):
+    x = torch.randn(shape)
+    j = wb.trace(lambda x: F.max_pool2d(x, 1, 2), x, machine="edge-8x8")
+    assert j.check().ok and torch.equal(j.run(x), x[..., ::2, ::2])
+    assert j.simulated.cycles > 0

@@ -18,7 +18,7 @@ import torch
 
 from tests.fuzz import ops
 from tests.fuzz.fuzz_program import FLOATS, INTEGERS, Input, Program, Step
-from workbench.lowering.fusion_rules import RULES
+from workbench.lowering.fusion_rules import SWITCHES
 
 MACHINES = (
     ('"tpu-v3"', 3),
@@ -111,7 +111,7 @@ def generate(seed: int) -> Program:
     loose += [name for name in made if name in read and draw.random.random() < 0.15]
     outputs = sorted(loose, key=lambda name: int(name[1:])) or [draw.inputs[0].name]
     mapped = draw.random.randrange(1, 1 << 30) if draw.random.random() < 0.4 else 0
-    fusion = draw.random.choices(("None", repr("none"), repr({"off": [draw.random.choice(RULES).name]})), (16, 1, 3))[0]
+    fusion = draw.random.choices(("None", repr("none"), repr({"off": [draw.random.choice(SWITCHES)]})), (16, 1, 3))[0]
     return trimmed(Program(seed, machine, tuple(draw.inputs), tuple(draw.steps), tuple(outputs), mapped, fusion))
 
 

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""Results that are their arguments: a copy each."""
+"""Results that are their arguments, or parts of them: a copy each."""
 
 from __future__ import annotations
 
@@ -8,21 +8,36 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import copy, named
-from workbench.mlir.memrefs import memref_behind
+from workbench.mlir.bindings import Value, copy, integers, maker, named, shape_of
+from workbench.mlir.memrefs import memref_behind, subview
 from workbench.scheduling.passes.kernel_pass import KernelPass
 
 
 @dataclass(frozen=True)
 class CopyLeftOver(KernelPass):
-    """Copies each result that folding has left equal to an argument: a sum over one element, for one."""
+    """Copies each result that folding has left equal to an argument, as a sum over one element, or to a slice of one,
+    as a pool whose windows are single elements."""
 
     name = "npu-copy-left-over"
 
     def run(self, module: ir.Module) -> None:
         for op in named(module, "bufferization.materialize_in_destination"):
-            source, target = memref_behind(op.operands[0]), op.operands[1]
-            if source is not None:
-                with ir.InsertionPoint(op), op.location:
+            target = op.operands[1]
+            with ir.InsertionPoint(op), op.location:
+                source = memref_behind(op.operands[0]) or _slice_behind(op.operands[0], target)
+                if source is not None:
                     copy(source, target)
-                op.erase()
+                    op.erase()
+
+
+def _slice_behind(value: Value, target: Value) -> Value | None:
+    """The part of a memref that a static slice reads, without its extents of one, as results have none."""
+    slicing = maker(value)
+    if slicing is None or slicing.name != "tensor.extract_slice" or len(slicing.operands) > 1:
+        return None
+    whole = memref_behind(slicing.operands[0])
+    starts, sizes, steps = (integers(slicing, f"static_{name}") for name in ("offsets", "sizes", "strides"))
+    dropped = [axis for axis, size in enumerate(sizes) if size == 1]
+    if whole is None or [size for size in sizes if size != 1] != shape_of(target):
+        return None
+    return subview(whole, [*starts], [*sizes], dropped, steps)
