@@ -31,20 +31,10 @@ OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_b
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
 _MANY = 100
 """A dict or list of more plain values than these is one value."""
-_NOT_IN_STEPS = frozenset(
-    (
-        "__init__",
-        "__init_subclass__",
-        "__new__",
-        "__setattr__",
-        "__delattr__",
-        "__repr__",
-        "__getstate__",
-        "__setstate__",
-        "__reduce__",
-        "extra_repr",
-    )
-)
+_NOT_IN_STEPS = frozenset((
+    "__init__", "__init_subclass__", "__new__", "__setattr__", "__delattr__", "__repr__", "__getstate__",
+    "__setstate__", "__reduce__", "extra_repr",
+))  # fmt: skip
 _NOT_USERS = frozenset(("torch", "numpy", "builtins", "workbench"))
 _DATA_OF_LIBRARY = ("SimpleNamespace", "Namespace", "UserDict", "UserList")
 
