@@ -27,7 +27,8 @@ class CopyLeftOver(KernelPass):
                 source = memref_behind(op.operands[0]) or _slice_behind(op.operands[0], target)
                 if source is not None:
                     copy(source, target)
-                    op.erase()
+            if source is not None:  # here, since the insertion point is at the op
+                op.erase()
 
 
 def _slice_behind(value: Value, target: Value) -> Value | None:
