@@ -46,7 +46,7 @@ def test_dims_are_told_in_words():
     assert conv["tile.kh"].about == "rows of the window" and conv["tile.ic"].about == "channels that are summed"
     table = conv.table.set_index("knob").about
     tiles = [name for name in table.index if name.startswith("tile.")]
-    assert table[tiles].all() and not table["order"] and table["buffers"] == "tiles of an operand at a time"
+    assert table[tiles].all() and table["order"] and table["buffers"] == "tiles of an operand at a time"
     sums = wb.trace(lambda x: x.sum((0, 2)), torch.randn(4, 5, 6)).knobs("k0")
     assert sums["tile.d1"].about == "axis 1" and dim_words("kw1") == "columns of the window" and not dim_words("mine")
 
@@ -158,7 +158,7 @@ def test_names_that_are_not_there_are_told(ffn: wb.Journey):
         ffn.knobs("k7")
     with pytest.raises(BadOption, match=r"no knob 'tile.q'; did you mean 'tile\.\w'"):
         ffn.knobs("k0")["tile.q"]
-    with pytest.raises(BadOption, match=r"no knob 'tile\.m'"):
+    with pytest.raises(BadOption, match=r"no knob 'tile\.m'; a kernel has knobs of its own: give kernel="):
         ffn.knobs()["tile.m"]
 
 

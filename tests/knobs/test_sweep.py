@@ -162,6 +162,8 @@ def test_a_value_that_no_number_of_a_table_holds_is_refused_and_shown(j: wb.Jour
 def test_points_that_are_not_there_cannot_be_taken(j: wb.Journey, swept: Sweep):
     with pytest.raises(BadOption, match=r"one value for each of tile\.m, tile\.n"):
         swept.take(8)
+    with pytest.raises(BadOption, match=r"take\(97, 16\): this setting was refused: .*97"):
+        swept.take(97, 16)
     none = j.knobs("k0").sweep("tile.m", values={"tile.m": [97]})
     with pytest.raises(BadOption, match="every setting of this map was refused"):
         none.take()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import BadOption, TunedTableError
+from workbench.errors import BadOption, MappingFileError, TunedTableError
 
 
 def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -47,7 +47,7 @@ def test_a_kernel_of_another_model_of_the_same_ops_and_shapes_matches(answer: An
     other = wb.trace(lambda a, b: (torch.softmax(a @ b, 1), a + 1), *INPUTS, machine="edge-8x8", tuned=table)
     kernels = {each.kernel: each.mapping.reason for each in other.scheduled.record.kernels}
     entries = {each["kernel"] for each in json.loads(table.read_text())["entries"]}
-    assert "k1_matmul_softmax" in entries and "tuned, " in kernels["k0_matmul_softmax"]
+    assert "k1_matmul_softmax" in entries and "tuned as k1_matmul_softmax, " in kernels["k0_matmul_softmax"]
     smaller = wb.trace(program, torch.randn(39, 24), INPUTS[1], machine="edge-8x8", tuned=table)
     assert all(reason.endswith("has no entry for it") for reason in smaller.scheduled.table.reason)
 
@@ -221,3 +221,13 @@ def test_what_is_no_file_is_refused(table: Path):
         wb.trace(program, *INPUTS, tuned=table)
     with pytest.raises(wb.WorkbenchError, match="tuned"):
         wb.trace(program, *INPUTS, tuned=3)  # type: ignore[arg-type]
+
+
+def test_a_file_of_the_other_kind_is_told(table: Path, tmp_path: Path):
+    x = torch.randn(8, 8)
+    with pytest.raises(MappingFileError, match="a table of tuned mappings, and no mapping file: give it as tuned="):
+        wb.trace(torch.relu, x, mapping=table)
+    for name, text in ("by_hand.toml", "version = 1\n"), ("by_hand.json", '{"version": 1, "mapping": []}'):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(TunedTableError, match="a file of mappings by hand is given as mapping="):
+            wb.trace(torch.relu, x, tuned=tmp_path / name)

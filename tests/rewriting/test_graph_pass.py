@@ -332,9 +332,11 @@ def test_a_registration_that_is_none_is_one_error():
 
     with pytest.raises(errors.BadRegistration, match="3 is no function"):
         wb.graph_pass("it")(3)  # type: ignore[type-var]
+    with pytest.raises(errors.BadRegistration, match=r"at .*test_graph_pass.py:\d+ cannot be called with \(graph\)"):
+        wb.graph_pass("it")(lambda graph, options: graph)  # type: ignore[arg-type]
     wb.graph_pass("it")(_raises)
     with pytest.raises(errors.RegistrationClash, match="there is a graph pass or pattern 'it' already"):
-        wb.graph_pass("it")(own_ops.scaled_relu)
+        wb.graph_pass("it")(own_ops.below_largest)  # type: ignore[arg-type]
 
 
 def test_a_table_without_changes_says_whether_there_was_a_pass():

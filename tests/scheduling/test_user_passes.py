@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,3 +118,43 @@ def test_a_journey_with_nothing_changed_is_shared_and_one_whose_mapping_was_edit
     mapping["*"]["buffers"] = 2
     edited = tiled.with_(mapping=mapping)
     assert [each.scheduled.kernels[0].mapping.buffers for each in (tiled, edited)] == [1, 2]
+
+
+def test_a_pass_that_ends_its_process_is_an_error_with_its_line(
+    journey: wb.Journey, capsys: pytest.CaptureFixture[str]
+):
+    calls: list[str] = []
+
+    @wb.mlir_pass("erase-what-is-used")
+    def erase(module: Any, options: dict[str, str]) -> None:
+        calls.append("called")
+        for op in ops_named(module, "math.tanh"):
+            op.erase()
+
+    @wb.mlir_pass("read-nowhere")
+    def read(module: Any, options: dict[str, str]) -> None:
+        ctypes.string_at(0)
+
+    with pytest.raises(PassError, match=r"segmentation fault \(SIGSEGV\), when MLIR read the module after it"):
+        _ = journey.with_(passes={"fuse elementwise": "erase-what-is-used"}).scheduled
+    with pytest.raises(PassError, match=r"segmentation fault .*, at .*test_user_passes\.py:\d+ in read\."):
+        _ = journey.with_(passes={"fuse elementwise": "read-nowhere"}).scheduled
+    assert not calls and journey.check().ok
+    assert capsys.readouterr().err == ""
+
+
+def test_a_pass_that_does_not_return_is_an_error(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
+    @wb.mlir_pass("for-ever")
+    def for_ever(module: Any, options: dict[str, str]) -> None:
+        while True:
+            time.sleep(1)
+
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "3")
+    with pytest.raises(PassError, match="was not done after 3 s"):
+        reproduce(journey.scheduled.kernels[0].mlir, "for-ever")
+
+
+@pytest.mark.parametrize("function", [lambda module: None, lambda module, options, depth: None])
+def test_a_pass_takes_the_module_and_its_options(function: Any):
+    with pytest.raises(BadRegistration, match=r"cannot be called with \(module, options\)"):
+        wb.mlir_pass("misfit")(function)

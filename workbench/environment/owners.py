@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from workbench.environment.notebook_cells import cell_name, cell_with
@@ -68,3 +69,18 @@ def _class_place(value: object, module: str) -> tuple[str, int]:
         except (OSError, TypeError):  # its code is in no file
             pass
     return "<unknown>", 0
+
+
+def misfit(function: Callable[..., object], *given: str) -> str:
+    """Why a registered function cannot be called with these arguments, in words; empty if it can, or if Python does
+    not tell its parameters."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return ""
+    try:
+        signature.bind(*given)
+    except TypeError:
+        called = getattr(function, "__name__", type(function).__name__)
+        return f"{called}{signature} at {Owner.of(function).place} cannot be called with ({', '.join(given)})"
+    return ""

@@ -28,7 +28,7 @@ def serve(jobs: dict[str, Work], requests: BinaryIO, answers: BinaryIO) -> None:
     """Reads jobs from one pipe and answers on the other, until the pipe is closed."""
     TRIALS.inside = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _no_core_dumps()
+    no_core_dumps()
     with requests, answers:
         send(answers, Message({"ready": os.getpid()}))
         while (job := receive(requests)) is not None:
@@ -48,7 +48,7 @@ def _tried(jobs: dict[str, Work], job: Message, say: Say) -> Verdict:
     return Verdict(OVERRAN, "run", found) if found else Verdict(OK)
 
 
-def _no_core_dumps() -> None:
+def no_core_dumps() -> None:
     """A worker is made to crash; core dumps would leave files and take seconds."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         resource = importlib.import_module("resource")

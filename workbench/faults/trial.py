@@ -83,10 +83,10 @@ class Trials:
 
     def verdict(self, trial: Trial) -> Verdict:
         """The verdict on the work: the remembered one, or that of a trial now."""
-        if self._off():
+        if self.off():
             return Verdict(OK)
         key = _versioned(trial)
-        allowed = _seconds()
+        allowed = seconds_allowed()
         known = self._known.get(key) or _kept(key)
         if known is None or (known.outcome == HUNG and known.seconds < allowed):
             known = self._found(trial, allowed)
@@ -101,18 +101,19 @@ class Trials:
     def remembers(self, trial: Trial) -> bool:
         """Whether this process needs no trial, since it has a harmless verdict or does without."""
         known = self._known.get(_versioned(trial))
-        return self._off() or (known is not None and known.harmless)
+        return self.off() or (known is not None and known.harmless)
 
     def expect(self) -> None:
         """Starts the worker in the background, since it will be needed soon and takes seconds to start."""
-        if not self._off() and self.worker.pid is None:
+        if not self.off() and self.worker.pid is None:
             threading.Thread(target=self._start, name="start of the worker", daemon=True).start()
 
     def _start(self) -> None:
         with contextlib.suppress(errors.WorkerUnavailable):  # the next trial raises it
             self.worker.start()
 
-    def _off(self) -> bool:
+    def off(self) -> bool:
+        """Whether work is done without a trial."""
         return self.inside or os.environ.get(_SWITCH, "").lower() in _OFF
 
     def pass_or_raise(self, trial: Trial) -> None:
@@ -149,7 +150,7 @@ def _versioned(trial: Trial) -> str:
     return hashlib.sha256("\0".join([trial.kind, trial.key, made_by()]).encode()).hexdigest()
 
 
-def _seconds() -> float:
+def seconds_allowed() -> float:
     """The longest time of a trial."""
     given = os.environ.get(_TIMEOUT, "")
     try:

@@ -36,6 +36,8 @@ Value: TypeAlias = int | float | str | bool | tuple[str, ...]
 """For a tile, buffers or cores a number; for an order the dims; for a fusion rule whether it is on; or a figure."""
 
 TILE, ORDER, BUFFERS, CORES = "tile", "order", "buffers", "cores"
+KERNELS: Final = (TILE, ORDER, BUFFERS, CORES)
+"""Kinds of knobs that each kernel has for itself."""
 FUSION, LAYOUT, MACHINE = "fusion", "layout", "machine"
 _NAMES_THE_MACHINE: Final = ("name", "core_figures")
 _HALVINGS: Final = 4
@@ -74,6 +76,8 @@ class Knob:
         match self.kind:
             case "buffers":
                 return "tiles of an operand at a time"
+            case "order":
+                return "of the loops over tiles, the outermost first"
             case "fusion":
                 return rule_text(self.item)
             case "layout":

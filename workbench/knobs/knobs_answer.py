@@ -17,6 +17,7 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.knobs.knob import (
     FUSION,
+    KERNELS,
     LAYOUT,
     MACHINE,
     Knob,
@@ -96,6 +97,8 @@ class Knobs(Shown, Generic[J]):
         shown = [each for each in names if not each.startswith(MACHINE)]
         near = [each for each in names if each.partition(".")[2] == name]
         hint = f"; did you mean {near[0]!r}?" if near else did_you_mean(str(name), names)
+        if str(name).partition(".")[0] in KERNELS and not any(knob.kernel for knob in self.knobs):
+            hint = "; a kernel has knobs of its own: give kernel="
         what = f"there is no knob {name!r}{hint}"
         raise BadOption(sentences(what, f"The knobs are {', '.join(shown)}, and {MACHINE}.<figure>"))
 

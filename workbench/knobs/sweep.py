@@ -157,7 +157,11 @@ class Sweep(Shown, Generic[J]):
     def take(self, *values: Value) -> J:
         """The journey at a point of the map; without values at the best one."""
         if values:
-            return self._at(tuple(tuple(each) if isinstance(each, list) else each for each in values)).journey()
+            chosen = tuple(tuple(each) if isinstance(each, list) else each for each in values)
+            made = self._at(chosen).journey()
+            if refused := next((point.refused for point in self.points if point.values == chosen), ""):
+                raise BadOption(f"take{values!r}: this setting was refused: {refused}")
+            return made
         if self.best is None:
             raise BadOption("take(): every setting of this map was refused; .table says why")
         return self._at(self.best.values).journey()

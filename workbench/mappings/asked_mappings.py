@@ -97,7 +97,8 @@ def asked_mappings(
             notes[kind.name] = f"{tuned.path} is for another machine, {tuned.machine}"
         elif entry := tuned.entry_for(kind):
             found[kind.name] = entry.mapping
-            sources[kind.name] = f"{tuned.path}: tuned, {entry.gain:.1%} fewer cycles"
+            name = "" if entry.kernel == kind.name else f" as {entry.kernel}"
+            sources[kind.name] = f"{tuned.path}: tuned{name}, {entry.gain:.1%} fewer cycles"
         else:
             notes[kind.name] = f"{tuned.path} has no entry for it"
     return AskedMappings(found, sources, entries, notes)

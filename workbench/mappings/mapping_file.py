@@ -39,6 +39,7 @@ from workbench.mappings.key_lines import (
     repeated_key_of_json,
 )
 from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
+from workbench.mappings.tuned_table import FORMAT as TUNED
 from workbench.scheduling.user_mapping import UserMapping
 
 _TABLE, _MACHINES, _VERSION = "mapping", "machines", 1
@@ -167,6 +168,8 @@ def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
 
 
 def _check_head(path: Path, whole: Mapping[str, object]) -> None:
+    if whole.get("format") == TUNED:
+        raise MappingFileError(f"{path}: a table of tuned mappings, and no mapping file: give it as tuned=")
     version = whole.get("version")
     if version != _VERSION or type(version) is not int:
         raise MappingFileError(f"{path}: version = {version!r}; this version of the workbench reads {_VERSION}")

@@ -96,6 +96,7 @@ def write_tuned_table(table: TunedTable) -> None:
 def read_tuned_table(given: str | os.PathLike[str]) -> TunedTable:
     """The table of a file; a file of another version and one that is not whole are refused."""
     path = Path(given)
+    hint = "; a file of mappings by hand is given as mapping="
     try:
         check_readable(path)
         text = path.read_text("utf-8")
@@ -105,9 +106,9 @@ def read_tuned_table(given: str | os.PathLike[str]) -> TunedTable:
     except OSError as error:
         raise TunedTableError(f"tuned={os.fspath(given)!r} cannot be read: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise TunedTableError(f"{path}: no table of tuned mappings: not JSON: {error}") from None
+        raise TunedTableError(f"{path}: no table of tuned mappings: not JSON: {error}{hint}") from None
     if not isinstance(whole, dict) or cast("dict[str, Any]", whole).get("format") != FORMAT:
-        raise TunedTableError(f"{path}: no table of tuned mappings: expected what j.tuned().save(path) wrote")
+        raise TunedTableError(f"{path}: no table of tuned mappings: expected what j.tuned().save(path) wrote{hint}")
     told = cast("dict[str, Any]", whole)
     if told.get("version") != VERSION or type(told.get("version")) is not int:
         raise TunedTableError(f"{path}: a table of version {told.get('version')!r}, expected {VERSION}. {_AGAIN}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from simulator.argument_types import checks_what_it_is_given
-from workbench.environment.owners import Owner
+from workbench.environment.owners import Owner, misfit
 from workbench.environment.registered import REWRITES
 from workbench.errors import BadRegistration, GraphPassFailed, GraphPassResult, WorkbenchError
 from workbench.ir import AtenGraph
@@ -35,6 +35,8 @@ def graph_pass(name: str) -> Callable[[P], P]:
             raise BadRegistration(f"graph_pass({name!r}): {function!r:.60} is no function")
         if inspect.iscoroutinefunction(function):
             raise BadRegistration(f"graph_pass({name!r}): {function.__name__} is async; a pass must be synchronous")
+        if wrong := misfit(function, "graph"):
+            raise BadRegistration(f"graph_pass({name!r}): {wrong}; a pass takes the graph and returns one")
         REWRITES.add(name, function)
         return function
 

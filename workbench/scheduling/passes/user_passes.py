@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from torch_mlir.passmanager import PassManager
 
 from simulator.argument_types import checks_what_it_is_given
+from workbench.environment.owners import misfit
 from workbench.environment.registered import PASSES
 from workbench.errors import BadRegistration
 from workbench.mlir.context import new_context
@@ -53,6 +54,8 @@ def _name_class(name: str, made: object) -> None:
     if not isinstance(made, type):
         if not callable(made):
             raise BadRegistration(f"mlir_pass({name!r}): {made!r:.60} is no function or class; expected one of both")
+        if wrong := misfit(made, "module", "options"):
+            raise BadRegistration(f"mlir_pass({name!r}): {wrong}; a pass takes the module and the options as texts")
         return
     if not issubclass(made, KernelPass) or "__dataclass_fields__" not in vars(made) or "run" not in vars(made):
         raise BadRegistration(
