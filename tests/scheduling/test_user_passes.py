@@ -135,7 +135,7 @@ def test_a_pass_that_ends_its_process_is_an_error_with_its_line(
     def read(module: Any, options: dict[str, str]) -> None:
         ctypes.string_at(0)
 
-    with pytest.raises(PassError, match=r"segmentation fault \(SIGSEGV\), when MLIR read the module after it"):
+    with pytest.raises(PassError, match=r"segmentation fault \(SIGSEGV\), when MLIR read its ops after it"):
         _ = journey.with_(passes={"fuse elementwise": "erase-what-is-used"}).scheduled
     with pytest.raises(PassError, match=r"segmentation fault .*, at .*test_user_passes\.py:\d+ in read\."):
         _ = journey.with_(passes={"fuse elementwise": "read-nowhere"}).scheduled

@@ -23,9 +23,6 @@ FILE: Final = Path(__file__).with_suffix(".json")
 
 VERSION: Final = 2
 
-_SHIPPED: Final = ("templates", "workbench")
-"""Packages whose builders and templates the sweep covers."""
-
 
 def signature(node: Node, types: Mapping[str, TensorType]) -> str:
     """The element types of a node's operands and results: `f32,f32>f32`."""
@@ -68,7 +65,7 @@ def described(lowered: KernelGraph, kernel: Kernel) -> tuple[str, ...]:
 def _trusted(item: LoweredNode, types: Mapping[str, TensorType], registrations: Registrations) -> bool:
     if item.route in ("template", "builder"):
         found = registrations.find(item.node.op, item.route, item.dialect)
-        if found is None or found.owner.module.partition(".")[0] not in _SHIPPED:
+        if found is None or not found.owner.is_shipped:
             return False
     return proven(item.node, types)
 

@@ -7,8 +7,11 @@ import os
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from workbench.environment.notebook_cells import cell_name, cell_with
+
+_SHIPPED: Final = ("templates", "workbench")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,11 @@ class Owner:
     @property
     def place(self) -> str:
         return f"{self.file}:{self.line}"
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it is the workbench's own."""
+        return self.module.partition(".")[0] in _SHIPPED
 
     @property
     def is_cell(self) -> bool:

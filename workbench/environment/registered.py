@@ -19,12 +19,6 @@ from workbench.errors import RegistrationClash
 V = TypeVar("V", bound=Callable[..., Any])
 
 _EVERY: Final[list[Named[Any]]] = []
-_SHIPPED: Final = "workbench."
-"""The names of modules whose rules a user may replace begin with it."""
-
-
-def _is_shipped(owner: Owner) -> bool:
-    return owner.module.startswith(_SHIPPED)
 
 
 class Named(Mapping[str, V]):
@@ -44,7 +38,7 @@ class Named(Mapping[str, V]):
         with self._lock:
             if name in self._functions:
                 old = Owner.of(self._functions[name])
-                if not new.replaces(old) and not _is_shipped(old):
+                if not new.replaces(old) and not old.is_shipped:
                     raise RegistrationClash(
                         f"there is a {self.what} {name!r} already: {old.name} of {old.module}, {old.place}. "
                         f"{new.name} of {new.module}, {new.place}, registers the name too. Give one of them "
@@ -60,7 +54,7 @@ class Named(Mapping[str, V]):
     def put_back(self, functions: Mapping[str, V]) -> None:
         """Restores exactly these, and keeps the shipped ones: a module registers those once, at its first import."""
         with self._lock:
-            kept = {name: each for name, each in self._functions.items() if _is_shipped(Owner.of(each))}
+            kept = {name: each for name, each in self._functions.items() if Owner.of(each).is_shipped}
             self._functions = kept | dict(functions)
 
     @contextmanager

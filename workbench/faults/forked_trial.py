@@ -1,4 +1,4 @@
-"""Trials in a fork: work that is a function of this process, so that no worker could do it, such as a user's pass.
+"""Trials in a fork: a function of the user's, which exists in this process alone, so that no worker could call it.
 
 A fork of this process does the work first, on its own copy of everything, and ends. What the function changes or prints
 there is lost; this process does the work again, if the fork came back from it.
@@ -9,21 +9,54 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import io
+import itertools
 import os
+import re
 import select
 import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, NoReturn
 
+from workbench.environment.notebook_cells import cell_name
 from workbench.faults.serving import no_core_dumps
 from workbench.faults.trial import CRASHED, HUNG, OK, TRIALS, Verdict, seconds_allowed
 from workbench.faults.worker_process import ending
 
 _SAID_BYTES: Final = 1 << 16
 """The most bytes kept of what the fork says: first is the reason, then the stack of Python."""
+_OURS: Final = Path(__file__).parents[1]
+"""No file in it is the user's."""
+
+
+def fault_in_fork(work: Callable[[], object]) -> str:
+    """What becomes of a fork of this process that does the work, in words that follow its name; empty if it comes back.
+    The innermost of the user's lines is named.
+    """
+    verdict = forked_verdict(work)
+    if verdict.outcome == HUNG:
+        more = "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds"
+        return f"{verdict.reason}. {more}; otherwise look for a loop that has no end"
+    if verdict.harmless:
+        return ""
+    where = _place(verdict.said)
+    return f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
+
+
+def _place(said: str) -> str:
+    """The line of the user's at which a fault ended the fork, from the stack that it wrote, the innermost first."""
+    frames = re.findall(r'File "(.+)", line (\d+) in (\S+)', said)
+    inside = list(itertools.takewhile(lambda frame: frame[0] != __file__, frames))
+    users = [frame for frame in inside if not Path(frame[0]).is_relative_to(_OURS)]
+    if len(inside) == len(frames):
+        return "at an unknown line"
+    if not users:
+        return "when MLIR read its ops after it"
+    file, line, function = next(frame for frame in users if frame[0] == users[-1][0])
+    return f"at {cell_name(file)}:{line} in {function}"
 
 
 def forked_verdict(work: Callable[[], object]) -> Verdict:

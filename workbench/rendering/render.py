@@ -198,6 +198,7 @@ def _built(lowered: KernelGraph, item: LoweredNode, origin: int, registrations: 
         overload=node.op,
         place=node.origin.place,
         owner=found.owner.place,
+        shipped=found.owner.is_shipped,
         builder=found.value,
         arguments=arguments(node),
         tensors=tensor_arguments(node.op),

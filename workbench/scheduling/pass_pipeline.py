@@ -9,22 +9,18 @@ passes/kernel_pass.py prints passes in Python as such a string and parses them.
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from torch_mlir import ir
 
 from simulator.did_you_mean import did_you_mean
-from workbench.environment.notebook_cells import cell_name
 from workbench.environment.registered import PASSES
 from workbench.errors import PassError, Problem
-from workbench.faults.forked_trial import forked_verdict
-from workbench.faults.trial import HUNG
+from workbench.faults.forked_trial import fault_in_fork
 from workbench.ir import Snapshot
 from workbench.mlir.context import parse, print_module, problems_of, run_passes
 from workbench.mlir.location_ids import origins_in
@@ -32,8 +28,6 @@ from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake, p
 from workbench.scheduling.passes.our_passes import OUR_PASSES
 from workbench.scheduling.passes.pass_places import OURS
 
-_FORKED = "run_and_print"
-"""The function that a fork calls: the frames inside it are those of the pass."""
 _ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)
 
 
@@ -126,34 +120,11 @@ def _try_users(function: Callable[[ir.Module], None], module: ir.Module, pipelin
         module.operation.verify()
         print_module(module)
 
-    verdict = forked_verdict(run_and_print)
-    if verdict.harmless:
-        return
-    if verdict.outcome == HUNG:
-        told = (
-            f"the pass {verdict.reason}. If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds;"
-            " otherwise look for a loop that has no end"
+    if fault := fault_in_fork(run_and_print):
+        advice = (
+            "A pass must replace all uses of an op's results before it erases the op, and must not touch it afterwards"
         )
-    else:
-        told = (
-            f"the process that ran the pass {verdict.reason}, {_where(verdict.said)}. It was a fork of this one, which "
-            "is unharmed. A pass must replace all uses of an op's results before it erases the op, and must not touch "
-            "the op afterwards"
-        )
-    raise PassError(pipeline, (Problem(told),))
-
-
-def _where(said: str) -> str:
-    """The line of the pass at which a fault ended the process, from the stack that it wrote, the innermost first."""
-    frames = re.findall(r'File "(.+)", line (\d+) in (\S+)', said)
-    inside = list(itertools.takewhile(lambda frame: frame[2] != _FORKED, frames))
-    of_pass = [frame for frame in inside if Path(frame[0]).name != Path(__file__).name]
-    if len(inside) == len(frames):
-        return "at an unknown line"
-    if not of_pass:
-        return "when MLIR read the module after it"
-    file, line, function = next(frame for frame in of_pass if frame[0] == of_pass[-1][0])
-    return f"at {cell_name(file)}:{line} in {function}"
+        raise PassError(pipeline, (Problem(f"the pass {fault}. {advice}"),))
 
 
 def _python_pass(name: str, options: str, pipeline: str) -> Callable[[ir.Module], None] | None:

@@ -1,0 +1,82 @@
+"""Functions of the user's that would end this process: a fork calls them first."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+import torch
+
+import workbench as wb
+from workbench.errors import BuilderFailed
+from workbench.faults.forked_trial import fault_in_fork
+
+
+def test_only_what_does_not_come_back_is_a_fault(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    seen: list[int] = []
+
+    def fails() -> None:
+        seen.append(1)
+        print("said")
+        os.write(2, b"said loudly")
+        raise ValueError
+
+    def ends() -> None:
+        os._exit(3)
+
+    def is_killed() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def breaks() -> None:
+        ctypes.string_at(0)
+
+    def sleeps() -> None:
+        time.sleep(60)
+
+    assert fault_in_fork(fails) == "" and not seen
+    assert fault_in_fork(ends).endswith("ended itself with exit status 3, at an unknown line")
+    assert "SIGTERM" in fault_in_fork(is_killed)
+    assert f"(SIGSEGV), at {__file__}:" in fault_in_fork(breaks) and fault_in_fork(breaks).endswith(" in breaks")
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "0.5")
+    assert fault_in_fork(sleeps).startswith("was not done after 0.5 s")
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER", "off")
+    assert fault_in_fork(sleeps) == ""
+    assert capfd.readouterr() == ("", "")
+
+
+def test_interrupting_it_ends_the_fork():
+    def sleeps() -> None:
+        time.sleep(60)
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fault_in_fork(sleeps)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize("erases", [False, True])
+def test_a_builder_that_would_end_the_process_is_an_error(erases: bool):
+    with wb.ops.scope():
+
+        @wb.ops.builder("aten.frac.default", dialect="tensor", kind="elementwise")
+        def frac(op: Any) -> Any:
+            if not erases:
+                ctypes.string_at(0)
+            made = op.empty()
+            made.owner.operation.erase()
+            return made
+
+        with pytest.raises(BuilderFailed, match=r"frac .*ends its process: a fork of this one, which is unharmed"):
+            _ = wb.trace(torch.frac, torch.randn(3, 4)).rendered
