@@ -367,6 +367,17 @@ def complex_adam() -> Step:
     return step
 
 
+def with_average(model: nn.Module) -> Step:
+    step, average = step_of(model), torch.optim.swa_utils.AveragedModel(model)
+
+    def averaged(x: torch.Tensor) -> torch.Tensor:
+        loss = step(x)
+        average.update_parameters(model)
+        return loss
+
+    return averaged
+
+
 READ: dict[str, tuple[Callable[[], Step], str]] = {
     "numpy": (reads(lambda x: x.numpy()), r"data in Python, by Tensor\.numpy,.*test_steps_in_python\.py:\d+"),
     "an array": (reads(np.asarray), r"by Tensor\.__array__"),
@@ -387,6 +398,20 @@ READ: dict[str, tuple[Callable[[], Step], str]] = {
         r"validate_args=False",
     ),
     "one_hot": (reads(lambda x: F.one_hot(x.long())), r"one_hot without num_classes"),
+    "a covariance": (reads(lambda x: torch.cov(x)), r"torch\.cov reads the number.*Write it out: d = x - x\.mean"),
+    "pairs": (reads(lambda x: torch.combinations(x[0])), r"chooses its pairs by a mask.*torch\.triu_indices"),
+    "a packed sequence": (
+        reads(lambda x: nn.utils.rnn.pack_padded_sequence(x[:, None], torch.tensor([2, 1, 1]), batch_first=True)),
+        r"reads the lengths of its sequences.*padded batch",
+    ),
+    "a mean over all batches": (
+        lambda: step_of(nn.Sequential(linear(), nn.BatchNorm1d(3, momentum=None))),
+        r"momentum=None divides by its count.*momentum=0\.1",
+    ),
+    "an average": (
+        lambda: with_average(linear()),
+        r"AveragedModel decides by its count of averages.*outside of the step",
+    ),
     "a complex parameter": (complex_adam, r"Adam does with parameters of complex numbers.*view_as_complex"),
 }
 
@@ -397,6 +422,22 @@ def test_numbers_that_a_step_reads_are_refused_by_their_cause(name: str) -> None
     with pytest.raises(errors.NoTrainingStep, match=message):
         capture(make(), (X,), train=True)
     assert not X.requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+def test_weights_that_an_old_hook_replaces_are_told_by_what_to_use() -> None:
+    model = nn.utils.weight_norm(linear())
+    with pytest.raises(errors.HiddenState, match=r"torch\.nn\.utils\.parametrizations\.weight_norm\(module\) computes"):
+        capture(step_of(model), (X,), train=True)
+
+
+def test_a_hook_of_all_modules_that_exporting_cannot_call_is_named() -> None:
+    hook = nn.modules.module.register_module_forward_hook(lambda module, inputs, result: result * 2)
+    try:
+        with pytest.raises(errors.CaptureFailed, match=r"hook of all modules at .*test_steps_in_python\.py:\d+"):
+            capture(step_of(linear()), (X,), train=True)
+    finally:
+        hook.remove()
 
 
 def test_a_run_gives_no_gradient_to_an_input() -> None:

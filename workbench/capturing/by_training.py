@@ -225,7 +225,9 @@ class _Walk:
             )
         if not parts.went_back:
             raise errors.NoTrainingStep(
-                name, "it takes no gradients", "Call loss.backward() in it, or trace it without train=True"
+                name,
+                "it takes no gradients",
+                "Give a function that computes a loss and calls loss.backward(), or trace it without train=True",
             )
 
     def recorded(self) -> Recorded:

@@ -181,7 +181,17 @@ def refuse_replaced(trace: Capturing) -> None:
             owner, _, attribute = held.path.rpartition(".")
             if owner == path and getattr(module, attribute, held.tensor) is not held.tensor:
                 setattr(module, attribute, held.tensor)
-    raise replaced(trace.name, ", ".join(held.path for held in found))
+    hooks = [each for _, module in trace.held.modules.values() for each in module._forward_pre_hooks.values()]
+    old = next((each for each in map(type, hooks) if each.__module__ in _OLD_HOOKS), None)
+    advice = f"{_OLD_HOOKS[old.__module__]} computes the weight without that" if old else ""
+    raise replaced(trace.name, ", ".join(held.path for held in found), advice)
+
+
+_OLD_HOOKS = {
+    f"torch.nn.utils.{each}": f"torch.nn.utils.parametrizations.{each}(module)"
+    for each in ("weight_norm", "spectral_norm")
+}
+"""Modules of hooks that put a new weight into their module before each call, and what replaces them."""
 
 
 def _no_data(held: Held, key: int, trace: Capturing) -> bool:

@@ -81,19 +81,47 @@ _BY_DATA = {
         "one_hot without num_classes looks for the largest number",
         "Give the number of classes: one_hot(y, 10)",
     ),
+    "torch/nn/modules/batchnorm.py": (
+        "a batch norm with momentum=None divides by its count of batches",
+        "Give it a momentum: momentum=0.1",
+    ),
+    "torch/optim/swa_utils.py": ("AveragedModel decides by its count of averages", "Average outside of the step"),
+    "cov": (
+        "torch.cov reads the number of its observations from a tensor",
+        "Write it out: d = x - x.mean(1, keepdim=True); d @ d.T / (x.shape[1] - 1)",
+    ),
+    "corrcoef": (
+        "torch.corrcoef reads the number of its observations from a tensor",
+        "Write it out: d = x - x.mean(1, keepdim=True); d = d / d.norm(dim=1, keepdim=True); d @ d.T",
+    ),
+    "combinations": (
+        "torch.combinations chooses its pairs by a mask",
+        "Choose them by their places: i, j = torch.triu_indices(n, n, 1); torch.stack([x[i], x[j]], 1)",
+    ),
+    "linalg_lstsq": (
+        "lstsq has results whose sizes its numbers decide",
+        "Solve the normal equations: torch.linalg.solve(a.T @ a, a.T @ b)",
+    ),
+    "ctc_loss": (
+        "ctc_loss reads the lengths of its sequences",
+        "Compile the model alone, torch.compile(model, backend='npu'), and compute the loss in PyTorch",
+    ),
+    "_pack_padded_sequence": (
+        "a packed sequence reads the lengths of its sequences",
+        "Give the layer the padded batch, and mask its results: torch.where(mask, out, 0)",
+    ),
 }
-"""What decides by data, by a part of a file's path and the name of a function, and what to do."""
+"""What decides by data, by a part of a file's path with the name of a function, or by the name of a function of torch
+alone; and what to do."""
 
 
 def _of_data(error: BaseException) -> tuple[str, str]:
     """What reads a tensor's data, and what to do."""
-    called = [
-        f"{frame.f_code.co_filename.replace(chr(92), '/')} {frame.f_code.co_name} "
-        f"{getattr(frame.f_locals.get('func'), '__name__', '')}"
-        for frame, _ in traceback.walk_tb(error.__traceback__)
-    ]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    files = [f"{each.f_code.co_filename.replace(chr(92), '/')} {each.f_code.co_name}" for each in frames]
+    called = {getattr(each.f_locals.get("func"), "__name__", "") for each in frames}
     for part, (why, advice) in _BY_DATA.items():
-        if any(part in each for each in called):
+        if part in called or ("/" in part and any(part in each for each in files)):
             return f"{why}, which a graph of all later steps cannot have", advice
     if isinstance(error, DynamicOutputShapeException):
         return (

@@ -71,6 +71,8 @@ def _told(called: str, given: Mapping[str, object], option: str, known: list[str
         told += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
     elif "kwargs" in known and option in _takes(arguments):
         told += f"; give keyword arguments of the function as kwargs={{{option!r}: ...}}"
+    elif "kwargs" in known and called.startswith("j."):
+        told += f"; inputs by their names are given as kwargs={{{option!r}: ...}}"
     return sentences(told, f"Its options are {', '.join(known)}" if known else "It takes none")
 
 

@@ -105,10 +105,11 @@ class SharedElements(WorkbenchError):
 class HiddenState(WorkbenchError):
     """The function replaces tensors it holds, or fills containers it is given, in a way a graph cannot record."""
 
-    def __init__(self, name: str, what: str) -> None:
+    def __init__(self, name: str, what: str, advice: str = "") -> None:
+        advice = advice or "Return them, or change a registered buffer in place: `buffer.copy_(...)`"
         super().__init__(
             f"{name} puts new tensors into {what} while it runs, but a graph records only results and changes of "
-            "tensors in place. Return them, or change a registered buffer in place: `buffer.copy_(...)`."
+            f"tensors in place. {advice}."
         )
         self.reason, self.place = f"new tensors are put into {what}", ""
 
