@@ -37,6 +37,7 @@ from workbench.capturing.result_aliases import refuse_shared_memory
 from workbench.capturing.run_pieces import Parts
 from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
 from workbench.capturing.torch_export import export
+from workbench.capturing.unheard_logs import UnheardLogs
 from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
 from workbench.ir import AtenGraph, Tree
 from workbench.tensors.given_containers import GivenContainers
@@ -117,12 +118,13 @@ def _refuse_shared(program: CapturedProgram, inputs: Sequence[object], kwargs: M
 def _layers_taken_apart() -> Generator[None]:
     """Keeps PyTorch from running a whole transformer layer as one op, which would hide its parts.
 
-    And lets Dynamo look into recurrent modules.
+    And lets Dynamo look into recurrent modules, and past messages that are not printed.
     """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with cast(Any, dynamo.config).patch(allow_rnn=True):
+        config = cast(Any, dynamo.config)
+        with config.patch(allow_rnn=True, ignore_logging_functions=UnheardLogs(config.ignore_logging_functions)):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)

@@ -181,17 +181,22 @@ def refuse_replaced(trace: Capturing) -> None:
             owner, _, attribute = held.path.rpartition(".")
             if owner == path and getattr(module, attribute, held.tensor) is not held.tensor:
                 setattr(module, attribute, held.tensor)
-    hooks = [each for _, module in trace.held.modules.values() for each in module._forward_pre_hooks.values()]
-    old = next((each for each in map(type, hooks) if each.__module__ in _OLD_HOOKS), None)
-    advice = f"{_OLD_HOOKS[old.__module__]} computes the weight without that" if old else ""
+    old = next(filter(None, (_old_hook(module) for _, module in trace.held.modules.values())), "")
+    advice = f"{_OLD_HOOKS[old]} computes the weight without that" if old else ""
     raise replaced(trace.name, ", ".join(held.path for held in found), advice)
+
+
+def _old_hook(module: nn.Module) -> str:
+    """The module of PyTorch's whose hook puts a new weight into this module before each call."""
+    hooks: dict[int, object] = getattr(module, "_forward_pre_hooks")  # noqa: B009 - private
+    return next((name for name in (type(each).__module__ for each in hooks.values()) if name in _OLD_HOOKS), "")
 
 
 _OLD_HOOKS = {
     f"torch.nn.utils.{each}": f"torch.nn.utils.parametrizations.{each}(module)"
     for each in ("weight_norm", "spectral_norm")
 }
-"""Modules of hooks that put a new weight into their module before each call, and what replaces them."""
+"""Where such hooks are from, and what replaces them."""
 
 
 def _no_data(held: Held, key: int, trace: Capturing) -> bool:
