@@ -32,7 +32,6 @@ from workbench.summary import MOST_SPANS, name_of, overview
 from workbench.tuning.tuning_budget import BUDGET
 from workbench.version import VERSION
 from workbench.views.basics.shown import Shown
-from workbench.views.pages.overview import Overview
 
 if TYPE_CHECKING:
     from workbench.advice import Advice
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from workbench.tuning.map_space import MapSpace
     from workbench.tuning.measured import Executor
     from workbench.tuning.tuning_answer import Tuning
+    from workbench.views.pages.overview import Overview
     from workbench.views.selections.selection import Selection
     from workbench.views.selections.selection_model import SelectionModel
 

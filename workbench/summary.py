@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from workbench import capturing
+from workbench import capturing, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.handle import count_of
 from workbench.ir import HOST
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.once import Once
 from workbench.stages.stage_table import Stages
-from workbench.views.graphs.graph_tables import counted_parts
-from workbench.views.graphs.module_tree import captured_tree
-from workbench.views.pages.overview import Overview, Stage
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check
     from workbench.views.basics.cards import Card
+    from workbench.views.pages.overview import Overview, Stage
 
 T = TypeVar("T")
 
@@ -31,7 +29,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
     captured, lowered, simulated = _now(stages.captured), _now(stages.lowered), _now(stages.simulated)
     graph, spent = captured.record if captured else None, simulated.spent if simulated else None
     given = [given for given in graph.inputs if given.kind == "user"] if graph else []
-    return Overview(
+    return views.overview.Overview(
         name_of(request, stages),
         request.machine.label,
         tuple(f"{each.path}: {graph.types[each.value]}" for each in given) if graph else (),
@@ -44,7 +42,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
         ),
         tuple((check.ok, check.text().splitlines()[0]) for check in checks),
         "j.check() compares it with PyTorch" if request.target else "a file has no function to compare with",
-        captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
+        views.module_tree.captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
         spent,
         cards,
     )
@@ -66,7 +64,9 @@ def _now(once: Once[T]) -> T | None:
 def _stage(once: Once[T], name: str, figures: Callable[[T], tuple[str, ...]], *before: Once[Any]) -> Stage:
     """The stage of an artefact, with the seconds of the steps before it that it includes."""
     took = [each.seconds for each in (*before, once) if each.seconds is not None]
-    return Stage(name, f"j.{name}", figures(once()) if once.made else (), sum(took) if once.made and took else None)
+    return views.overview.Stage(
+        name, f"j.{name}", figures(once()) if once.made else (), sum(took) if once.made and took else None
+    )
 
 
 def _of_captured(captured: Captured) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def _of_captured(captured: Captured) -> tuple[str, ...]:
 def _of_lowered(lowered: Lowered) -> tuple[str, ...]:
     kernels = lowered.record.kernels
     hosted = sum(kernel.kind == HOST for kernel in kernels)
-    made = counted_parts(lowered.record) or count_of(len(kernels) - hosted, "kernel")
+    made = views.graph_tables.counted_parts(lowered.record) or count_of(len(kernels) - hosted, "kernel")
     return (made, f"{count_of(hosted, 'step')} on the host") if hosted else (made,)
 
 

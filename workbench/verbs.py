@@ -36,7 +36,6 @@ from workbench.stages.stage_functions import (
 )
 from workbench.stages.stage_table import Stages
 from workbench.tuning.tuning_budget import BUDGET
-from workbench.views.graphs.kernel_groups import Run
 
 if TYPE_CHECKING:
     from workbench.comparison import Comparison
@@ -278,7 +277,9 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
     if names is not None and not _are_names(names, len(journeys)):
         raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
     runs = (
-        Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record, journey.options)
+        views.kernel_groups.Run(
+            name, journey.lowered.record, journey.scheduled.record, journey.simulated.record, journey.options
+        )
         for name, journey in zip(names or _names(journeys), journeys, strict=True)
     )
     from workbench.comparison import compared  # only here: it loads all rules of findings

@@ -70,6 +70,44 @@ def test_a_number_read_from_the_data():
     assert [node.op for node in second.nodes] == ["aten.mul.Tensor", "aten.exp.default"]
 
 
+def _listed(x: torch.Tensor) -> torch.Tensor:
+    found: list[torch.Tensor] = []
+    for number in range(3):
+        found.append(torch.tanh(x * number))
+        print(end="")
+    return torch.stack(found)
+
+
+def _overwritten(x: torch.Tensor) -> torch.Tensor:
+    y = torch.sin(x)
+    print(end="")
+    whole = torch.zeros(5, 4)
+    whole[2:] = y
+    return whole
+
+
+def _stacked(x: torch.Tensor) -> torch.Tensor:
+    y = torch.relu(x)
+    print(end="")
+    return torch.stack([y, y * 2])
+
+
+def _changed(x: torch.Tensor) -> torch.Tensor:
+    x.mul_(2)
+    print(end="")
+    return torch.cat([x, x])
+
+
+@pytest.mark.parametrize("function", [_listed, _overwritten, _stacked, _changed])
+@pytest.mark.parametrize("fusion", [None, "none"])
+def test_what_is_put_together_after_a_break_was_made_before_it(function: Any, fusion: Any):
+    journey = wb.trace(function, R(3, 4), fusion=fusion)
+    for _ in range(3):
+        x = R(3, 4)
+        torch.testing.assert_close(journey.run(x.clone()), function(x.clone()))
+        assert journey.check().ok
+
+
 def _masked(x: torch.Tensor) -> torch.Tensor:
     y = x * 2
     return y[y > 0] + 1

@@ -197,6 +197,15 @@ REFUSED: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]], str]] =
         lambda q, k, v: ((w := (q @ k.mT).softmax(-1)) @ v, w.sum(-2)), lambda: qkv(2),
         "softmax is read by matmul_1 and",
     ),
+    "scores are added to themselves": (
+        lambda q, k, v: ((s := q @ k.mT) + s).softmax(-1) @ v, lambda: qkv(2), "read by add more than once",
+    ),
+    "weights are multiplied with themselves": (
+        lambda q, k, v: (w := (q @ k.mT).softmax(-1)) @ w, lambda: qkv(2), "read by matmul_1 more than once",
+    ),
+    "a mask of bools that is added": (
+        lambda q, k, v, m: (q @ k.mT + m).softmax(-1) @ v, lambda: [*qkv(2), lower_left()], "adds the bools of m",
+    ),
     "two masks": (lambda q, k, v, m: (q @ k.mT + m + m.T).softmax(-1) @ v, lambda: [*qkv(2), torch.randn(24, 24)],
                   "add is a second mask"),
     "a scale after the mask": (
@@ -318,3 +327,42 @@ def test_of_two_attentions_that_share_ops_one_is_a_kernel():
     j = wb.trace(chained, *(torch.randn(shape) for shape in shapes))
     assert j.check().ok
     assert any("is an attention of some of its ops" in each.reason for each in j.lowered.record.fusions)
+
+
+NUMBERS = {
+    "a whole number": (2.7, torch.int64),
+    "a bool": (3, torch.bool),
+    "bf16": (3.001, torch.bfloat16),
+    "infinite in f16": (-1e9, torch.float16),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_in_a_tensor_is_that_of_its_type(name: str):
+    number, dtype = NUMBERS[name]
+
+    def hides(q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Tensor:
+        return torch.where(m, q @ k.mT, torch.full((), number, dtype=dtype)).softmax(-1) @ v
+
+    def scales(q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Tensor:
+        return (q @ k.mT * torch.full((), number, dtype=dtype)).softmax(-1) @ v
+
+    given = [*qkv(2, queries=7, keys=9), torch.rand(7, 9) > 0.5]
+    given[3][2] = False
+    for function in (hides, scales) if number > 0 else (hides,):
+        wanted = function(*given)
+        torch.testing.assert_close(wb.trace(function, *given).run(*given), wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def test_keys_that_are_the_mask_as_well_stay():
+    def twice(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        turned = k.mT
+        return (q @ turned + turned).softmax(-1) @ v
+
+    agrees(twice, *qkv(2, queries=16, keys=16, width=16))
+
+
+def test_queries_that_have_no_keys_give_zeros():
+    given = torch.randn(2, 3, 7, 8), torch.randn(2, 3, 0, 8), torch.randn(2, 3, 0, 5)
+    found: Any = wb.trace(F.scaled_dot_product_attention, *given).run(*given)
+    assert torch.equal(found, torch.zeros(2, 3, 7, 5))

@@ -197,8 +197,14 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
     "out of time": (lambda: _done(error=TimeoutError("the cluster is busy")), "TimeoutError: the cluster is busy"),
     "cancelled": (lambda: _done(error=CancelledError()), "CancelledError: "),
     "nonsense": (lambda: _done((1, 2)), r"a result of what it was given to run is \(1, 2\)"),
+    "no cycles": (lambda: _done(Measured(-5, 3)), r"a result of what it was given to run is Measured\(cycles=-5.*"),
     "no future": (lambda: None, "AttributeError: 'NoneType' object has no attribute 'result'"),
 }
+
+
+def test_an_interrupt_while_candidates_are_handed_out_keeps_those_that_are_measured(j: wb.Journey):
+    found = j.tuned(budget=BUDGET, kernels=["k0"], executor=_Answering(4, interrupt))
+    assert found.stopped == "interrupted" and found.table.tried[0] == 4
 
 
 @pytest.mark.parametrize("broken", BROKEN)

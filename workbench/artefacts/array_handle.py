@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.analysis.array_steps import ArrayWalk
 from workbench import views
 from workbench.artefacts.handle import Run
 from workbench.artefacts.pictures import explaining_widgets
@@ -14,6 +13,8 @@ from workbench.views.basics.shown import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from simulator.analysis.array_steps import ArrayWalk
 
 
 @dataclass(frozen=True, repr=False)

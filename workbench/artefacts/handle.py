@@ -6,7 +6,6 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from simulator import Trace
 from simulator.argument_types import checks_what_it_is_given
 from workbench import views
 from workbench.environment.verb_options import knows_its_options
@@ -18,6 +17,7 @@ from workbench.views.basics.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from simulator import Trace
     from workbench.artefacts.plot_types import Axes
 
 R = TypeVar("R")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from workbench import views
 from workbench.environment.verb_options import knows_its_options
 from workbench.views.basics.shown import Shown
-from workbench.views.scratchpads import moments
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from workbench.views.scratchpads import moments
 
 
 @dataclass(frozen=True, repr=False)

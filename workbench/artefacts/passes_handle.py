@@ -10,6 +10,7 @@ from workbench.artefacts.pictures import explaining_widgets
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.views.basics.shown import Shown
+from workbench.views.kernel_lists import CONTEXT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,7 @@ class Pass(Shown):
         return self.step.changes
 
     @knows_its_options
-    def text(self, *, side_by_side: bool = False, context: int = views.pass_tables.CONTEXT, width: int = 150) -> str:
+    def text(self, *, side_by_side: bool = False, context: int = CONTEXT, width: int = 150) -> str:
         """Its changes, with `context` lines around: below each other, or `side_by_side` in `width` letters."""
         if context < 0:
             raise BadOption(f"context={context}: expected lines, 0 or more")
@@ -134,7 +135,7 @@ class Passes(tuple[Pass, ...]):
         return "\n".join(each.pipeline for each in self)
 
     @knows_its_options
-    def text(self, *, context: int = views.pass_tables.CONTEXT) -> str:
+    def text(self, *, context: int = CONTEXT) -> str:
         """The changes of each; passes that changed nothing share a line."""
         return views.pass_tables.steps_text([each.step for each in self], context=context)
 

@@ -16,12 +16,12 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph
 from workbench.views.basics.shown import Shown
-from workbench.views.scratchpads.scratchpad import Occupancy
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.artefacts.plot_types import Axes
+    from workbench.views.scratchpads.scratchpad import Occupancy
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from simulator import Trace
 from workbench import views
 from workbench.artefacts.array_handle import ArrayView
 from workbench.artefacts.handle import Handle
@@ -24,7 +23,7 @@ from workbench.views.basics.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from simulator import Machine
+    from simulator import Machine, Trace
     from workbench.artefacts.plot_types import Axes
     from workbench.views.graphs.spent import Spent
     from workbench.views.scratchpads.launch_replay import Replays
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Simulated(Handle[Trace]):
+class Simulated(Handle["Trace"]):
     """The timeline: the cycles and the unit of every instruction, and the causes of its waits."""
 
     scheduled: ScheduledProgram

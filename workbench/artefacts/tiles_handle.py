@@ -10,12 +10,12 @@ from workbench.artefacts.handle import count_of
 from workbench.artefacts.pictures import drawing_of_tiles
 from workbench.environment.verb_options import knows_its_options
 from workbench.views.basics.shown import Shown
-from workbench.views.scratchpads.tiles import Tiling
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.artefacts.plot_types import Figure
+    from workbench.views.scratchpads.tiles import Tiling
 
 
 @dataclass(frozen=True, repr=False)

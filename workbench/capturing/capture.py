@@ -22,19 +22,17 @@ from torch.export.graph_signature import TensorArgument
 
 from workbench import errors
 from workbench.aten.registry import DEFAULT, Registrations
+from workbench.capturing import rarer
 from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo
 from workbench.capturing.by_export import by_export
-from workbench.capturing.by_training import by_training
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
-from workbench.capturing.graph_pieces import BrokenUp, Whole, merge, observed
 from workbench.capturing.left_tensors import no_tensors_left
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.named_values import named_by
 from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
-from workbench.capturing.run_pieces import Parts
 from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
 from workbench.capturing.torch_export import export
 from workbench.capturing.unheard_logs import UnheardLogs
@@ -94,7 +92,7 @@ def _training_step(trace: Capturing) -> CapturedProgram:
         named = named_by(trace.target)
         trace.held.containers += named.containers
         with no_tensors_left(trace.name, named.caches.values()) as made, holding_as_before(trace.held.containers):
-            recorded, state = by_training(trace, named, made)
+            recorded, state = rarer.by_training.by_training(trace, named, made)
     return trace.program(recorded, state)
 
 
@@ -179,7 +177,8 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
 
     Where nothing of it becomes a graph, all of it is one step on the host.
     """
-    broken = BrokenUp(trace.target)
+    pieces = rarer.graph_pieces
+    broken = pieces.BrokenUp(trace.target)
     outside = {slot.path: slot.tensor for slot in trace.user}
     outside |= {held.path: held.tensor for held in trace.held.tensors.values()}
     tensors = [each.tensor for each in trace.held.tensors.values()]
@@ -188,7 +187,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     with put_back(tensors), holding_as_before(functions), user_errors(trace.name):
         lay = {path: lies(tensor) for path, tensor in outside.items()}
         with holding_as_before(stores):
-            returned, calls = observed(broken, trace.inputs, trace.kwargs)
+            returned, calls = pieces.observed(broken, trace.inputs, trace.kwargs)
         moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
         if moved:
             raise errors.ReshapedInput.by(trace.name, "", why.place, ", ".join(moved))
@@ -205,7 +204,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
         raise why.advising(why.NOTHING_LEFT) if isinstance(why, errors.GraphBreak) else why from None
     for path, tensor in found:
         refuse_unreadable(tensor, path or "a result", trace.name)
-    whole = Whole(
+    whole = pieces.Whole(
         trace.name,
         trace.called,
         user=trace.user,
@@ -217,7 +216,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     )
     reason = f"{why.place}: {why.reason}" if why.place else why.reason
     last = isinstance(why, errors.HiddenState)
-    merged = merge(whole, calls, graphs, first_break=reason, last=last)
+    merged = pieces.merge(whole, calls, graphs, first_break=reason, last=last)
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
-    parts = Parts(broken, merged.parts, merged.constants)
+    parts = rarer.run_pieces.Parts(broken, merged.parts, merged.constants)
     return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)

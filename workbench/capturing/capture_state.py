@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
@@ -18,7 +18,6 @@ from workbench.capturing.blame import replaced
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.record_nodes import Recorded, Slot, Traced, record
 from workbench.capturing.tensor_copies import apart, copies
-from workbench.capturing.training_state import TrainingState
 from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.environment.call_sites import Place, called_from
 from workbench.ir import Tree
@@ -27,6 +26,9 @@ from workbench.tensors.given_containers import GivenContainers
 from workbench.tensors.reachable_tensors import Held, Reachable, reachable
 from workbench.tensors.refused_tensors import refuse_unreadable
 from workbench.tensors.tensor_memory import unreadable
+
+if TYPE_CHECKING:
+    from workbench.capturing.training_state import TrainingState
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 
 from workbench import errors
 from workbench.capturing.result_aliases import refuse_shared_memory, refuse_unwritable, returned
-from workbench.capturing.run_pieces import Parts
-from workbench.capturing.training_state import TrainingState
 from workbench.capturing.user_call import call_form, flatten_inputs
 from workbench.ir import AtenGraph, Tree
 from workbench.tensors import containers
@@ -21,6 +19,10 @@ from workbench.tensors.element_types import dtype_name
 from workbench.tensors.given_containers import GivenContainers
 from workbench.tensors.tensor_memory import unreadable
 from workbench.tensors.torch_literals import to_type
+
+if TYPE_CHECKING:
+    from workbench.capturing.run_pieces import Parts
+    from workbench.capturing.training_state import TrainingState
 
 
 def _autocast() -> torch.dtype | None:

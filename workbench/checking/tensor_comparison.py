@@ -21,6 +21,7 @@ from typing import Final, Protocol
 import torch
 
 from workbench.checking.rounding_allowance import DRAWS, one_unit, own_errors, spread
+from workbench.errors import OtherResults
 from workbench.ir import TensorType
 from workbench.tensors.element_types import dtype_name
 
@@ -135,6 +136,8 @@ def compare(
 ) -> tuple[OutputCheck, ...]:
     """Every pair compared with the reference, within the given tolerances or the error that rounding explains."""
     tolerance = Tolerance(rtol, atol)
+    if len(pairs) != len(answers.native):
+        raise OtherResults(len(pairs), len(answers.native))
     found = [
         _Comparison(pair, wide, native, tolerance)
         for pair, wide, native in zip(pairs, answers.reference, answers.native, strict=True)

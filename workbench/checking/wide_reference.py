@@ -22,6 +22,7 @@ from workbench.checking.uncompiled_thread import uncompiled_here
 from workbench.checking.widened_subgraphs import computed_inside
 from workbench.checking.widening import SWAPPING as SWAPPING
 from workbench.checking.widening import CannotWiden, Wide, widened
+from workbench.errors import OtherResults
 from workbench.ir import AtenGraph
 from workbench.tensors import containers
 from workbench.tensors.tensor_memory import copied, plain
@@ -113,12 +114,17 @@ class Answers:
     def change_from_call_to_call(self) -> bool:
         """Whether the function gives another answer to the same call with other random numbers."""
         again = [self.evaluate(_with_lots(seed)) for seed in (1, 2)]
+        if len(again[0]) != len(again[1]):
+            return True
         return not all(torch.equal(_bits(one), _bits(other)) for one, other in zip(*again, strict=True))
 
     def rounded(self, count: int) -> list[list[torch.Tensor]]:
         """As many answers in the given types with every rounding drawn anew; the same ones each time."""
         for seed in range(len(self._runs), count):
-            self._runs.append(self.evaluate(lambda tensors, seed=seed: roundings_drawn(seed)))
+            run = self.evaluate(lambda tensors, seed=seed: roundings_drawn(seed))
+            if len(run) != len(self.native):
+                raise OtherResults(len(run), len(self.native))
+            self._runs.append(run)
         return self._runs[:count]
 
 

@@ -61,6 +61,16 @@ class JourneyFileTooLarge(JourneyFileError):
         self.path = path
 
 
+class OtherResults(WorkbenchError):
+    """A function that gives more or fewer results in another call cannot be compared with itself."""
+
+    def __init__(self, ours: int, pytorchs: int) -> None:
+        super().__init__(
+            f"check() compared {ours} results with {pytorchs} of a call in PyTorch: how many there are changes from "
+            "call to call, as with a random number of Python's. Let the function return as many results in each call"
+        )
+
+
 class NoFunction(WorkbenchError):
     """A journey from a file was told to compute, which needs the function and its weights."""
 

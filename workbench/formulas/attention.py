@@ -23,6 +23,8 @@ def attention(
     if dropout_p:
         return None
     lead, rows, columns = list(b.type(query).shape[:-2]), b.type(query).shape[-2], b.type(key).shape[-2]
+    if not columns:  # PyTorch has zeros where a query sees no key
+        return b("aten.full.default", [*lead, rows, b.type(value).shape[-1]], 0.0, dtype=to_dtype(b.type(query).dtype))
     if enable_gqa:
         key, value = (_repeated(b, each, lead[-1]) for each in (key, value))
     left, right, values = (_batched(b, each, lead) for each in (query, key, value))

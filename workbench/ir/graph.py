@@ -153,7 +153,12 @@ class Node:
     @property
     def operands(self) -> tuple[str, ...]:
         """The values it reads, in order, each once."""
-        return tuple(dict.fromkeys(arg.value for arg in self._given() if isinstance(arg, Ref)))
+        return tuple(dict.fromkeys(self.read))
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The values it reads, in order, one as often as it is given."""
+        return tuple(arg.value for arg in self._given() if isinstance(arg, Ref))
 
     @property
     def literals(self) -> tuple[Literal, ...]:

@@ -24,9 +24,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import jinja2
 from torch_mlir import ir
 
 from simulator.machine.machine import Machine
@@ -37,6 +36,9 @@ from workbench.ir import Hook, Literal, Mapping, Node, TensorType
 from workbench.kernels.hooks import hook_op
 from workbench.kernels.rendered_text import MARK, Place, Rendering, jinja_line, text_start, unmarked
 from workbench.mlir.dialect import SLOTS
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,8 @@ class Template:
 
     def environment(self) -> jinja2.Environment:
         """The Jinja environment of the text; an undefined name is an error."""
+        import jinja2  # takes 20 ms, and most programs have no template of text
+
         return jinja2.Environment(
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
         )
@@ -241,9 +245,12 @@ class Template:
             made = self.render(mapping, machine)
         except TemplateOutputError:
             raise
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateSyntaxError(place.name, place.at(error.lineno), error.message or "not valid Jinja") from None
         except Exception as error:  # any exception of the user's text or methods becomes an error at their line
+            import jinja2
+
+            if isinstance(error, jinja2.TemplateSyntaxError):
+                told = error.message or "not valid Jinja"
+                raise TemplateSyntaxError(place.name, place.at(error.lineno), told) from None
             reason = f"{type(error).__name__}: {error}"
             raise TemplateSyntaxError(place.name, place.at(jinja_line(error)), reason) from error
         unused = sorted(set(self.hooks) - self.hooks_called)

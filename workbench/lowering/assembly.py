@@ -22,7 +22,7 @@ import torch
 from workbench.aten.automatic_route import class_of
 from workbench.aten.overload_schema import arguments
 from workbench.formulas.formula_builder import meta_tensor
-from workbench.ir import LoweredNode, Node, Ref, Sequence, TensorType
+from workbench.ir import BREAK, LoweredNode, Node, Ref, Sequence, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.empty_tensors import NO_ELEMENTS
 from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER
@@ -169,8 +169,9 @@ def _nearest(kind: TensorType) -> int:
 
 
 def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:
-    """Results and what they are views of; and what `as_strided` looks at, which counts a storage's own elements."""
-    fixed = set(results)
+    """Results, what lives across a graph break, and what they are views of; what `as_strided` looks at, which counts a
+    storage's own elements."""
+    fixed = results | _across_breaks(items)
     for item in reversed(items):
         if item.node.op == "aten.as_strided_scatter.default":
             fixed.update(item.node.results)
@@ -178,6 +179,19 @@ def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:
         if is_view and (item.node.op == "aten.as_strided.default" or fixed.intersection(item.node.results)):
             fixed.update(item.node.operands)
     return fixed
+
+
+def _across_breaks(items: list[LoweredNode]) -> set[str]:
+    """Values that are not read only where they are made: the parts of a graph between its breaks run by themselves, and
+    give each other tensors."""
+    part, made_in, found = 0, dict[str, int](), set[str]()
+    for item in items:
+        is_break = item.node.op == BREAK
+        part += is_break
+        found.update(value for value in item.node.operands if is_break or made_in.get(value, part) != part)
+        found.update(item.node.results if is_break else ())
+        made_in |= dict.fromkeys(item.node.results, part)
+    return found
 
 
 def _seen_through(view: Node, place: TensorType, source: TensorType) -> TensorType | None:

@@ -6,9 +6,12 @@ import math
 from collections.abc import Collection
 from typing import Final
 
+import torch
+
 from workbench.aten.automatic_route import class_of
 from workbench.aten.overload_schema import arguments
 from workbench.ir import Arg, AtenGraph, Literal, Node, Ref
+from workbench.tensors.element_types import to_dtype
 
 _FARTHEST: Final = 16
 """Nodes on a way."""
@@ -42,8 +45,9 @@ class GraphValues:
         self.types = graph.types
         self.maker = {value: node for node in graph.nodes for value in node.results}
         self.readers: dict[str, list[Node]] = {}
+        """A node that reads a value twice is there twice."""
         for node in graph.nodes:
-            for value in node.operands:
+            for value in node.read:
                 self.readers.setdefault(value, []).append(node)
         self.kept = {*graph.outputs, *(change.value for change in graph.mutations)}
         """Values that the function returns or stores."""
@@ -53,13 +57,15 @@ class GraphValues:
         return len(self.readers.get(value, ())) == 1 and value not in self.kept
 
     def number(self, arg: Arg | None) -> float | None:
-        """A number that is written down, or that a tensor of no dims is filled with."""
+        """A number that is written down, or that a tensor of no dims is filled with, as its type holds it."""
         maker = self.maker.get(arg.value) if isinstance(arg, Ref) else None
-        if maker is not None and maker.op == "aten.full.default" and self.types[maker.results[0]].shape == ():
+        kind = self.types[maker.results[0]] if maker is not None and maker.op == "aten.full.default" else None
+        if maker is not None and kind is not None and kind.shape == ():
             arg = maker.args[1]
         if not isinstance(arg, Literal) or arg.kind not in ("int", "float"):
             return None
-        return float(arg.value or 0)
+        number = float(arg.value or 0)
+        return number if kind is None else _held(number, kind.dtype)
 
     def scale(self, node: Node) -> float | None:
         """The number by which a node multiplies its first operand; None if it does something else."""
@@ -85,6 +91,14 @@ class GraphValues:
         ways = (self._path(operand, ends, left - 1, tried) for operand in node.operands)
         way = next(filter(None, ways), None)
         return way and (node, *way)
+
+
+def _held(number: float, dtype: str) -> float | None:
+    """A number as a tensor of a type holds it; None where the type is one of whole numbers that cannot."""
+    try:
+        return float(torch.full((), number, dtype=to_dtype(dtype)).item())
+    except (RuntimeError, OverflowError, ValueError):  # too large for it
+        return None
 
 
 def unchanged(node: Node) -> bool:

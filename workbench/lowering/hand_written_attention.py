@@ -7,7 +7,7 @@ scores come from. What may lie between is a scale, one mask, changes of the elem
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -84,7 +84,8 @@ def _ending_in(values: GraphValues, last: Node) -> HandWritten | None:
     scores.read(before, after)
     call, passed = scores.call(before[-1], value)
     reason = scores.reason or _needed_elsewhere(values, inner) or _unlike(values, call, (*inner, last))
-    nodes = (*_dead(values, passed, inner), *inner, last)
+    given = {call.query, call.key, call.value, call.mask}
+    nodes = (*_dead(values, passed, inner, given), *inner, last)
     return HandWritten(nodes, after[-1].name, None if reason else call, reason)
 
 
@@ -94,8 +95,9 @@ def _needed_elsewhere(values: GraphValues, inner: tuple[Node, ...]) -> str:
         if value in values.kept:
             return f"{value} is a result of the function, and the kernel has scores and weights in the scratchpad alone"
         if len(readers := values.readers[value]) > 1:
-            names = " and ".join(reader.name for reader in readers)
-            return f"{value} is read by {names}, and the kernel has scores and weights in the scratchpad alone"
+            names = " and ".join(dict.fromkeys(reader.name for reader in readers))
+            often = "" if " and " in names else " more than once"
+            return f"{value} is read by {names}{often}, and the kernel has scores and weights in the scratchpad alone"
     return ""
 
 
@@ -124,13 +126,18 @@ def _unlike(values: GraphValues, call: AttentionCall, nodes: tuple[Node, ...]) -
     return ""
 
 
-def _dead(values: GraphValues, passed: list[Node], inner: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Those of the nodes before it that nothing else needs, in the order of what they read."""
+def _dead(values: GraphValues, passed: list[Node], inner: tuple[Node, ...], given: Collection[str]) -> tuple[Node, ...]:
+    """Those of the nodes before it that nothing else needs, in the order of what they read; `given` are the tensors
+    that the call reads."""
     gone = [node.name for node in inner]
     found = list[Node]()
     for node in passed:
         (value,) = node.results
-        if value not in values.kept and all(reader.name in gone for reader in values.readers[value]):
+        if (
+            value not in values.kept
+            and value not in given
+            and all(reader.name in gone for reader in values.readers[value])
+        ):
             gone.append(node.name)
             found.insert(0, node)
     return tuple(found)
@@ -183,6 +190,8 @@ class _Scores:
     def _added(self, node: Node, mask: object, factor: float | None) -> None:
         if not isinstance(mask, Ref) or factor != 1:
             self.refuse(f"{node.name} adds something else to the scores than a mask")
+        elif self.values.types[mask.value].dtype == "bool":
+            self.refuse(f"{node.name} adds the bools of {mask.value} as zeros and ones, and such a mask hides scores")
         elif self._masks(node):
             self.mask = mask.value
 

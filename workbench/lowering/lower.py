@@ -45,7 +45,6 @@ from workbench.lowering.fusion_options import choice_of, pairs_apart, rules_off
 from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER, kind_of
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
-from workbench.lowering.missing_routes import missing_routes
 from workbench.lowering.moved_creations import at_their_readers
 from workbench.lowering.one_attention import one_attention
 from workbench.lowering.one_kernel import OneKernels
@@ -167,6 +166,8 @@ class _Work:
                 self._lay_out(node)
             self.items += items
         if missing and on_missing == "error":
+            from workbench.lowering.missing_routes import missing_routes  # only here: it writes lines to start from
+
             raise missing_routes(self.graph, missing, self.faulty)
         self.drop_dead()
 

@@ -8,5 +8,7 @@ from workbench.lazy import submodules
 
 if TYPE_CHECKING:
     from workbench.mappings import asked_mappings as asked_mappings
+    from workbench.mappings import mapping_file as mapping_file
+    from workbench.mappings import tuned_table as tuned_table
 
-__getattr__ = submodules(__name__, "asked_mappings")
+__getattr__ = submodules(__name__, "asked_mappings", "mapping_file", "tuned_table")

@@ -29,6 +29,8 @@ class AskedMappings:
     """Kernel -> the entry of a file of mappings that its mapping is from."""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Kernel -> why no mapping of a file is for it."""
+    partial: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kernel with a mapping of a file -> an op of the entry that other kernels compute parts of as well."""
 
     @contextlib.contextmanager
     def blaming(self) -> Generator[None]:
@@ -37,7 +39,12 @@ class AskedMappings:
             yield
         except (MappingError, DoesNotFit, TooManyInstructions) as error:
             if source := self.sources.get(error.kernel):
-                error.args = (f"{error}\nThe mapping is from {self._place(source, error)}",)
+                told = f"{error}\nThe mapping is from {self._place(source, error)}"
+                if op := self.partial.get(error.kernel):
+                    told += (
+                        f". Several kernels compute parts of {op}: give the entry the shapes= of the one that you mean"
+                    )
+                error.args = (told,)
             raise
 
     def _place(self, source: str, error: MappingError | DoesNotFit | TooManyInstructions) -> str:
@@ -73,7 +80,7 @@ def asked_mappings(
         return AskedMappings(mapping)
     kinds = [*kernel_kinds(lowered)]
     found, sources, notes = dict[str, UserMapping](), dict[str, str](), dict[str, str]()
-    entries = dict[str, Entry]()
+    entries, partial = dict[str, Entry](), dict[str, str]()
     if isinstance(mapping, MappingFile):
         mapping.check_machines(machine)
         for kind in kinds:
@@ -81,12 +88,14 @@ def asked_mappings(
                 found[kind.name] = entry.mapping
                 sources[kind.name] = f"{mapping.path}, line {entry.lines['']}"
                 entries[kind.name] = entry
+                if kind.partial:
+                    partial[kind.name] = kind.partial
             else:
                 notes[kind.name] = mapping.why_none(kind, machine)
     else:
         found |= by_full_names(mapping or {}, [kind.name for kind in kinds])
     if tuned is None:
-        return AskedMappings(found, sources, entries, notes)
+        return AskedMappings(found, sources, entries, notes, partial)
     scripted = by_full_names(dict.fromkeys(scripts), [kind.name for kind in kinds])
     said, leaders, here = dict(found), dict[str, str](), tuned.is_for(machine)
     for kind in kinds:
@@ -101,4 +110,4 @@ def asked_mappings(
             sources[kind.name] = f"{tuned.path}: tuned{name}, {entry.gain:.1%} fewer cycles"
         else:
             notes[kind.name] = f"{tuned.path} has no entry for it"
-    return AskedMappings(found, sources, entries, notes)
+    return AskedMappings(found, sources, entries, notes, partial)

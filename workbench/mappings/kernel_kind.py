@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ class KernelKind:
     """Those of its inputs."""
     key: str
     """Equal for kernels that are rendered alike: they have the same dims, and take the same mapping."""
+    partial: str = ""
+    """One of its ops that other kernels compute parts of as well."""
 
     def __str__(self) -> str:
         inputs = [list(shape) for shape in self.shapes]
@@ -39,6 +42,9 @@ def kernel_kinds(lowered: KernelGraph) -> Iterator[KernelKind]:
     """Every kernel of a graph but the steps on the host."""
     nodes = {item.node.name: item for item in lowered.nodes}
     captured = {node.name: node.op for node in lowered.captured.nodes}
+    shared = Counter[str]()
+    for kernel in lowered.kernels:
+        shared.update({nodes[name].parent for name in kernel.nodes})
     for kernel in lowered.kernels:
         if kernel.kind == HOST:
             continue
@@ -46,7 +52,8 @@ def kernel_kinds(lowered: KernelGraph) -> Iterator[KernelKind]:
         ops = tuple(captured.get(parent, parent) for parent in parents)
         digest = hashlib.sha256(structure(lowered, kernel, nodes).encode()).hexdigest()
         inputs = tuple(lowered.types[value].shape for value in kernel.inputs)
-        yield KernelKind(kernel.name, ops, _types(lowered, kernel), inputs, digest)
+        partial = next((captured.get(each, each) for each in parents if shared[each] > 1), "")
+        yield KernelKind(kernel.name, ops, _types(lowered, kernel), inputs, digest, short(partial))
 
 
 def _types(lowered: KernelGraph, kernel: Kernel) -> tuple[str, ...]:

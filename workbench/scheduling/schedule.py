@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit
+from workbench import kernels
 from workbench.aten.proven import described, unproven
 from workbench.aten.registry import DEFAULT, Registrations
 from workbench.environment.progress import counted
@@ -25,18 +26,18 @@ from workbench.ir import (
 )
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
 from workbench.ir.kernel_names import by_full_names
-from workbench.kernels.handwritten import program_of
 from workbench.kernels.read_figures import others
 from workbench.planning.dram_plan import plan_launches
+from workbench.scheduling import anew
 from workbench.scheduling.core_split import spread_of
 from workbench.scheduling.kernel_store import KernelStore
 from workbench.scheduling.passes.wanted_passes import UserPasses, check_steps, checked_passes
-from workbench.scheduling.schedule_kernel import Near, context_for, schedule_kernel, scripted_kernel
 from workbench.scheduling.user_mapping import UserMapping, asked_of, check_kernels, check_shadowed
-from workbench.scheduling.user_scripts import check_scripted
 
 if TYPE_CHECKING:
     from torch_mlir import ir
+
+    from workbench.scheduling.schedule_kernel import Near
 
 
 def schedule(
@@ -60,13 +61,14 @@ def schedule(
     extra = checked_passes(code.passes)
     names = [module.kernel for module in rendered]
     wanted, given = by_full_names(mapping or {}, names), by_full_names(code.scripts or {}, names)
-    check_scripted(given, rendered)
+    if given:
+        anew.user_scripts.check_scripted(given, rendered)
     check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     keys = {module.kernel: module_key(module) for module in rendered}
     leaders = {key: kernel for kernel, key in reversed(keys.items())}
     check_shadowed(wanted, [(kernel, leaders[key]) for kernel, key in keys.items()])
     known = registrations if registrations is not None else DEFAULT.now()
-    kernels = _Kernels(lowered, machine, None if extra else store, known, extra)
+    scheduled = _Kernels(lowered, machine, None if extra else store, known, extra)
     runs: dict[str, str] = {}
     for module in counted(rendered):
         alike = keys[module.kernel]
@@ -74,11 +76,11 @@ def schedule(
         asked = asked_of(wanted, (module.kernel, leader))
         script = next((given[name] for name in (module.kernel, leader) if name in given), None)
         served = (near or {}).get(module.kernel, frozenset())
-        kernel = kernels.get(alike, module, _Wanted(asked.mapping if asked else None, served), script)
+        kernel = scheduled.get(alike, module, _Wanted(asked.mapping if asked else None, served), script)
         if asked is not None:
             asked.check(kernel)
         runs[module.kernel] = kernel.kernel
-    made = tuple(kernels.by_key.values())
+    made = tuple(scheduled.by_key.values())
     check_steps(extra, [step.name for kernel in made for step in kernel.passes])
     return ScheduledProgram(made, plan_launches(lowered, runs, machine.dram_block), host_steps.steps(lowered))
 
@@ -123,7 +125,9 @@ class _Kernels:
             made = self._unscripted(key, module, wanted)
             if script is not None:
                 self._tried(key, module, wanted, script)
-                made = scripted_kernel(module, self.machine, made.mapping, script, self._context, self.passes)
+                made = anew.schedule_kernel.scripted_kernel(
+                    module, self.machine, made.mapping, script, self._context, self.passes
+                )
             self.by_key[key, script] = made
         return self.by_key[key, script]
 
@@ -139,7 +143,9 @@ class _Kernels:
         else:
             if self.passes or module.kernel in self.unproven:
                 self._tried(key, module, wanted, None)
-            made = schedule_kernel(module, self.machine, wanted.mapping, self._context, self.passes, wanted.near)
+            made = anew.schedule_kernel.schedule_kernel(
+                module, self.machine, wanted.mapping, self._context, self.passes, wanted.near
+            )
         if self.store:
             self.store.put(key, made)
         return made
@@ -160,14 +166,14 @@ class _Kernels:
     @cached_property
     def _context(self) -> ir.Context:
         """One for all: making one takes longer than most passes."""
-        return context_for(self.passes)
+        return anew.schedule_kernel.context_for(self.passes)
 
 
 def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ...]) -> ScheduledKernel:
     """A template's kernel as its text has it. No pass touches it, and none is recorded."""
     written = module.written
     assert written is not None, f"{module.kernel} is not written yet: see rendering/write_templates.py"
-    program = program_of(module, machine, unproven)
+    program = kernels.handwritten.program_of(module, machine, unproven)
     check_fit(program, machine.scratchpad_bytes)
     reason = written.mapping.reason
     if others(written.read, machine):
@@ -209,7 +215,9 @@ def try_schedule(job: Message) -> None:
         codec.decode(kind, job.body[name]) for name, kind in (("module", KernelModule), ("machine", Machine))
     )
     passes = {step: tuple(names) for step, names in job.body["passes"].items()}
-    context = context_for(passes)
-    made = schedule_kernel(module, machine, job.body["wanted"], context, passes, frozenset(job.body["near"]))
+    context = anew.schedule_kernel.context_for(passes)
+    made = anew.schedule_kernel.schedule_kernel(
+        module, machine, job.body["wanted"], context, passes, frozenset(job.body["near"])
+    )
     if (script := job.body["script"]) is not None:
-        scripted_kernel(module, machine, made.mapping, script, context, passes)
+        anew.schedule_kernel.scripted_kernel(module, machine, made.mapping, script, context, passes)

@@ -93,19 +93,32 @@ def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Exe
     if executor is None:
         yield from (measure(work, mapping) for mapping in mappings)
         return
-    futures = list[Future[Any]]()
+    futures, ended = list[Future[Any]](), list[BaseException]()
     try:
-        for mapping in mappings:
-            futures.append(_of_executor(lambda mapping=mapping: executor.submit(measure, work, mapping)))
+        try:
+            for mapping in mappings:
+                futures.append(_of_executor(lambda mapping=mapping: executor.submit(measure, work, mapping)))
+        except (KeyboardInterrupt, BrokenExecutor) as error:  # what is measured by now is kept
+            ended.append(error)
         for future in futures:
+            if ended and not future.done():
+                break
             found = _of_executor(lambda future=future: future.result())
-            if not isinstance(found, Measured):
+            if not isinstance(found, Measured) or not _is_a_cost(found):
                 raise BrokenExecutor(f"a result of what it was given to run is {found!r:.60}")
             yield found
+        if ended:
+            raise ended[0]
     finally:
         for future in futures:
             with contextlib.suppress(Exception):  # of an executor that is broken
                 future.cancel()
+
+
+def _is_a_cost(found: Measured) -> bool:
+    """Whether cycles and bytes are numbers that a simulation can end with."""
+    counts = [each for each in (found.cycles, found.bytes) if each is not None]
+    return all(type(each) is int and each >= 0 for each in counts) and found.cycles != 0
 
 
 def _of_executor(asked: Callable[[], Any]) -> Any:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from workbench.views.comparisons import heat_map as heat_map
     from workbench.views.comparisons import svg_heat_map as svg_heat_map
     from workbench.views.graphs import graph_tables as graph_tables
+    from workbench.views.graphs import kernel_groups as kernel_groups
     from workbench.views.graphs import module_html as module_html
     from workbench.views.graphs import module_tree as module_tree
     from workbench.views.graphs import rewrite_tables as rewrite_tables
@@ -70,7 +71,16 @@ __getattr__ = modules_of(
     {
         "basics": ("cards", "colours", "data_frames", "markup", "table", "user_views"),
         "comparisons": ("compare", "compare_html", "heat_map", "svg_heat_map"),
-        "graphs": ("graph_tables", "module_html", "module_tree", "rewrite_tables", "source_lines", "spent", "titles"),
+        "graphs": (
+            "graph_tables",
+            "kernel_groups",
+            "module_html",
+            "module_tree",
+            "rewrite_tables",
+            "source_lines",
+            "spent",
+            "titles",
+        ),
         "kernel_lists": (
             "chiplet_table",
             "common_memory_table",

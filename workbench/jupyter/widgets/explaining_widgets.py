@@ -15,7 +15,7 @@ from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.views.basics.highlight import mlir_line
 from workbench.views.basics.mlir_diff import shown
-from workbench.views.kernel_lists.pass_tables import CONTEXT
+from workbench.views.kernel_lists import CONTEXT
 from workbench.views.selections.lab_lists import MlirList
 from workbench.views.timelines import arrays, pipelines
 

@@ -13,9 +13,8 @@ from workbench.views.basics import markup
 from workbench.views.basics.highlight import code, side_by_side, unified
 from workbench.views.basics.mlir_diff import Diff, compared, shown
 from workbench.views.basics.table import Table
+from workbench.views.kernel_lists import CONTEXT
 
-CONTEXT = 2
-"""Lines that are the same, shown around each change."""
 _YOURS = "yours: "
 
 
