@@ -50,6 +50,11 @@ def of_two(
     return op.elementwise(lambda number: fn(alike(x, number), number), y, compute="result")
 
 
+def is_number(op: NodeBuilder, name: str) -> bool:
+    """Whether an argument is a plain number. PyTorch rounds a first operand to the other's type, and no second one."""
+    return not isinstance(op.numbers.get(name, op[name]), ir.Value)
+
+
 def bitwise(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
     return lambda op: of_two(op, made)
 
@@ -147,7 +152,7 @@ def floor_division(op: NodeBuilder) -> Value:
         lower = arith.andi(not_zero(op, left), different_signs(op, left, y))
         return arith.select(lower, arith.subi(quotient, op.number(1, like=x)), quotient)
 
-    return of_two(op, one)
+    return of_two(op, one, rounded=is_number(op, "self"))
 
 
 def _floor_of_floats(op: NodeBuilder, x: Value, y: Value) -> Value:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from templates.integers import of_two
+from templates.integers import is_number, of_two
 from workbench.kernels.node_builder import UNSIGNED, NodeBuilder, converted
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _BITS: Final = 64
 def power(op: NodeBuilder) -> Value:
     """One number to the power of another; the base, or the exponent, may be a plain number."""
     if isinstance(op.element, ir.FloatType):
-        return of_two(op, math.powf, "self", "exponent")
+        return of_two(op, math.powf, "self", "exponent", rounded=is_number(op, "self"))
 
     def one(base: Value, exponent: Value) -> Value:
         wide, unsigned = ir.IntegerType.get_signless(_BITS), op.result_types[0].dtype in UNSIGNED

@@ -27,6 +27,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "hardshrink": lambda x: F.hardshrink(x, 0.4), "softshrink": lambda x: F.softshrink(x, 0.4),
     "threshold": lambda x: F.threshold(x, 0.4, 0.7), "hardtanh": lambda x: F.hardtanh(x, -0.3, 0.4),
     "floor": lambda x: x // 0.1, "truncated": lambda x: torch.div(x, 0.1, rounding_mode="trunc"),
+    "a number divided": lambda x: 0.4 // x, "a number's remainder": lambda x: 0.4 % x,
     "remainder": lambda x: x % 0.1, "fmod": lambda x: torch.fmod(x, 0.1),
 }  # fmt: skip
 
@@ -79,3 +80,9 @@ def test_the_reference_compares_as_the_function_is_written():
     with widened([x], torch.float64):
         assert x.dtype == torch.float32 and (x == 0.4).tolist() == [True, False]
         assert (x.double() + 0.0 >= 0.4).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("dtype", FLOATS[1:3])
+def test_a_base_is_a_number_of_the_exponents_type(dtype: torch.dtype):
+    x = torch.linspace(-4, 4, 33).to(dtype)
+    assert_same(wb.trace(lambda x: 257**x, x).run(x), 257**x)  # type: ignore[arg-type]
