@@ -90,11 +90,15 @@ class Program:
     """The seed of the mappings that its kernels have; 0 for the heuristic's."""
     fusion: str = "None"
     """The option `fusion=`, as it is written."""
+    breaks: tuple[str, ...] = ()
+    """Results of steps after which the graph breaks."""
 
     def definition(self) -> str:
         """The function's text."""
         lines = [f"def program({', '.join(each.name for each in self.inputs)}):"]
-        lines += [f"    {line}" for step in self.steps for line in step.lines]
+        for step in self.steps:
+            lines += [f"    {line}" for line in step.lines]
+            lines += ["    torch._dynamo.graph_break()"] * (step.result in self.breaks)
         return "\n".join([*lines, f"    return {', '.join(self.outputs)},"]) + "\n"
 
     def text(self) -> str:

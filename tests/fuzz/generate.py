@@ -112,7 +112,9 @@ def generate(seed: int) -> Program:
     outputs = sorted(loose, key=lambda name: int(name[1:])) or [draw.inputs[0].name]
     mapped = draw.random.randrange(1, 1 << 30) if draw.random.random() < 0.4 else 0
     fusion = draw.random.choices(("None", repr("none"), repr({"off": [draw.random.choice(SWITCHES)]})), (16, 1, 3))[0]
-    return trimmed(Program(seed, machine, tuple(draw.inputs), tuple(draw.steps), tuple(outputs), mapped, fusion))
+    breaks = tuple(draw.random.sample(made, min(len(made), 2))) if draw.random.random() < 0.1 else ()
+    inputs, steps = tuple(draw.inputs), tuple(draw.steps)
+    return trimmed(Program(seed, machine, inputs, steps, tuple(outputs), mapped, fusion, breaks))
 
 
 def trimmed(program: Program) -> Program:

@@ -49,6 +49,8 @@ def candidates(program: Program) -> Iterator[Program]:
             yield replace(program, inputs=(*program.inputs[:index], simple, *program.inputs[index + 1 :]))
     if program.mapped:
         yield replace(program, mapped=0)
+    if program.breaks:
+        yield replace(program, breaks=())
     if program.fusion != "None":
         yield replace(program, fusion="None")
     if program.machine != '"tpu-v3"':

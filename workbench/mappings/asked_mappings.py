@@ -40,10 +40,8 @@ class AskedMappings:
         except (MappingError, DoesNotFit, TooManyInstructions) as error:
             if source := self.sources.get(error.kernel):
                 told = f"{error}\nThe mapping is from {self._place(source, error)}"
-                if op := self.partial.get(error.kernel):
-                    told += (
-                        f". Several kernels compute parts of {op}: give the entry the shapes= of the one that you mean"
-                    )
+                if isinstance(error, MappingError) and (op := self.partial.get(error.kernel)):
+                    told += f". Several kernels compute parts of {op}: give the entry the shapes= of one of them"
                 error.args = (told,)
             raise
 
