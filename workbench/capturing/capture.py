@@ -167,8 +167,9 @@ def _named_by_placeholders(trace: Capturing, gm: torch.fx.GraphModule) -> Captur
 
 
 def _as_written(placeholder: str) -> str:
-    """`fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for `L_x_`."""
-    path = placeholder.removeprefix("L_").removeprefix("self_").strip("_")
+    """`fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for `L_x_`; `fn` is Dynamo's name for a module that
+    has no code of its own, and `G` is for global variables."""
+    path = re.sub(r"^[LG]_(self_|fn_(?=(modules|parameters|buffers)_))?", "", placeholder).strip("_")
     return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
 
 
