@@ -403,7 +403,7 @@ REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str
         of_loss(lambda loss, _: F.gaussian_nll_loss(loss, loss * 2, loss * loss).backward()),
         r"gaussian_nll_loss looks whether a variance is below zero.*Write the loss out",
     ),
-    "no gradients": (of_loss(lambda loss, _: loss), r"takes no gradients\. Call loss\.backward\(\)"),
+    "no gradients": (of_loss(lambda loss, _: loss), r"takes no gradients\. Give a function .*loss\.backward\(\)"),
     "a constant": (of_loss(lambda loss, _: loss.detach().backward()), r"depends on nothing that requires a gradient"),
     "several losses": (of_loss(lambda loss, _: (loss + torch.ones(2)).backward()), r"a tensor of several elements"),
     "again": (again, r"LBFGS\.step is given a function that computes the loss again"),

@@ -29,7 +29,7 @@ from workbench.environment.operating_system import can_link
 from workbench.ir import ScheduledKernel
 from workbench.ir.kernel_identity import machine_key, module_key, nameless, schedule_key, taken_over
 from workbench.scheduling import kernel_store
-from workbench.scheduling import schedule as scheduling
+from workbench.scheduling import schedule_kernel as scheduling
 from workbench.scheduling.kernel_store import KernelStore, default_store, pack, unpack, versioned
 from workbench.scheduling.schedule import schedule
 

@@ -11,7 +11,7 @@ import torch
 import workbench as wb
 from tests.layers import Attentive, Plain, stack
 from workbench.running import jit, run_program
-from workbench.scheduling import schedule as scheduling
+from workbench.scheduling import schedule_kernel as scheduling
 
 LAYERS = 12
 
