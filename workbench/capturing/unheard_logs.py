@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, cast
-
-_LEVELS: Final = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "critical": logging.CRITICAL,
-}
+from typing import Any, cast
 
 
 class UnheardLogs(set[Callable[..., object]]):
@@ -33,5 +25,5 @@ def _is_unheard(method: object) -> bool:
     function = cast(Any, method).__func__
     if hasattr(function, "cache_info"):
         return True
-    level = _LEVELS.get(getattr(function, "__name__", ""))
+    level = logging.getLevelNamesMapping().get(getattr(function, "__name__", "").upper())
     return level is not None and not logger.isEnabledFor(level)

@@ -36,7 +36,7 @@ def fault_in_fork(work: Callable[[], object]) -> str:
     """What becomes of a fork of this process that does the work, in words that follow its name; empty if it comes back.
     The innermost of the user's lines is named.
     """
-    verdict = forked_verdict(work)
+    verdict = _verdict(work)
     if verdict.outcome == HUNG:
         more = "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds"
         return f"{verdict.reason}. {more}; otherwise look for a loop that has no end"
@@ -59,7 +59,7 @@ def _place(said: str) -> str:
     return f"at {cell_name(file)}:{line} in {function}"
 
 
-def forked_verdict(work: Callable[[], object]) -> Verdict:
+def _verdict(work: Callable[[], object]) -> Verdict:
     """Whether a fork of this process comes back from the work: ok, crashed or hung. An exception is a way back.
 
     Where processes cannot fork, or trials are switched off, everything is ok.

@@ -93,13 +93,13 @@ def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Exe
     if executor is None:
         yield from (measure(work, mapping) for mapping in mappings)
         return
-    futures, ended = list[Future[Any]](), list[BaseException]()
+    futures, ended = list[Future[Any]](), None
     try:
         try:
             for mapping in mappings:
                 futures.append(_of_executor(lambda mapping=mapping: executor.submit(measure, work, mapping)))
         except (KeyboardInterrupt, BrokenExecutor) as error:  # what is measured by now is kept
-            ended.append(error)
+            ended = error
         for future in futures:
             if ended and not future.done():
                 break
@@ -108,7 +108,7 @@ def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Exe
                 raise BrokenExecutor(f"a result of what it was given to run is {found!r:.60}")
             yield found
         if ended:
-            raise ended[0]
+            raise ended
     finally:
         for future in futures:
             with contextlib.suppress(Exception):  # of an executor that is broken
