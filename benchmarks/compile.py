@@ -88,6 +88,7 @@ def in_a_process(name: str, how: str, machine: str, folder: str, clock: str, roo
         "TRITON_CACHE_DIR": f"{folder}/triton",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "",  # or every process compiles the sources again, about a second
     }
     command = [sys.executable, __file__, "--measure", name, how, clock, "--machine", machine]
     done = subprocess.run(command, env=environment, cwd=root, check=True, capture_output=True, text=True)

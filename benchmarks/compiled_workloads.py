@@ -46,8 +46,11 @@ class NoSuchWork(ValueError):
     """A workload that a machine cannot do."""
 
 
-def both(row: Row, kind: Kind, machine: Machine, dtype: str) -> Both:
-    """The two programs of a row; `dtype` is the type of its tensors where the row says none."""
+def both(row: Row, kind: Kind, machine: Machine, dtype: str, off: Sequence[str] = ()) -> Both:
+    """The two programs of a row; `dtype` is the type of its tensors where the row says none.
+
+    `off` are rules of fusion that our program does without.
+    """
     given = workload(row.workload, row.input_dtype or dtype)
     if not all(tensor.numel() for tensor in given.inputs):
         raise NoSuchWork("its tensors have no elements; expected sizes of 1 or more")
@@ -55,7 +58,9 @@ def both(row: Row, kind: Kind, machine: Machine, dtype: str) -> Both:
         told = f"machine {machine.name!r} has no common memory to copy to (common_memory_bytes = 0)"
         raise NoSuchWork(f"{told}; expected one that has, such as 'tpu-v4-chip'")
     result = DTYPES[row.output_dtype] if row.output_dtype else None
-    ours, form = compiled(given, machine, None, result), theirs(kind, row.workload)
+    fusion = {"off": [*off], "apart": given.options.get("fusion", [])}
+    switched = Form("ours", "", options={"fusion": fusion}) if off else None
+    ours, form = compiled(given, machine, switched, result), theirs(kind, row.workload)
     differs = form is not None and (form.rewritten or form.apart or form.options)
     return Both(ours, compiled(given, machine, form, result) if differs else ours, form)
 

@@ -149,18 +149,15 @@ _SIX_PASSES = (
     "each of the four is a kernel is not published: forms of three, four, five and six passes were tried on the row"
 )
 
-_FUSED_BY_US_ALONE = {
-    "fusion": {
-        "off": [
-            "several results",
-            "product prologue",
-            "rows of a product",
-            "products of one operand",
-            "reductions of one operand",
-        ]
-    }
-}
-"""Nothing says that the chip's compiler makes such kernels."""
+FUSED_BY_US_ALONE = (
+    "several results",
+    "product prologue",
+    "rows of a product",
+    "products of one operand",
+    "reductions of one operand",
+)
+"""Rules of fusion for kernels of which nothing says that the chips' compiler makes them."""
+_WITHOUT_THEM = {"fusion": {"off": [*FUSED_BY_US_ALONE]}}
 
 _OF_TPU_V3: dict[str, Form] = {
     "softmax": Form(
@@ -178,7 +175,7 @@ _OF_TPU_V3: dict[str, Form] = {
         writes=2,
         rewritten=norm_as(BatchNormOfRows),
         apart=(_MEAN_ALONE, _STATISTICS_ALONE, _SCALE_ALONE),
-        options=_FUSED_BY_US_ALONE,
+        options=_WITHOUT_THEM,
     ),
     "attention": Form(
         "scores written once and read twice: for the sums of their exponentials, and by the second product",
@@ -188,14 +185,14 @@ _OF_TPU_V3: dict[str, Form] = {
     "resnet": Form(
         "ours, with one result a kernel and nothing before a product",
         "nothing says that the chip's compiler makes such kernels",
-        options=_FUSED_BY_US_ALONE,
+        options=_WITHOUT_THEM,
     ),
     "bert": Form(
         "its layer norms and its attention as alone; else ours, with one result a kernel and nothing before a product",
         "that of layer norms and attention; nothing says that the chip's compiler makes other kernels",
         rewritten=encoder,
         apart=(_MEAN_ALONE, _STATISTICS_ALONE, _SCALE_ALONE),
-        options=_FUSED_BY_US_ALONE,
+        options=_WITHOUT_THEM,
     ),
 }
 
@@ -234,7 +231,7 @@ _OF_TPU_V4: dict[str, Form] = {
         writes=1,
         rewritten=norm_as(StatisticsFirst),
         apart=(_STATISTICS_ALONE,),
-        options=_FUSED_BY_US_ALONE,
+        options=_WITHOUT_THEM,
     ),
 }
 

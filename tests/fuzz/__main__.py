@@ -61,7 +61,12 @@ def answers(worker: str, jobs: list[Any], seconds: float) -> list[tuple[Any, lis
         lines = "".join(json.dumps(job) + "\n" for job in rest)
         try:
             done = subprocess.run(
-                [sys.executable, "-c", worker], input=lines, capture_output=True, text=True, timeout=seconds * len(rest)
+                [sys.executable, "-c", worker],
+                input=lines,
+                capture_output=True,
+                text=True,
+                timeout=seconds * len(rest),
+                env={**os.environ, "OMP_NUM_THREADS": "1"},  # workers share the processor among themselves
             )
             out, ended = done.stdout, f"the process ended with {done.returncode}: {done.stderr[-400:]}"
         except subprocess.TimeoutExpired as late:

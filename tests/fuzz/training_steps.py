@@ -1,7 +1,7 @@
 """From a seed to a training step: a random program of floats, whose inputs are parameters, and an optimizer or none.
 
 The loss is the sum of the program's results, each times its own numbers, so that no gradient is just ones. A program
-without a gradient, or that leaves a number of PyTorch's that is not finite, has no step.
+without a gradient, or that leaves a number of PyTorch's that is not finite, cannot be trained.
 """
 
 from __future__ import annotations
@@ -59,11 +59,16 @@ def _weighed(result: torch.Tensor) -> torch.Tensor:
     return (result * weights.to(result.dtype).reshape(result.shape)).sum().float()
 
 
+DRAWS = 20
+"""Programs that a seed draws until one can be trained, as every other can."""
+
+
 def training_step(seed: int) -> TrainingStep | None:
-    """The training step of a seed, if its program can be trained."""
-    program = generate(seed)
-    made = TrainingStep(program, random.Random(seed).choice(list(OPTIMIZERS)))
-    return made if _has_gradients(made) and _leaves_numbers(made) else None
+    """The training step of a seed: of its own program or, if that cannot be trained, of the next one it draws."""
+    optimizer = random.Random(seed).choice(list(OPTIMIZERS))
+    drawn = (seed, *(DRAWS * 10**6 + seed * DRAWS + count for count in range(1, DRAWS)))
+    steps = (TrainingStep(generate(each), optimizer) for each in drawn)
+    return next((step for step in steps if _has_gradients(step) and _leaves_numbers(step)), None)
 
 
 def _has_gradients(step: TrainingStep) -> bool:
@@ -90,7 +95,7 @@ def _leaves_numbers(step: TrainingStep) -> bool:
 
 
 def judged_step(seed: int) -> Verdict:
-    """The verdict on the training step of a seed; none where its program cannot be trained."""
+    """The verdict on the training step of a seed; none where none of its programs can be trained."""
     step = training_step(seed)
     return Verdict("none") if step is None else judge_step(step)
 
