@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 
 import pytest
 
-from workbench.environment.progress import Progress, counted, waiting
+from workbench.environment.progress import Progress, counted, in_background, so_far, waiting
+from workbench.errors import Stopped
 
 
 def until_drawn(out: io.StringIO) -> None:
@@ -38,6 +40,24 @@ def test_the_bar_counts_what_is_done():
     progress = Progress("render", began=0.0, done=3, total=4)
     assert progress.line(now=7.2) == "render  |" + "#" * 18 + "." * 6 + "|  3/4  7 s"
     assert Progress("capture", began=0.0).line(now=2.0) == "capture  2 s"
+
+
+def test_a_long_item_says_how_far_it_is():
+    out = io.StringIO()
+    with waiting("schedule", stream=out, delay=10.0) as progress:
+        for _ in counted(["k0"]):
+            so_far("2,000 of 9,000 instructions")
+            assert progress.line(now=progress.began).startswith("schedule: 2,000 of 9,000 instructions  |")
+    assert progress.line(now=progress.began).startswith("schedule  |")
+
+
+def test_work_in_the_background_can_be_stopped_within_an_item():
+    stop = threading.Event()
+    with in_background("schedule", stop):
+        so_far("1,000 of 9,000 instructions")
+        stop.set()
+        with pytest.raises(Stopped):
+            so_far("2,000 of 9,000 instructions")
 
 
 def test_counting_without_a_line_just_passes_the_items_on():

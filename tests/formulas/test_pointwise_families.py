@@ -39,7 +39,7 @@ ONE: dict[str, Function] = {
     "relu6": F.relu6, "celu": lambda x: F.celu(x, 0.7), "selu": F.selu, "mish": F.mish, "logsigmoid": F.logsigmoid,
     "threshold": lambda x: F.threshold(x, 0.1, 20.0), "hardshrink": F.hardshrink, "softshrink": F.softshrink,
     "rrelu": F.rrelu,
-    "logit": lambda x: torch.logit(x, 0.1), "sinc": torch.sinc,
+    "logit": lambda x: torch.logit(x, 0.1), "sinc": torch.sinc, "logit_swapped": lambda x: torch.logit(x, 0.7),
     "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite,
     "isposinf": torch.isposinf, "isneginf": torch.isneginf, "nan_to_num": lambda x: torch.nan_to_num(x, 7.0, 8.0),
     "square": torch.square, "deg2rad": torch.deg2rad, "rad2deg": torch.rad2deg, "sgn": torch.sgn,
@@ -149,3 +149,10 @@ def test_dividing_whole_numbers_by_nothing_ends_no_process():
     quotient, left = journey.run(x, torch.tensor([2, -1, 0]))
     assert quotient[:2].tolist() == [2, -(2**63)]
     assert left[:2].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_bounds_of_logit_are_rounded_to_the_type_of_its_operand(dtype: torch.dtype):
+    x = torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0], dtype=dtype)
+    (got,) = wb.trace(lambda x: torch.logit(x, 1e-3), x).run(x).unsqueeze(0)
+    assert torch.equal(got, torch.logit(x, 1e-3))

@@ -8,7 +8,7 @@ import torch
 import workbench as wb
 from simulator.errors import DoesNotFit
 from workbench.errors import BadOption, TooManyInstructions
-from workbench.extraction import program_size
+from workbench.extraction import extract, program_size
 
 TINY = {"vector_lanes": 4, "scratchpad_bytes_per_lane": 128}
 """512 bytes: four vectors."""
@@ -78,6 +78,18 @@ def test_a_program_too_long_to_wait_for_is_not_begun(function, inputs, rounds):
     with pytest.raises(TooManyInstructions, match=f"{rounds}.*scratchpad of 1,024 bytes") as caught:
         _ = journey.scheduled
     assert caught.value.count > 2 * caught.value.most
+
+
+def test_a_long_program_says_how_far_it_is(monkeypatch):
+    told = list[str]()
+    monkeypatch.setattr(extract, "so_far", told.append)
+    journey = wb.trace(lambda x, y: x @ y, torch.randn(40, 40), torch.randn(40, 40), machine="edge-8x8")
+    size = {dim: 2 for dim in journey.scheduled.record.kernels[0].mapping.tile}
+    (kernel,) = journey.with_(mapping={"k0": {"tile": size}}).scheduled.kernels
+    made = [int(each.split()[0].replace(",", "")) for each in told]
+    assert made == [*range(1000, len(kernel.program) + 1, 1000)] != []
+    (expected,) = {each.split()[3] for each in told}
+    assert len(kernel.program) <= int(expected.replace(",", "")) <= 1.1 * len(kernel.program)
 
 
 def test_the_limit_is_the_users(monkeypatch):

@@ -4,7 +4,8 @@
         for kernel in counted(kernels):     # the stage, if it has something to count
             ...
 
-A stage that counts its own work reports its progress with `reached`, and its current step with `at`.
+A stage that counts its own work reports its progress with `reached`, its current step with `at`, and how far a long
+item of it is with `so_far`.
 
 Work that ends within a second writes nothing, and the line disappears at the end. A thread draws it, so that it also
 moves during one long call. Work within work has no line of its own: the one line shows the innermost.
@@ -44,6 +45,8 @@ class Progress:
     done: int = 0
     total: int | None = None
     step: str = ""
+    detail: str = ""
+    """How far the current item is."""
     within: Progress | None = None
     """The current work inside this one, if there is any; the line shows it."""
 
@@ -51,7 +54,8 @@ class Progress:
         """The text of the line at time `now`."""
         if self.within is not None:
             return self.within.line(now)
-        seconds, what = now - self.began, f"{self.what}: {self.step}" if self.step else self.what
+        seconds, doing = now - self.began, ", ".join(filter(None, (self.step, self.detail)))
+        what = f"{self.what}: {doing}" if doing else self.what
         if not self.total:
             return f"{what}  {seconds:.0f} s"
         full = _BAR_CELLS * self.done // self.total
@@ -90,7 +94,7 @@ def counted(items: Sequence[T]) -> Iterator[T]:
     for item in items:
         _go_on()
         yield item
-        progress.done += 1
+        progress.done, progress.detail = progress.done + 1, ""
 
 
 def reached(done: int, total: int) -> None:
@@ -98,7 +102,15 @@ def reached(done: int, total: int) -> None:
     _go_on()
     progress = _CURRENT.get()
     if progress is not None:
-        progress.done, progress.total = done, total
+        progress.done, progress.total, progress.detail = done, total, ""
+
+
+def so_far(detail: str) -> None:
+    """Reports how far the current item of the work is; the line has it until the item is done."""
+    _go_on()
+    progress = _CURRENT.get()
+    if progress is not None:
+        progress.detail = detail
 
 
 def at(step: str) -> None:

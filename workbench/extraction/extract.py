@@ -33,6 +33,7 @@ from simulator.tileprogram.program import (
 )
 from simulator.tileprogram.program_builder import ProgramBuilder
 from simulator.units.vector import best_lanes
+from workbench.environment.progress import so_far
 from workbench.errors import not_yet
 from workbench.extraction import direct_accesses
 from workbench.extraction.array_sharing import shared
@@ -40,7 +41,7 @@ from workbench.extraction.evaluate import Evaluator, State, Step
 from workbench.extraction.lane_layout import Layouts
 from workbench.extraction.loop_carried import carried_chains
 from workbench.extraction.memref_boxes import Box, argument_box, row_major
-from workbench.extraction.program_size import check_count, slot_bytes
+from workbench.extraction.program_size import checked_count, slot_bytes
 from workbench.mlir.bindings import Value, element_bytes, function_of, space_of
 from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD
@@ -63,11 +64,11 @@ def extract(
     An op that names no origin, as in hand-written text, comes from the node `anchor`. With `rounds` it is a part of the
     program alone: those rounds of every loop.
     """
-    check_count(located, kernel, machine)
+    count = checked_count(located, kernel, machine)
     with located.context:
         lines = dict(zip(operations(located.operation), _lines(text, located.context), strict=True))
         extractor = _Extractor(kernel, lines, origins, machine, anchor)
-        extractor.only = rounds
+        extractor.only, extractor.expected = rounds, count
         return extractor.run(located)
 
 
@@ -98,6 +99,7 @@ class _Extractor(Evaluator):
         self.layouts = Layouts()
         self.zeroed: dict[tuple[int, int, int], list[_Zeroed]] = {}
         self.bytes_used: dict[int, int] = {}
+        self.expected = 0
         self.shares = machine.shares
         self.together: frozenset[int] = frozenset(range(machine.core.count))
         """Cores that are at one point of the program: all at its start, and those that met until one goes on."""
@@ -173,9 +175,7 @@ class _Extractor(Evaluator):
     def _chosen(self, indexed: IndexedOp) -> Callable[[State, Box, tuple[int, ...]], Box]:
         """The box that an indexed op may touch in its memory: the whole axis where an index chooses the place."""
         block = indexed.op.regions[0].blocks[0]
-        starts = [
-            None if place.operand >= 0 else shift(place.value, block, self.read) for place in indexed.places
-        ]  # fmt: skip
+        starts = [None if place.operand >= 0 else shift(place.value, block, self.read) for place in indexed.places]
 
         def box(state: State, whole: Box, extent: tuple[int, ...]) -> Box:
             offset, shape, strides = whole.offset, list[int](), list[int]()
@@ -358,7 +358,9 @@ class _Extractor(Evaluator):
 
     def _add(self, instruction: Instruction, core: int) -> None:
         self.together = frozenset[int]()
-        self.builder.add(replace(instruction, core=core, dependences=self.tracker.add(instruction)))
+        last = self.builder.add(replace(instruction, core=core, dependences=self.tracker.add(instruction)))
+        if last % 1000 == 999:
+            so_far(f"{last + 1:,} of about {self.expected:,} instructions")
 
 
 def _place(operand: Operand) -> tuple[int, int, int]:

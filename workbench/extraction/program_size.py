@@ -37,8 +37,9 @@ USUAL_MOST = 2_000_000
 """A kernel of this many takes minutes to read off and a few GB while that is done (`benchmarks/small_machines.py`)."""
 
 
-def check_count(module: ir.Module, kernel: str, machine: Machine) -> None:
-    """Raises `TooManyInstructions` if the program of a scheduled module would be longer than is sensible."""
+def checked_count(module: ir.Module, kernel: str, machine: Machine) -> int:
+    """How many instructions the program of a scheduled module will have, about; raises `TooManyInstructions` if that
+    is more than is sensible."""
     most = _most()
     counter = _Counter(kernel, most)
     count = counter.run(function_of(module))
@@ -47,6 +48,7 @@ def check_count(module: ir.Module, kernel: str, machine: Machine) -> None:
         raise TooManyInstructions(
             kernel, count, most, busiest.op, busiest.count, busiest.rounds, machine.scratchpad_bytes, MOST
         )
+    return count
 
 
 def _most() -> int:

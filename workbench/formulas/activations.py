@@ -109,9 +109,14 @@ def rrelu(
 
 
 def logit(b: Builder, x: Ref, eps: float | None = None) -> Ref:
+    """PyTorch rounds both bounds to the type of `x`, and asks for the lower one first: above 0.5 they are swapped."""
+    given = _float(b, x) or to_dtype(b.type(x).dtype)
     x = compute(b, x, _float(b, x))
-    if eps is not None:
-        x = b("aten.clamp.default", x, eps, 1 - eps)
+    if eps is not None and eps >= 0:
+        low = torch.tensor(eps, dtype=given)
+        high = 1 - low
+        below = b("aten.where.ScalarSelf", b("aten.gt.Scalar", x, high.item()), high.item(), x)
+        x = b("aten.where.ScalarSelf", b("aten.lt.Scalar", x, low.item()), low.item(), below)
     return b("aten.log.default", b("aten.div.Tensor", x, b("aten.rsub.Scalar", x, 1.0)))
 
 
