@@ -77,7 +77,7 @@ class Knob:
             case "buffers":
                 return "tiles of an operand at a time"
             case "order":
-                return "of the loops over tiles, the outermost first"
+                return "of the loops over tiles"
             case "fusion":
                 return rule_text(self.item)
             case "layout":
