@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from workbench.checking.wide_reference import Answers
     from workbench.running.run_program import NativeProgram
 
-_RANDOM: Final = (
-    "two runs in PyTorch disagree as well: the function draws random numbers, new ones in each run. To compare, "
-    "switch them off, e.g. model.eval() or a dropout of 0"
+_CHANGES: Final = "PyTorch's own answers to two equal calls differ by more than rounding"
+_CHANGING: Final = (
+    "nothing can be compared: the function reads what changes from call to call, such as random numbers of another "
+    "generator than PyTorch's default one"
 )
 
 _TIES: Final = (
@@ -90,15 +91,18 @@ class Computing:
         with turn() if changes else nullcontext(), waiting("check"), program.as_traced():
             pairs, answers = self._of_parts(stage, user) if program.parts else self._of_whole(stage, user, held)
             check = Check(stage, checking.tensor_comparison.compare(pairs, answers, rtol=rtol, atol=atol))
-            return check if check.ok else replace(check, hint=self._hint(check, answers))
+            if answers.change_from_call_to_call():
+                changing = tuple(replace(each, problem=_CHANGES) for each in check.results)
+                return replace(check, results=changing, hint=_CHANGING)
+            return check if check.ok else replace(check, hint=self._hint(check))
 
-    def _hint(self, check: Check, answers: Answers) -> str:
-        """A possible cause of a failure: indices of equal elements are open, random functions differ in each run."""
+    def _hint(self, check: Check) -> str:
+        """A possible cause of a failure: indices of equal elements are open."""
         nodes = {node.op for node in self.stages.captured().record.nodes}
         open_ops = sorted(nodes & _NAMES_ANY_OF_EQUALS)
         if open_ops and all(result.ok or "i64" in result.type for result in check.results):
             return _TIES.format(ops=" or ".join(op.split(".")[1] for op in open_ops))
-        return _RANDOM if checking.wide_reference.draws_lots(nodes) and answers.change_from_call_to_call() else ""
+        return ""
 
     def compiled(self) -> NativeProgram:
         """The native program of `run`."""
@@ -130,10 +134,10 @@ class Computing:
         )
         if stage == "captured":
             plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
-            with self._same_lots():
+            with checking.wide_reference.lots_put_back():  # PyTorch draws the same random numbers
                 got = host.run_graph.execute(graph, plain, self._registered())
         else:
-            with self._same_lots():
+            with checking.wide_reference.lots_put_back():  # PyTorch draws the same random numbers
                 outputs = self._native(stage).run(values)
             after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
             got = host.run_graph.Executed(outputs, {name: after[name] for name in changed})
@@ -143,11 +147,6 @@ class Computing:
         return [
             checking.tensor_comparison.Pair(shown, tensor, graph.types[name]) for shown, name, tensor in made
         ], answers
-
-    def _same_lots(self) -> AbstractContextManager[object]:
-        """Leaves PyTorch's random numbers as they are, so that a training step draws the same ones in PyTorch."""
-        trains = self._program("check").training is not None
-        return checking.wide_reference.as_found() if trains else nullcontext()
 
     def _run_parts(self, stage: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Runs a broken-up callable, each graph by `stage`."""
@@ -188,7 +187,8 @@ class Computing:
             with checking.wide_reference.as_found():
                 return [tensor for _, tensor, _ in called(lambda given: target(*given[0], **given[1]), arithmetic)]
 
-        mine = called(lambda given: self._run_parts(stage, *given), checking.wide_reference.as_given)
+        with checking.wide_reference.lots_put_back():  # PyTorch draws the same random numbers
+            mine = called(lambda given: self._run_parts(stage, *given), checking.wide_reference.as_given)
         return [
             checking.tensor_comparison.Pair(name, got, kind) for name, got, kind in mine
         ], checking.wide_reference.Answers(theirs)

@@ -227,9 +227,19 @@ def test_of_tensors_of_several_types_none_is_told():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_random_numbers_like_a_tensor_are_no_error_of_pytorchs(dtype: torch.dtype):
-    found = wb.trace(lambda x: torch.tanh(x) + torch.rand_like(x) * 10, plain(8, 8, dtype=dtype)).check()
-    assert not found.ok and "random" in found.hint
+def test_random_numbers_like_a_tensor_are_no_error_of_pytorchs(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+    journey = wb.trace(lambda x: torch.tanh(x) + torch.rand_like(x) * 10, plain(8, 8, dtype=dtype))
+    assert journey.check()
+    made_wrong(monkeypatch, lambda y: y * 1.1)
+    assert not journey.check()
+
+
+def test_what_changes_from_call_to_call_is_not_compared():
+    own = torch.Generator().manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = wb.trace(lambda x: x + torch.rand(4, generator=own), plain(4)).check()
+    assert not found.ok and "another generator" in repr(found) and "answers to two equal calls differ" in found.text()
 
 
 UNDER_AUTOCAST: dict[str, tuple[Callable[..., T], tuple[T, ...]]] = {
@@ -312,17 +322,28 @@ def test_a_check_takes_out_of_lists_what_the_function_puts_there():
     assert journey.check() and len(seen) == before
 
 
-def test_only_a_function_that_draws_random_numbers_is_said_to(monkeypatch: pytest.MonkeyPatch):
+def dropped_in_two_graphs(x: T) -> T:
+    y = F.dropout(x, 0.5)
+    torch._dynamo.graph_break()
+    return F.dropout(y + torch.rand_like(y), 0.3)
+
+
+@pytest.mark.parametrize(
+    "drawing", [torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5)), dropped_in_two_graphs]
+)
+def test_what_draws_random_numbers_draws_the_same_ones_in_pytorch(
+    drawing: Callable[[T], T], monkeypatch: pytest.MonkeyPatch
+):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        drawing = wb.trace(lambda x: F.dropout(x, 0.5), plain(8, 8)).check()
-        unused = wb.trace(lambda x: (F.dropout(x, 0.5) * 0 + x).softmax(-1), plain(8, 8))
-        overflow = wb.trace(lambda a, b: a @ b - a @ b, *RIGHT["overflow"][1])
-    assert not drawing.ok and "draws random numbers" in drawing.hint
-    made_wrong(monkeypatch, lambda y: torch.zeros_like(y) - 7)
-    for journey in (unused, overflow):
-        found = journey.check()
-        assert not found.ok and found.hint == ""
+        journey = wb.trace(drawing, plain(8, 8))
+        lots = torch.get_rng_state()
+        for stage in ("captured", "scheduled"):
+            found = journey.check(stage=stage)
+            assert found.ok, found.text()
+        assert torch.equal(torch.get_rng_state(), lots)
+        made_wrong(monkeypatch, lambda y: y.roll(1, 0))
+        assert not journey.check().ok
 
 
 def test_a_function_in_several_graphs_is_compared_likewise(monkeypatch: pytest.MonkeyPatch):

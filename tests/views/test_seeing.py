@@ -12,7 +12,7 @@ import torch
 import workbench as wb
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import Tree, svgs
-from workbench.errors import BadOption, HostRoute
+from workbench.errors import BadOption
 from workbench.views.graphs.svg_graph import lowered_svg
 from workbench.views.timelines.gantt import NOTHING
 
@@ -123,16 +123,6 @@ def test_what_cannot_be_compared_is_refused(journey: wb.Journey):
         wb.compare(journey, journey, names=("a", "a"))
     assert wb.compare(journey, journey).record.names == ("j1", "j2")
     assert torch.is_tensor(journey.run(*PROGRAMS["mlp"].inputs()))
-
-
-def test_a_function_that_draws_random_numbers_says_so_when_its_check_fails():
-    with pytest.warns(HostRoute):
-        journey = wb.trace(lambda x: torch.nn.functional.dropout(x, 0.5), torch.randn(8, 8))
-    check = journey.check()
-    assert not check.ok and "draws random numbers" in check.hint
-    assert check.hint in check.text() and check.hint in repr(check)
-    wrong = wb.trace(torch.softmax, torch.randn(64, 64), 1).check(rtol=0, atol=0)
-    assert not wrong.ok and wrong.hint == ""
 
 
 def test_a_timeline_on_which_nothing_runs_says_so_in_words_and_pictures():

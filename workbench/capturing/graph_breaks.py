@@ -10,6 +10,7 @@ from collections.abc import Generator
 
 _SAID = (
     (r"generic_jump", "a branch that depends on the data"),
+    (r"logging\.Logger method not supported", "a message of a logger, which each call prints"),
     (r"Unsupported Tensor\.item\(\) call", "a number read from the data by item()"),
     (r"Dynamic shape operator\b.*?context: (?P<what>[\w.]+)", "a shape that depends on the data, of {what}"),
     (r"Failed to trace builtin operator\b.*?context: builtin (?P<what>\w+)", "a call of {what}"),

@@ -47,11 +47,14 @@ def _headed(parts: list[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def saved_table(graph: AtenGraph) -> Table:
-    """One row a tensor that is kept from the forward to the backward pass, with the call that makes it."""
+    """One row a tensor that is kept from the forward to the backward pass, with the call that makes it, or the path of
+    an input."""
     makers = {value: node for node in graph.nodes for value in node.results}
+    paths = {given.value: given.path for given in graph.inputs}
     rows = tuple(
         (
             value,
+            paths.get(value, ""),
             graph.types[value].shape,
             graph.types[value].dtype,
             graph.types[value].numel * graph.types[value].element_bytes,
@@ -60,7 +63,7 @@ def saved_table(graph: AtenGraph) -> Table:
         )
         for value in graph.saved
     )
-    return Table(("value", "shape", "dtype", "bytes", "op", "line"), rows)
+    return Table(("value", "path", "shape", "dtype", "bytes", "op", "line"), rows)
 
 
 def counted_parts(lowered: KernelGraph) -> str:
