@@ -443,3 +443,34 @@ def test_a_view_of_what_is_kept_may_be_changed_in_place():
     result.mul_(5)
     result.sum().backward()
     torch.testing.assert_close(w.grad, 5 * torch.exp(w.detach()))
+
+
+class Viewing(nn.Module):
+    """Attention whose result a view takes apart, which PyTorch's fused kernel lays out for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).view(2, 5, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(mixed.transpose(1, 2).view(2, 5, 32))
+
+
+def test_attention_lies_as_pytorchs_fused_kernel_leaves_it(recwarn: pytest.WarningsRecorder):
+    model, x = Viewing(), torch.randn(2, 5, 32)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    assert wb.trace(step, x, train=True).check()
+    on_npu(model)(x).sum().backward()
+    assert all(journey.check() for journey in wb.last_journeys())
+    q = leaf(2, 3, 4, 8).detach().transpose(1, 2).requires_grad_()
+    laid = [
+        compiles(F.scaled_dot_product_attention)(q, q, q).stride() for compiles in (on_npu, lambda function: function)
+    ]
+    assert laid[0] == laid[1] and not [each for each in recwarn if "Host" in str(each.category)]

@@ -19,7 +19,9 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import TensorArgument
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_leaves
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from workbench import errors
 from workbench.capturing.blame import exports_errors
@@ -321,5 +323,32 @@ def taken_apart() -> Generator[None]:
     oneDNN makes one op of a layer, with a memory of its own between the passes."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with without_onednn(), sdpa_kernel(SDPBackend.MATH):
+    with without_onednn(), sdpa_kernel(SDPBackend.MATH), _LaidAsFused():
         yield
+
+
+class _LaidAsFused(TorchFunctionMode):
+    """Gives the results of attention the strides that PyTorch's fused kernel has: a user's `view` may need them."""
+
+    def __torch_function__(
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is torch.nn.functional.scaled_dot_product_attention and _is_fused(*args, **(kwargs or {})):
+            return result.transpose(1, 2).contiguous().transpose(1, 2)
+        return result
+
+
+def _is_fused(*args: Any, **kwargs: Any) -> bool:
+    """Whether PyTorch computes this attention by its fused kernel, asked with tensors of the same kinds."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]), _disable_current_modes():
+        alike = tree_map_only(torch.Tensor, _of_no_data, (args, kwargs))
+        choice = cast(Any, torch)._fused_sdp_choice(*alike[0], **alike[1])
+    return choice == cast(Any, SDPBackend.FLASH_ATTENTION).value
+
+
+def _of_no_data(tensor: torch.Tensor) -> torch.Tensor:
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    return made.requires_grad_(tensor.requires_grad)
