@@ -20,8 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import TensorArgument
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 from workbench import errors
 from workbench.capturing.blame import exports_errors
@@ -39,6 +38,7 @@ from workbench.capturing.torch_export import export
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
 from workbench.environment.without_onednn import without_onednn
 from workbench.ir import Tree
+from workbench.tensors.attention_layout import as_fused
 from workbench.tensors.reachable_tensors import Held, Reachable
 
 _MOST_WALKS = 4
@@ -328,27 +328,10 @@ def taken_apart() -> Generator[None]:
 
 
 class _LaidAsFused(TorchFunctionMode):
-    """Gives the results of attention the strides that PyTorch's fused kernel has: a user's `view` may need them."""
+    """Gives the results of attention the strides that they have where it is not taken apart."""
 
     def __torch_function__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func is torch.nn.functional.scaled_dot_product_attention and _is_fused(*args, **(kwargs or {})):
-            return result.transpose(1, 2).contiguous().transpose(1, 2)
-        return result
-
-
-def _is_fused(*args: Any, **kwargs: Any) -> bool:
-    """Whether PyTorch computes this attention by its fused kernel, asked with tensors of the same kinds."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]), _disable_current_modes():
-        alike = tree_map_only(torch.Tensor, _of_no_data, (args, kwargs))
-        choice = cast(Any, torch)._fused_sdp_choice(*alike[0], **alike[1])
-    return choice == cast(Any, SDPBackend.FLASH_ATTENTION).value
-
-
-def _of_no_data(tensor: torch.Tensor) -> torch.Tensor:
-    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-    return made.requires_grad_(tensor.requires_grad)
+        return as_fused(result, args, kwargs or {}) if func is nn.functional.scaled_dot_product_attention else result

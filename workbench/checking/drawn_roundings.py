@@ -45,6 +45,7 @@ from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, pro
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.environment.without_onednn import without_onednn
+from workbench.tensors.attention_layout import as_fused
 
 aten = torch.ops.aten
 WIDE: Final = torch.float64
@@ -104,7 +105,7 @@ class _Attention(TorchFunctionMode):
     ) -> Any:
         if func is not torch.nn.functional.scaled_dot_product_attention:
             return func(*args, **(kwargs or {}))
-        return attention(*args, **(kwargs or {}))
+        return as_fused(attention(*args, **(kwargs or {})), args, kwargs or {})
 
 
 class Rounded(TorchDispatchMode):

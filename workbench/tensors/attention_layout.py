@@ -1,0 +1,31 @@
+"""The strides of attention's result: PyTorch's fused kernel has others than the products it stands for, and a user's
+`view` may need them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map_only
+
+
+def as_fused(result: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The result of a call of `scaled_dot_product_attention`, laid out as PyTorch would if none took it apart."""
+    return result.transpose(1, 2).contiguous().transpose(1, 2) if _is_fused(args, kwargs) else result
+
+
+def _is_fused(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether PyTorch computes this attention by its fused kernel, asked with tensors of the same kinds."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]), _disable_current_modes():
+        alike, named = tree_map_only(torch.Tensor, _without_data, (args, kwargs))
+        choice = cast(Any, torch)._fused_sdp_choice(*alike, **named)
+    return choice == cast(Any, SDPBackend.FLASH_ATTENTION).value
+
+
+def _without_data(tensor: torch.Tensor) -> torch.Tensor:
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    return made.requires_grad_(tensor.requires_grad)
