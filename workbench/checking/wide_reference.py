@@ -47,8 +47,11 @@ def as_given(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
 @contextmanager
 def lots_put_back() -> Generator[None]:
     """Random numbers afterwards are as if none had been drawn."""
-    with torch.random.fork_rng(devices=()):
+    kept = torch.get_rng_state()
+    try:
         yield
+    finally:
+        torch.set_rng_state(kept)
 
 
 @contextmanager
