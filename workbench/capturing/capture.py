@@ -8,7 +8,6 @@ functional graph, in which high-level ops such as `linear`, `layer_norm` and `so
 from __future__ import annotations
 
 import contextlib
-import re
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo
 from workbench.capturing.by_export import by_export
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
+from workbench.capturing.dynamo_names import input_as_written
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.left_tensors import no_tensors_left
 from workbench.capturing.live_call import CapturedProgram
@@ -162,15 +162,8 @@ def _named_by_placeholders(trace: Capturing, gm: torch.fx.GraphModule) -> Captur
     """The inputs under the names Dynamo gave them, which point into the user's program."""
     names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
     given = (name for name, value in zip(names, trace.inputs, strict=True) if isinstance(value, torch.Tensor))
-    user = (replace(slot, path=_as_written(name)) for slot, name in zip(trace.user, given, strict=True))
+    user = (replace(slot, path=input_as_written(name)) for slot, name in zip(trace.user, given, strict=True))
     return replace(trace, user=tuple(user))
-
-
-def _as_written(placeholder: str) -> str:
-    """`fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for `L_x_`; `fn` is Dynamo's name for a module that
-    has no code of its own, and `G` is for global variables."""
-    path = re.sub(r"^[LG]_(self_|fn_(?=(modules|parameters|buffers)_))?", "", placeholder).strip("_")
-    return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
 
 
 def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> CapturedProgram:

@@ -19,6 +19,7 @@ from workbench.aten.overload_schema import arguments
 from workbench.aten.registry import Registrations
 from workbench.aten.run_node import HIGHER_ORDER
 from workbench.capturing.conversions import convert
+from workbench.capturing.dynamo_names import module_as_written
 from workbench.capturing.result_aliases import aliases, offset_bytes, owners_among, results
 from workbench.environment.call_sites import Place, place_of, place_text
 from workbench.ir import (
@@ -383,5 +384,5 @@ def _module(node: torch.fx.Node, modules: Mapping[str, str]) -> str:
     for key, (path, _) in reversed(stack.items()):
         called = key.removeprefix("L__self__").partition("@")[0]  # `@1` of the second call of one module
         found = modules.get(called) if called.isdigit() else None
-        return found if found is not None else modules.get(path, path)
+        return found if found is not None else modules.get(path, module_as_written(path))
     return ""

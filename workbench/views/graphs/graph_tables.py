@@ -59,11 +59,12 @@ def saved_table(graph: AtenGraph) -> Table:
             graph.types[value].dtype,
             graph.types[value].numel * graph.types[value].element_bytes,
             makers[value].op if value in makers else "",
+            makers[value].origin.file if value in makers else "",
             makers[value].origin.line if value in makers else None,
         )
         for value in graph.saved
     )
-    return Table(("value", "path", "shape", "dtype", "bytes", "op", "line"), rows)
+    return Table(("value", "path", "shape", "dtype", "bytes", "op", "file", "line"), rows)
 
 
 def counted_parts(lowered: KernelGraph) -> str:

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, takewhile
 
-from workbench.ir import AtenGraph, KernelGraph, Node
+from workbench.ir import STEP, AtenGraph, KernelGraph, Node
 from workbench.views.basics.table import Cell, Table
 from workbench.views.graphs.graph_tables import place
 from workbench.views.graphs.spent import Cost, Spent
-from workbench.views.graphs.titles import Titles, kernel_titles, short_op
+from workbench.views.graphs.titles import Titles, kernel_titles, short_op, stepped_for
 
 MOST_ROWS = 24
 """Rows that fit a screen with what stands above them; where a module has more calls of its own, a line of Python is a
 row."""
+_OPTIMIZER = "optimizer step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,14 @@ class Module:
 
 def captured_tree(graph: AtenGraph, lowered: KernelGraph | None = None, spent: Spent | None = None) -> Module:
     """The captured calls by module."""
-    titles, kernels_of = Titles(graph), dict[str, dict[str, None]]()
+    titles, modules, kernels_of = Titles(graph), _modules_of(graph), dict[str, dict[str, None]]()
     for item in lowered.nodes if lowered else ():
         if item.kernel:
             for name in lowered.together(item.parent) if lowered else ():
                 kernels_of.setdefault(name, {})[item.kernel] = None
     leaves = (
         Leaf(
-            node.origin.module,
+            modules[node.name],
             node.name,
             titles.node(node.name),
             _results(graph, node),
@@ -83,17 +84,27 @@ def captured_tree(graph: AtenGraph, lowered: KernelGraph | None = None, spent: S
     return _tree(graph.name, leaves)
 
 
+def _modules_of(graph: AtenGraph) -> dict[str, str]:
+    """Node -> its module. What an optimizer does is in none, and stands together, parameter by parameter."""
+    stepped = stepped_for(graph)
+    return {
+        node.name: node.origin.module
+        or (".".join(filter(None, (_OPTIMIZER, stepped.get(node.name)))) if node.origin.part == STEP else "")
+        for node in graph.nodes
+    }
+
+
 def lowered_tree(lowered: KernelGraph, spent: Spent | None = None) -> Module:
     """The kernels by module: one that works for several stands at the module that holds them all."""
     captured = {node.name: node for node in lowered.captured.nodes}
     behind = {item.node.name: lowered.together(item.parent) for item in lowered.nodes}
-    titles = kernel_titles(lowered)
+    titles, modules = kernel_titles(lowered), _modules_of(lowered.captured)
 
     def leaf(name: str, nodes: tuple[str, ...]) -> Leaf:
         names = dict.fromkeys(name for node in nodes for name in behind[node])
         mine = [captured[name] for name in names if name in captured]
         return Leaf(
-            _holder([node.origin.module for node in mine]),
+            _holder([modules[node.name] for node in mine]),
             name,
             titles[name],
             name,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from workbench.ir import AtenGraph, KernelGraph, ScheduledProgram
+from workbench.ir import STEP, AtenGraph, KernelGraph, ScheduledProgram
 from workbench.views.basics.table import Table
 
 _MOST = 4
@@ -51,17 +51,37 @@ class Titles:
         ops_in: dict[str, set[str]] = {}
         for node in self.graph.nodes:
             ops_in.setdefault(node.origin.module, set()).add(node.op)
-        found: dict[str, tuple[str, str]] = {}
+        found, stepped = dict[str, tuple[str, str]](), stepped_for(self.graph)
         taken = Counter[str]()
         for node in self.graph.nodes:
             path, word = node.origin.module, short_op(node.op)
             leaf = path.rpartition(".")[2]
             title = f"{path}.{word}" if path else word
+            if node.name in stepped:
+                title = f"{stepped[node.name]}: {word}"
             if leaf and not leaf.isdigit() and path not in holders and len(ops_in[path]) == 1:
                 title, word = path, leaf
             found[node.name] = f"{title}_{taken[title]}" if taken[title] else title, word
             taken[title] += 1
         return found
+
+
+def stepped_for(graph: AtenGraph) -> dict[str, str]:
+    """Nodes of an optimizer's step -> the path of the parameter that each helps to change; none for those of several,
+    such as a clipped norm."""
+    makers = {value: node for node in graph.nodes for value in node.results}
+    paths = {given.value: given.path for given in graph.inputs if given.kind == "parameter"}
+    found: dict[str, str] = {}
+    for change in graph.mutations:
+        left = [change.value] if change.target in paths else []
+        while left:
+            node = makers.get(left.pop())
+            path = paths[change.target]
+            if node is None or node.origin.part != STEP or found.get(node.name) in ("", path):
+                continue
+            found[node.name] = "" if node.name in found else path
+            left += node.operands
+    return {name: path for name, path in found.items() if path}
 
 
 def _joined(parts: list[str]) -> str:
