@@ -309,6 +309,26 @@ def a_whole_step_is_compiled(compiles: Compiles) -> Seen:
     return [*(called(torch.ones(2, 4)) for _ in range(3)), *(each.detach() for each in model.parameters())]
 
 
+@scene
+def gradients_that_are_always_zeros_count(compiles: Compiles) -> Seen:
+    parameters = [leaf(3), leaf(3), leaf(3)]
+    optimizer = torch.optim.SGD(parameters, lr=0.1, weight_decay=1.0)
+    call = compiles(lambda a, b, c: (a.sgn().sum(), (b**0).sum(), torch.copysign(torch.ones(3), c).sum()))
+    a, b, _ = call(*parameters)
+    (a + b).backward()  # not the third
+    optimizer.step()
+    return [*(each.detach() for each in parameters), *(each.grad for each in parameters)]
+
+
+@scene
+def a_checkpoint_calls_a_compiled_model_twice(compiles: Compiles) -> Seen:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU())
+    called = compiles(model)
+    for _ in range(2):
+        checkpoint(called, torch.randn(3, 4, requires_grad=True), use_reentrant=False).sum().backward()
+    return [*(each.clone() for each in model.buffers()), *(each.grad for each in model.parameters())]
+
+
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
 @pytest.mark.parametrize("name", SCENES)
@@ -474,3 +494,35 @@ def test_attention_lies_as_pytorchs_fused_kernel_leaves_it(recwarn: pytest.Warni
         compiles(F.scaled_dot_product_attention)(q, q, q).stride() for compiles in (on_npu, lambda function: function)
     ]
     assert laid[0] == laid[1] and not [each for each in recwarn if "Host" in str(each.category)]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # Dynamo reads it
+def test_hooks_of_gradients_that_nothing_reaches_get_zeros():
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.other = nn.Linear(3, 3), nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.one(x), self.other(x)
+
+    heads, seen = Heads(), list[float]()
+    heads.other.weight.register_hook(lambda gradient: gradient.clamp(-1, 1))
+    heads.other.bias.register_post_accumulate_grad_hook(lambda bias: seen.append(float(bias.grad.norm())))
+    on_npu(heads)(torch.ones(2, 3))[0].sum().backward()
+    assert torch.equal(heads.other.weight.grad, torch.zeros(2, 3)) and seen == [0.0]
+    x, y = leaf(2) * 1, leaf(2)
+    x.register_hook(lambda gradient: gradient + 1)
+    on_npu(lambda x, y: (x * 3, y * 2))(x, y)[1].sum().backward()
+    assert torch.equal(y.grad, torch.full((2,), 2.0))
+
+
+def test_a_batch_norm_in_a_checkpoint_of_a_compiled_function_has_its_gradients():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU()), torch.randn(3, 4)
+    model(x).sum().backward()
+    expected = [each.grad.clone() for each in model.parameters()]
+    model.zero_grad()
+    on_npu(lambda x: checkpoint(model, x, use_reentrant=False))(x).sum().backward()
+    for each, wanted in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(each.grad, wanted, atol=1e-5, rtol=1e-5)

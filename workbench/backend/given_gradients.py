@@ -6,7 +6,8 @@ have a gradient of zeros, which momentum and weight decay go by, where PyTorch's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -19,28 +20,78 @@ Needs = tuple[frozenset[int], ...]
 
 
 def needs_of(forward: fx.GraphModule, backward: fx.GraphModule) -> Needs:
-    places = {of: place for place, of in enumerate(forward.graph.output_node().meta["desc"])}
-    reached: dict[fx.Node, frozenset[int]] = {}
-    for node in backward.graph.nodes:
-        of = getattr(node.meta.get("desc"), "output", None) if node.op == "placeholder" else None
-        own: frozenset[int] = frozenset() if of is None else frozenset({places[of]})
-        reached[node] = own.union(*(reached[each] for each in node.all_input_nodes))
+    """A gradient that is the same for all of a result's gradients, such as the zeros of `sgn`, is made of those of the
+    results that the input leads to."""
     made = cast("Sequence[object]", backward.graph.output_node().args[0])
-    return tuple(reached[each] if isinstance(each, fx.Node) else frozenset() for each in made)
+    described = cast("Sequence[object]", backward.graph.output_node().meta["desc"])
+    places = {of: place for place, of in enumerate(forward.graph.output_node().meta["desc"])}
+    of_results = {
+        node: frozenset({places[of]}) if of is not None else _NONE
+        for node in backward.graph.find_nodes(op="placeholder")
+        for of in [getattr(node.meta.get("desc"), "output", None)]
+    }
+    reached, leads_to = _reached(backward, of_results), _leads_to(forward)
+    return tuple(
+        (reached[each] or leads_to.get(getattr(of, "grad_of", None), _NONE)) if isinstance(each, fx.Node) else _NONE
+        for each, of in zip(made, described, strict=True)
+    )
 
 
-def watch_backward(results: Sequence[object], before: Sequence[object], needs: Callable[[], Needs]) -> None:
+_NONE = frozenset[int]()
+
+
+def _reached(graph: fx.GraphModule, own: Mapping[fx.Node, frozenset[int]]) -> dict[fx.Node, frozenset[int]]:
+    """What of `own` each node is made of."""
+    found: dict[fx.Node, frozenset[int]] = {}
+    for node in graph.graph.nodes:
+        found[node] = own.get(node, _NONE).union(*(found[each] for each in node.all_input_nodes))
+    return found
+
+
+def _leads_to(forward: fx.GraphModule) -> dict[object, frozenset[int]]:
+    """Description of an input -> the places of the results that are made of it."""
+    inputs = forward.graph.find_nodes(op="placeholder")
+    reached = _reached(forward, {node: frozenset({place}) for place, node in enumerate(inputs)})
+    results = cast("Sequence[object]", forward.graph.output_node().args[0])
+    made_of = [reached[each] if isinstance(each, fx.Node) else _NONE for each in results]
+    return {
+        node.meta.get("desc"): frozenset(result for result, of in enumerate(made_of) if place in of)
+        for place, node in enumerate(inputs)
+    }
+
+
+def watch_backward(
+    results: Sequence[object], given: Sequence[torch.Tensor], before: Sequence[object], needs: Callable[[], Needs]
+) -> None:
     """Corrects the gradients that a call's backward pass will make; its graph is known when it has run. `before` are
-    the nodes that the call was given."""
+    the nodes that the call was given with its tensors."""
     if (node := _function_of(results, before)) is None:
         return
+    seen = [weakref.ref(each) for each in given if not each.is_leaf]
 
-    def corrected(made: Sequence[torch.Tensor | None], given: Sequence[torch.Tensor | None]) -> tuple[Any, ...]:
-        known = {place for place, each in enumerate(given) if each is not None}
-        kept = [each if need & known else None for each, need in zip(made, needs(), strict=True)]
+    def corrected(made: Sequence[torch.Tensor | None], incoming: Sequence[torch.Tensor | None]) -> tuple[Any, ...]:
+        known = {place for place, each in enumerate(incoming) if each is not None}
+        kept = [
+            each if need & known or _has_hooks(edge, seen) else None
+            for each, need, edge in zip(made, needs(), node.next_functions, strict=True)
+        ]
         return tuple(_once(each) if each is not None and each.requires_grad else each for each in kept)
 
     node.register_hook(corrected)
+
+
+def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]) -> bool:
+    """Whether hooks wait for the gradient that goes this way: autograd would call them with None. They get zeros, as
+    from PyTorch's own compilers."""
+    function, place = edge
+    variable = getattr(function, "variable", None)  # of a leaf
+    if variable is not None:
+        return bool(variable._backward_hooks or variable._post_accumulate_grad_hooks)
+    there = (tensor for each in given if (tensor := each()) is not None)
+    return any(
+        tensor.grad_fn is function and tensor.output_nr == place and cast(Any, tensor)._backward_hooks
+        for tensor in there
+    )
 
 
 def _function_of(results: Sequence[object], before: Sequence[object]) -> Any:

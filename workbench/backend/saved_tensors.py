@@ -33,6 +33,11 @@ def _in_memory(value: object) -> TypeIs[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
+def kept_by_hooks() -> bool:
+    """Whether a user's hooks, such as those of `torch.utils.checkpoint`, take what is kept."""
+    return cast(Any, torch)._C._autograd._top_saved_tensors_default_hooks(True) is not None
+
+
 @contextmanager
 def unseen_by_hooks() -> Generator[None]:
     """A graph is compiled in the middle of a call: what that walk keeps is not the user's hooks' business, such as

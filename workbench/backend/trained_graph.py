@@ -24,7 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
 from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
-from workbench.backend.saved_tensors import apart, unseen_by_hooks
+from workbench.backend.saved_tensors import apart, kept_by_hooks, unseen_by_hooks
 from workbench.capturing.by_training import taken_apart, tidied
 from workbench.capturing.specialise import Specialised, specialise
 from workbench.environment.turns import compiling
@@ -70,7 +70,7 @@ class Trained:
         before = [each.grad_fn for each in tensors]
         results = self._called(*tensors)
         if FORWARD in self._graphs:
-            watch_backward(results, before, lambda: self._needs)
+            watch_backward(results, tensors, before, lambda: self._needs)
         return self._special.whole(results)
 
     @cached_property
@@ -87,11 +87,12 @@ class Trained:
 
             return compiled
 
-        fakes = FakeTensorMode(allow_non_fake_inputs=True)
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        fakes = [mode.from_tensor(each) for each in tensors]
         with taken_apart(), _nothing_donated():
             return cast(Any, aot_module_simplified)(
                 self._special.module,
-                [fakes.from_tensor(each) for each in tensors],
+                fakes,
                 fw_compiler=compiler(FORWARD),
                 bw_compiler=compiler(BACKWARD),
                 inference_compiler=compiler(_UNTRAINED),
@@ -120,7 +121,22 @@ class Trained:
         results = cast("Sequence[object]", self._made[part](given))
         if part == BACKWARD:  # gradients are changed in place, by accumulation and by whoever clips them
             return apart(results, range(len(results)), given)
-        return apart(results, _kept(self._graphs[part])) if part == FORWARD else results
+        if part != FORWARD:
+            return results
+        if kept_by_hooks():
+            self._write_back(given, results)
+        return apart(results, _kept(self._graphs[part]))
+
+    def _write_back(self, given: Sequence[object], results: Sequence[object]) -> None:
+        """Changes in place, which AOTAutograd makes after the results are kept: a checkpoint ends its second call when
+        it has what it wants. Made twice they are the same."""
+        graph = self._graphs[FORWARD]
+        order = {node: place for place, node in enumerate(graph.graph.find_nodes(op="placeholder"))}
+        for place, node in _changed(graph).items():
+            old, new = given[order[node]], results[place]
+            if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and not old.requires_grad:
+                with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(old):  # pyright: ignore[reportPrivateUsage]
+                    old.copy_(new)
 
     def _finished(self, backward: CapturedGraph) -> Made:
         with _cast_already():
@@ -184,9 +200,36 @@ def _parted(joint: fx.GraphModule, *inputs: Any, **options: Any) -> tuple[fx.Gra
             "random numbers, such as dropout's, inside of torch.utils.checkpoint, which draws them again",
             "Keep them out of what is checkpointed, or leave the checkpoint to PyTorch: torch.compiler.disable",
         )
-    return cast(
-        "tuple[fx.GraphModule, fx.GraphModule]", cast(Any, default_partition)(tidied(joint), *inputs, **options)
-    )
+    forward, backward = cast(Any, default_partition)(tidied(joint), *inputs, **options)
+    return _keeping_copies(forward), backward
+
+
+def _keeping_copies(forward: fx.GraphModule) -> fx.GraphModule:
+    """An input that is changed in place is kept as it was before: what a checkpoint computes again begins with that."""
+    changed = set(_changed(forward).values())
+    (results,) = cast("tuple[Sequence[object]]", forward.graph.output_node().args)
+    made, first = list(results), len(results) - len(_kept(forward))
+    with forward.graph.inserting_before(forward.graph.output_node()):
+        for place in range(first, len(made)):
+            node = made[place]
+            if isinstance(node, fx.Node) and node in changed:
+                copy = forward.graph.call_function(torch.ops.aten.clone.default, (node,))
+                copy.meta = dict(node.meta)
+                made[place] = copy
+    forward.graph.output_node().args = (tuple(made),)
+    forward.recompile()
+    return forward
+
+
+def _changed(forward: fx.GraphModule) -> dict[int, fx.Node]:
+    """Places of results that are new values of inputs -> those inputs."""
+    inputs = {node.meta.get("desc"): node for node in forward.graph.find_nodes(op="placeholder")}
+    described = cast("Sequence[object]", forward.graph.output_node().meta.get("desc") or ())
+    return {
+        place: inputs[each.mutated_input]
+        for place, each in enumerate(described)
+        if isinstance(each, descriptors.InputMutationAOTOutput) and each.mutated_input in inputs
+    }
 
 
 def _in_part(graph: fx.GraphModule, part: str, names: Sequence[str]) -> fx.GraphModule:
