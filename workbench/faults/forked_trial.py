@@ -28,22 +28,28 @@ from workbench.faults.worker_process import ending
 
 _SAID_BYTES: Final = 1 << 16
 """The most bytes kept of what the fork says: first is the reason, then the stack of Python."""
+_RETURNED: Final = "\0returned\0"
+"""Before the text that the work returned, in what the fork says."""
+_NATIVE_FAULT: Final = "Fatal Python error: "
+"""So begins what faulthandler writes."""
 _OURS: Final = Path(__file__).parents[1]
 """No file in it is the user's."""
 
 
-def fault_in_fork(work: Callable[[], object]) -> str:
+def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
     """What becomes of a fork of this process that does the work, in words that follow its name; empty if it comes back.
-    The innermost of the user's lines is named.
+    The innermost of the user's lines is named. A text that the work returns is given as it is: what the work found
+    wrong, so that this process need not do it. `advice` follows where native code ended the fork.
     """
     verdict = _verdict(work)
     if verdict.outcome == HUNG:
         more = "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds"
         return f"{verdict.reason}. {more}; otherwise look for a loop that has no end"
     if verdict.harmless:
-        return ""
+        return verdict.said.rpartition(_RETURNED)[2] if _RETURNED in verdict.said else ""
     where = _place(verdict.said)
-    return f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
+    told = f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
+    return f"{told}. {advice}" if advice and _NATIVE_FAULT in verdict.said else told
 
 
 def _place(said: str) -> str:
@@ -85,7 +91,7 @@ def _verdict(work: Callable[[], object]) -> Verdict:
         _end(child)
         return Verdict(HUNG, "", f"was not done after {seconds:g} s", seconds=seconds)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return Verdict(OK) if code == 0 else Verdict(CRASHED, "", ending(code), said)
+    return Verdict(OK, said=said) if code == 0 else Verdict(CRASHED, "", ending(code), said)
 
 
 def _do(work: Callable[[], object], mouth: int) -> NoReturn:
@@ -101,7 +107,8 @@ def _do(work: Callable[[], object], mouth: int) -> NoReturn:
         sys.stdout = sys.stderr = io.StringIO()
         sys.breakpointhook = lambda *_args, **_keys: None
         with contextlib.suppress(BaseException):  # this process's own run raises it again
-            work()
+            if isinstance(found := work(), str):
+                os.write(mouth, f"{_RETURNED}{found}".encode(errors="replace"))
     finally:
         os._exit(0)
 
