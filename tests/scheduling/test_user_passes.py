@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,15 +166,28 @@ def test_a_pass_that_ends_its_process_is_an_error_with_its_line(
     assert capsys.readouterr().err == ""
 
 
-def test_a_pass_that_does_not_return_is_an_error(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
+def test_a_pass_that_does_not_return_is_an_error_with_its_line(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
     @wb.mlir_pass("for-ever")
     def for_ever(module: Any, options: dict[str, str]) -> None:
         while True:
             time.sleep(1)
 
-    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "3")
-    with pytest.raises(PassError, match="was not done after 3 s"):
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "1")
+
+    @wb.mlir_pass("ends-all")
+    def ends_all(module: Any, options: dict[str, str]) -> None:
+        os._exit(7)
+
+    place, line = f"the pass at {__file__}", for_ever.__code__.co_firstlineno
+    with pytest.raises(PassError) as hung:
         reproduce(journey.scheduled.kernels[0].mlir, "for-ever")
+    told = f"{place}:{line} was not done after 1 s, at {__file__}:{line + 3} in for_ever. If it only"
+    assert told in str(hung.value) and str(hung.value).endswith("otherwise look for a loop that has no end")
+    with pytest.raises(PassError) as ended:
+        reproduce(journey.scheduled.kernels[0].mlir, "ends-all")
+    line = ends_all.__code__.co_firstlineno
+    assert f"{place}:{line} ends its process" in str(ended.value)
+    assert str(ended.value).endswith(f"ended itself with exit status 7, at {__file__}:{line + 2} in ends_all")
 
 
 @pytest.mark.parametrize("function", [lambda module: None, lambda module, options, depth: None])
