@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,6 +189,23 @@ def test_a_pass_that_does_not_return_is_an_error_with_its_line(journey: wb.Journ
     line = ends_all.__code__.co_firstlineno
     assert f"{place}:{line} ends its process" in str(ended.value)
     assert str(ended.value).endswith(f"ended itself with exit status 7, at {__file__}:{line + 2} in ends_all")
+
+
+def test_leaving_in_a_pass_is_an_error_with_its_line_and_an_interrupt_is_none(journey: wb.Journey):
+    @wb.mlir_pass("leaves")
+    def leaves(module: Any, options: dict[str, str]) -> None:
+        sys.exit(3)
+
+    @wb.mlir_pass("interrupted")
+    def interrupted(module: Any, options: dict[str, str]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(PassError) as left:
+        reproduce(journey.scheduled.kernels[0].mlir, "leaves")
+    line = leaves.__code__.co_firstlineno
+    assert f"the pass at {__file__}:{line} raised SystemExit: 3, at {__file__}:{line + 2}" in str(left.value)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(journey.scheduled.kernels[0].mlir, "interrupted")
 
 
 @pytest.mark.parametrize("function", [lambda module: None, lambda module, options, depth: None])

@@ -52,7 +52,7 @@ def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tens
     who = f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
     try:
         made = executor.value(inputs, attributes)
-    except Exception as error:  # any exception of the executor's own code becomes an error that names the node
+    except (Exception, SystemExit) as error:  # of the executor's own code; the error names the node
         raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
     if not isinstance(made, (list, tuple)):
         raise ExecutorResult(f"{who} returned {type(made).__name__}; expected a list of tensors, one for each result")

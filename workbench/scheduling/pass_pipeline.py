@@ -129,7 +129,7 @@ def _run_users(function: Callable[[ir.Module], object], module: ir.Module, pipel
     _try_users(function, module, pipeline, who)
     try:
         function(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit() in a pass must not end this process
         frame = traceback.extract_tb(error.__traceback__)[-1]
         told = f"{who} raised {type(error).__name__}: {error}, at {frame.filename}:{frame.lineno}"
         raise PassError(pipeline, (Problem(told),)) from error
