@@ -149,6 +149,16 @@ def test_an_executor_gives_a_tensor_for_each_result():
         (lambda inputs, attributes: inputs[0], errors.ExecutorResult, "returned Tensor; expected a list"),
         (lambda inputs, attributes: inputs, errors.ExecutorResult, "a list of Tensor, Tensor; expected 1 tensor"),
         (lambda inputs, attributes: [3], errors.ExecutorResult, "a list of int"),
+        (
+            lambda inputs, attributes: [inputs[0].double()],
+            errors.ExecutorResult,
+            r"at .*test_conversions.py:\d+, returned float64 \[31, 17\]; expected float32 \[31, 17\], as the call was",
+        ),
+        (
+            lambda inputs, attributes: [inputs[0][0]],
+            errors.ExecutorResult,
+            r"float32 \[17\]; expected float32 \[31, 17",
+        ),
         (lambda inputs, attributes: [], errors.ExecutorResult, "a list of nothing"),
     ],
 )
