@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -101,6 +102,7 @@ def fails(info: Any) -> Any:
     ("conversion", "error", "message"),
     [
         (fails, errors.ConversionFailed, "raised ValueError: not today"),
+        (lambda info: sys.exit(3), errors.ConversionFailed, "raised SystemExit: 3"),
         (lambda info: 3, errors.ConversionResult, r"returned \['int'\]; expected"),
         (lambda info: info.operands, errors.ConversionResult, "expected info.node"),
         (lambda info: info.call("aten.sum.default", info.operands[0]), errors.ConversionResult, "expected 31x17xf32"),
@@ -143,9 +145,20 @@ def test_an_executor_gives_a_tensor_for_each_result():
     ("executor", "error", "message"),
     [
         (lambda inputs, attributes: inputs[7], errors.ExecutorFailed, "raised IndexError"),
+        (lambda inputs, attributes: sys.exit(3), errors.ExecutorFailed, "raised SystemExit: 3"),
         (lambda inputs, attributes: inputs[0], errors.ExecutorResult, "returned Tensor; expected a list"),
         (lambda inputs, attributes: inputs, errors.ExecutorResult, "a list of Tensor, Tensor; expected 1 tensor"),
         (lambda inputs, attributes: [3], errors.ExecutorResult, "a list of int"),
+        (
+            lambda inputs, attributes: [inputs[0].double()],
+            errors.ExecutorResult,
+            r"at .*test_conversions.py:\d+, returned float64 \[31, 17\]; expected float32 \[31, 17\], as the call was",
+        ),
+        (
+            lambda inputs, attributes: [inputs[0][0]],
+            errors.ExecutorResult,
+            r"float32 \[17\]; expected float32 \[31, 17",
+        ),
         (lambda inputs, attributes: [], errors.ExecutorResult, "a list of nothing"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import signal
 import time
@@ -14,6 +15,11 @@ import torch
 import workbench as wb
 from workbench.errors import BuilderFailed
 from workbench.faults.forked_trial import fault_in_fork
+
+
+def first_line(function: Any) -> int:
+    """The first line of a function's body."""
+    return function.__code__.co_firstlineno + 1
 
 
 def test_only_what_does_not_come_back_is_a_fault(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
@@ -37,12 +43,17 @@ def test_only_what_does_not_come_back_is_a_fault(capfd: pytest.CaptureFixture[st
     def sleeps() -> None:
         time.sleep(60)
 
+    def loops() -> None:
+        sum(itertools.repeat(0))  # of C, which runs no Python
+
     assert fault_in_fork(fails) == "" and not seen
-    assert fault_in_fork(ends).endswith("ended itself with exit status 3, at an unknown line")
+    assert fault_in_fork(ends).endswith(f"ended itself with exit status 3, at {__file__}:{first_line(ends)} in ends")
     assert "SIGTERM" in fault_in_fork(is_killed)
     assert f"(SIGSEGV), at {__file__}:" in fault_in_fork(breaks) and fault_in_fork(breaks).endswith(" in breaks")
     monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "0.5")
-    assert fault_in_fork(sleeps).startswith("was not done after 0.5 s")
+    told = f"was not done after 0.5 s, at {__file__}:{first_line(sleeps)} in sleeps. If it only needs more time, "
+    assert fault_in_fork(sleeps).startswith(told)
+    assert f" s, at {__file__}:{first_line(loops)} in loops. " in fault_in_fork(loops)
     monkeypatch.setenv("ATEN_WORKBENCH_WORKER", "off")
     assert fault_in_fork(sleeps) == ""
     assert capfd.readouterr() == ("", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -188,6 +189,10 @@ def failing(op: Any) -> Any:
     raise ValueError("no such thing")
 
 
+def leaving(op: Any) -> Any:
+    sys.exit("bye")
+
+
 def wrong_shape(op: Any) -> Any:
     kind = ir.RankedTensorType.get([3], op.element)
     return op.empty(kind)
@@ -218,6 +223,7 @@ def refused_by_mlir(op: Any) -> Any:
         (returning(None), errors.BuilderResult, "returned NoneType"),
         (two, errors.BuilderResultCount, "returned 2 results; expected 1"),
         (failing, errors.BuilderFailed, "raised ValueError: no such thing"),
+        (leaving, errors.BuilderFailed, "raised SystemExit: bye"),
         (wrong_shape, errors.BuilderResultType, "returned a value of type tensor<3xf32>; expected tensor<37x53xf32>"),
         (wrong_dtype, errors.BuilderResultType, "tensor<37x53xf64>; expected tensor<37x53xf32>"),
         (

@@ -174,6 +174,35 @@ def test_a_journey_that_uses_a_table_saves_its_entries_again(table: Path):
     elsewhere.save(table.with_name("other.json"))
 
 
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        (
+            '{"version": 1, "mapping": []}',
+            r"no table of tuned mappings: expected .*; a file of mappings by hand is given",
+        ),
+        ("my own notes\n", "no table of tuned mappings: not JSON"),
+        ({"version": 99}, "a table of version 99, expected 1"),
+        ({"made_by": "0.0.9"}, r"made with aten-workbench 0\.0\.9, and this is "),
+        ({"entries": {}}, "damaged or edited: entries is no list"),
+    ],
+)
+def test_what_is_no_table_of_this_version_is_not_overwritten(held: Any, told: str, answer: Any, table: Path):
+    text = held if isinstance(held, str) else json.dumps({**json.loads(table.read_text()), **held})
+    table.write_text(text)
+    with pytest.raises(
+        TunedTableError, match=rf"{told}.*\. The file is left as it is: give another path, or remove it$"
+    ):
+        answer.save(table)
+    assert table.read_text() == text
+
+
+def test_an_empty_file_is_written(answer: Any, tmp_path: Path):
+    (tmp_path / "empty.json").touch()
+    answer.save(tmp_path / "empty.json")
+    assert json.loads((tmp_path / "empty.json").read_text())["entries"]
+
+
 def test_entries_that_others_saved_meanwhile_stay(answer: Any, table: Path):
     """Of two that tune at once, the one that saves last does not know what the other found."""
     before = json.loads(table.read_text())["entries"]

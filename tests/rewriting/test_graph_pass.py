@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -206,6 +207,7 @@ def _endless(graph: AtenGraph) -> AtenGraph:
 BAD: dict[str, tuple[Pass, type[Exception], str]] = {
     "calls itself": (_endless, errors.GraphPassFailed, "graph pass 'it' at .*test_graph_pass.py:.*RecursionError"),
     "raises": (_raises, errors.GraphPassFailed, "graph pass 'it' at .*, for program, raised ValueError: not today"),
+    "leaves": (lambda graph: sys.exit(3), errors.GraphPassFailed, "graph pass 'it' at .*, raised SystemExit: 3"),
     "nothing": (lambda graph: None, errors.GraphPassResult, "returned NoneType; did you forget to return the graph"),
     "a list": (lambda graph: list(graph.nodes), errors.GraphPassResult, "returned list; expected a captured graph"),
     "inputs": (lambda graph: replace(graph, inputs=()), errors.InvalidRewrite, "it changed 'inputs' of the graph"),

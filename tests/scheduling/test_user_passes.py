@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,8 +76,28 @@ def test_a_pass_that_breaks_the_module_is_an_error_that_names_it(journey: wb.Jou
     def forget(module: Any, options: dict[str, str]) -> None:
         ops_named(module, "func.return")[0].erase()
 
-    with pytest.raises(PassError, match="forget-the-return"):
+    with pytest.raises(
+        PassError, match=r"forget-the-return` failed:\n  the pass at .* left a module that MLIR refuses: "
+    ):
         _ = journey.with_(passes={"fuse elementwise": "forget-the-return"}).scheduled
+
+
+def test_an_op_that_mlir_refuses_is_shown_beside_the_place_of_the_pass(journey: wb.Journey):
+    @wb.mlir_pass("narrow-the-result")
+    def narrow(module: Any, options: dict[str, str]) -> None:
+        for op in ops_named(module, "linalg.yield"):
+            with ir.InsertionPoint(op), op.location:
+                op.operands[0] = arith.truncf(ir.BF16Type.get(), op.operands[0])
+
+    with pytest.raises(PassError) as caught:
+        _ = journey.with_(passes={"fuse elementwise": "narrow-the-result"}).scheduled
+    first, refused, op = str(caught.value).splitlines()
+    line = narrow.__code__.co_firstlineno
+    assert first == "the MLIR passes `narrow-the-result` failed:"
+    assert refused.startswith(
+        f"  the pass at {__file__}:{line} left a module that MLIR refuses: 'linalg.yield' op type"
+    )
+    assert op.strip().startswith('"linalg.yield"(%')
 
 
 @pytest.mark.parametrize(
@@ -135,7 +157,9 @@ def test_a_pass_that_ends_its_process_is_an_error_with_its_line(
     def read(module: Any, options: dict[str, str]) -> None:
         ctypes.string_at(0)
 
-    with pytest.raises(PassError, match=r"segmentation fault \(SIGSEGV\), when MLIR read its ops after it"):
+    # Which of both it is depends on what lies in the memory of the erased op by then.
+    ends = r"segmentation fault \(SIGSEGV\), when MLIR read its ops after it|operand is unlinked"
+    with pytest.raises(PassError, match=rf"(?s)at .*test_user_passes\.py:\d+ .*({ends}).*A pass must replace all uses"):
         _ = journey.with_(passes={"fuse elementwise": "erase-what-is-used"}).scheduled
     with pytest.raises(PassError, match=r"segmentation fault .*, at .*test_user_passes\.py:\d+ in read\."):
         _ = journey.with_(passes={"fuse elementwise": "read-nowhere"}).scheduled
@@ -143,15 +167,45 @@ def test_a_pass_that_ends_its_process_is_an_error_with_its_line(
     assert capsys.readouterr().err == ""
 
 
-def test_a_pass_that_does_not_return_is_an_error(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
+def test_a_pass_that_does_not_return_is_an_error_with_its_line(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
     @wb.mlir_pass("for-ever")
     def for_ever(module: Any, options: dict[str, str]) -> None:
         while True:
             time.sleep(1)
 
-    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "3")
-    with pytest.raises(PassError, match="was not done after 3 s"):
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "1")
+
+    @wb.mlir_pass("ends-all")
+    def ends_all(module: Any, options: dict[str, str]) -> None:
+        os._exit(7)
+
+    place, line = f"the pass at {__file__}", for_ever.__code__.co_firstlineno
+    with pytest.raises(PassError) as hung:
         reproduce(journey.scheduled.kernels[0].mlir, "for-ever")
+    told = f"{place}:{line} was not done after 1 s, at {__file__}:{line + 3} in for_ever. If it only"
+    assert told in str(hung.value) and str(hung.value).endswith("otherwise look for a loop that has no end")
+    with pytest.raises(PassError) as ended:
+        reproduce(journey.scheduled.kernels[0].mlir, "ends-all")
+    line = ends_all.__code__.co_firstlineno
+    assert f"{place}:{line} ends its process" in str(ended.value)
+    assert str(ended.value).endswith(f"ended itself with exit status 7, at {__file__}:{line + 2} in ends_all")
+
+
+def test_leaving_in_a_pass_is_an_error_with_its_line_and_an_interrupt_is_none(journey: wb.Journey):
+    @wb.mlir_pass("leaves")
+    def leaves(module: Any, options: dict[str, str]) -> None:
+        sys.exit(3)
+
+    @wb.mlir_pass("interrupted")
+    def interrupted(module: Any, options: dict[str, str]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(PassError) as left:
+        reproduce(journey.scheduled.kernels[0].mlir, "leaves")
+    line = leaves.__code__.co_firstlineno
+    assert f"the pass at {__file__}:{line} raised SystemExit: 3, at {__file__}:{line + 2}" in str(left.value)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(journey.scheduled.kernels[0].mlir, "interrupted")
 
 
 @pytest.mark.parametrize("function", [lambda module: None, lambda module, options, depth: None])

@@ -51,7 +51,7 @@ def convert(node: Node, types: dict[str, TensorType], taken: set[str], conversio
     builder = Builder(node.origin, types, taken)
     try:
         made = conversion.value(NodeInfo(node, types, builder))
-    except Exception as error:  # any exception of the conversion's own code becomes an error that names the node
+    except (Exception, SystemExit) as error:  # of the conversion's own code; the error names the node
         raise errors.ConversionFailed(f"{who} raised {type(error).__name__}: {error}") from error
     if isinstance(made, Node):
         if made.results != node.results:

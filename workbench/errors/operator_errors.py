@@ -66,4 +66,5 @@ class AssertionFailed(WorkbenchError, AssertionError, RuntimeError):
 
 
 class ExecutorResult(WorkbenchError, TypeError):
-    """A registered executor did not return a list of tensors, one for each result."""
+    """A registered executor did not return a list of tensors, one for each result, of its type and
+    shape."""

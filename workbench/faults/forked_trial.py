@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import inspect
 import io
 import itertools
 import os
@@ -28,22 +29,31 @@ from workbench.faults.worker_process import ending
 
 _SAID_BYTES: Final = 1 << 16
 """The most bytes kept of what the fork says: first is the reason, then the stack of Python."""
+_RETURNED: Final = "\0returned\0"
+"""Before the text that the work returned, in what the fork says."""
+_SECONDS_TO_SAY_WHERE: Final = 2.0
+"""How long a fork that is not done has to write its stack."""
+_exit: Final = os._exit
+_NATIVE_FAULT: Final = "Fatal Python error: "
+"""So begins what faulthandler writes."""
 _OURS: Final = Path(__file__).parents[1]
 """No file in it is the user's."""
 
 
-def fault_in_fork(work: Callable[[], object]) -> str:
+def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
     """What becomes of a fork of this process that does the work, in words that follow its name; empty if it comes back.
-    The innermost of the user's lines is named.
+    The innermost of the user's lines is named. A text that the work returns is given as it is: what the work found
+    wrong, so that this process need not do it. `advice` follows where native code ended the fork.
     """
     verdict = _verdict(work)
     if verdict.outcome == HUNG:
         more = "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds"
-        return f"{verdict.reason}. {more}; otherwise look for a loop that has no end"
+        return f"{verdict.reason}, {_place(verdict.said)}. {more}; otherwise look for a loop that has no end"
     if verdict.harmless:
-        return ""
+        return verdict.said.rpartition(_RETURNED)[2] if _RETURNED in verdict.said else ""
     where = _place(verdict.said)
-    return f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
+    told = f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
+    return f"{told}. {advice}" if advice and _NATIVE_FAULT in verdict.said else told
 
 
 def _place(said: str) -> str:
@@ -76,20 +86,25 @@ def _verdict(work: Callable[[], object]) -> Verdict:
     os.close(mouth)
     try:
         said = _heard(ear, time.monotonic() + seconds)
+        hung = said is None
+        if hung:
+            os.kill(child, signal.SIGUSR1)
+            said = _heard(ear, time.monotonic() + _SECONDS_TO_SAY_WHERE)
     except BaseException:
         _end(child)
         raise
     finally:
         os.close(ear)
-    if said is None:
+    if hung or said is None:
         _end(child)
-        return Verdict(HUNG, "", f"was not done after {seconds:g} s", seconds=seconds)
+        return Verdict(HUNG, "", f"was not done after {seconds:g} s", said or "", seconds)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return Verdict(OK) if code == 0 else Verdict(CRASHED, "", ending(code), said)
+    return Verdict(OK, said=said) if code == 0 else Verdict(CRASHED, "", ending(code), said)
 
 
 def _do(work: Callable[[], object], mouth: int) -> NoReturn:
-    """In the fork: the work, with nothing to print to or to ask. A native fault writes its stack to `mouth`."""
+    """In the fork: the work, with nothing to print to or to ask. A native fault, and the signal to a work
+    that is not done, write the stack to `mouth`."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         no_core_dumps()
@@ -98,12 +113,24 @@ def _do(work: Callable[[], object], mouth: int) -> NoReturn:
         os.dup2(nowhere, 0)
         os.dup2(nowhere, 1)
         faulthandler.enable(file=2)
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        faulthandler.register(signal.SIGUSR1, file=2, all_threads=False, chain=True)  # and ends after it
+        os._exit = _exit_with_stack
         sys.stdout = sys.stderr = io.StringIO()
         sys.breakpointhook = lambda *_args, **_keys: None
         with contextlib.suppress(BaseException):  # this process's own run raises it again
-            work()
+            if isinstance(found := work(), str):
+                os.write(mouth, f"{_RETURNED}{found}".encode(errors="replace"))
     finally:
-        os._exit(0)
+        _exit(0)
+
+
+def _exit_with_stack(status: int) -> NoReturn:
+    """In place of `os._exit` in the fork, so that the user's line that calls it is known."""
+    frame = inspect.currentframe()
+    while frame := frame and frame.f_back:
+        os.write(2, f'File "{frame.f_code.co_filename}", line {frame.f_lineno} in {frame.f_code.co_name}\n'.encode())
+    _exit(status)
 
 
 def _heard(ear: int, deadline: float) -> str | None:

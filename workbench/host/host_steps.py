@@ -11,11 +11,11 @@ from functools import partial
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from workbench.aten.registry import Registrations
+from workbench.aten.registry import Registration, Registrations
 from workbench.aten.run_node import call
-from workbench.errors import AssertionFailed, HostFailed, HostResult, WorkbenchError
+from workbench.errors import AssertionFailed, ExecutorResult, HostFailed, HostResult, WorkbenchError
 from workbench.formulas.formula_builder import meta_tensor
-from workbench.host.run_graph import run_nodes
+from workbench.host.run_graph import run_nodes, told
 from workbench.ir import ASSERTIONS, BREAK, HOST, HostStep, Kernel, KernelGraph, Node, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.tensors.element_types import to_dtype
@@ -43,11 +43,11 @@ def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequ
             "function"
         ) from error
     for value, out in zip(kernel.outputs, tensors[len(kernel.inputs) :], strict=True):
-        _refuse_unlike(node, made[value], out)
+        _refuse_unlike(node, made[value], out, registrations.find(node.op, "executor"))
         out.copy_(made[value])
 
 
-def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor) -> None:
+def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor, executor: Registration | None) -> None:
     """Raises for a result of another type or shape than the record's: a copy would convert it silently."""
     alike = (made.shape, made.dtype) == (out.shape, out.dtype)
     if alike and not (made.is_quantized and made.qscheme() != out.qscheme()):
@@ -55,6 +55,11 @@ def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor) -> None:
     kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (made, out)]
     if made.is_quantized and alike:
         kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
+    if executor is not None:
+        raise ExecutorResult(
+            f"{told(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: convert the "
+            "result in the executor"
+        )
     raise HostResult(
         f"{_called(node)} made {kinds[0]} on the host, and was captured as {kinds[1]}: "
         "PyTorch gives its result another type without data than with data. Keep this call out of the traced "

@@ -46,13 +46,18 @@ def run_nodes(
     return known
 
 
+def told(node: Node, executor: Registration) -> str:
+    """A node's executor, with its place and that of the call."""
+    return f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
+
+
 def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """A node's results by its registered executor: a list with a tensor for each."""
     inputs, attributes = inputs_and_attributes(node, known.__getitem__)
-    who = f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
+    who = told(node, executor)
     try:
         made = executor.value(inputs, attributes)
-    except Exception as error:  # any exception of the executor's own code becomes an error that names the node
+    except (Exception, SystemExit) as error:  # of the executor's own code; the error names the node
         raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
     if not isinstance(made, (list, tuple)):
         raise ExecutorResult(f"{who} returned {type(made).__name__}; expected a list of tensors, one for each result")

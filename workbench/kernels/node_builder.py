@@ -270,7 +270,7 @@ class Build:
                 raise errors.BuilderFailed(f"{self._who()} is not complete yet: {_open_line(error)}") from error
             except ir.MLIRError as error:
                 raise errors.BuilderInvalidMlir(f"{self._who()} made an op that MLIR refuses: {_told(error)}") from None
-            except Exception as error:  # any exception of the builder's own code becomes an error that names the node
+            except (Exception, SystemExit) as error:  # of the builder's own code; the error names the node
                 raise errors.BuilderFailed(f"{self._who()} raised {type(error).__name__}: {error}") from error
             found = self._checked(made)
             for each in list(block.operations)[before:]:

@@ -245,7 +245,7 @@ class Template:
             made = self.render(mapping, machine)
         except TemplateOutputError:
             raise
-        except Exception as error:  # any exception of the user's text or methods becomes an error at their line
+        except (Exception, SystemExit) as error:  # of the user's text or methods; the error names their line
             import jinja2
 
             if isinstance(error, jinja2.TemplateSyntaxError):

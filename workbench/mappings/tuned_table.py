@@ -29,6 +29,7 @@ FORMAT, VERSION = "aten-workbench/tuned-mappings", 1
 HEAD = ("format", "version", "made_by", "machine", "machine_key", "minimum_gain")
 """The keys of a file beside its entries."""
 _AGAIN = "Tune again, and save the table anew: j.tuned().save(path)"
+_LEFT = "The file is left as it is: give another path, or remove it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +72,16 @@ class TunedTable:
 
 
 def table_to_add_to(path: str | os.PathLike[str], machine: Machine) -> TunedTable | None:
-    """The table that is in a file now; None where there is none that this version reads. One of another machine's is
-    refused: its entries would be lost."""
-    try:
-        found = read_tuned_table(path) if Path(path).exists() else None
-    except TunedTableError:
+    """The table that is in a file now; None where there is no file or an empty one. One of another machine's, and
+    whatever else the file holds, is refused: it would be lost."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
         return None
-    if found is not None and found.entries and not found.is_for(machine):
+    found = read_tuned_table(path, saving=True)
+    if found.entries and not found.is_for(machine):
         count = f"{len(found.entries)} mapping{'s' if len(found.entries) > 1 else ''}"
         raise TunedTableError(
             f"{path}: holds {count} tuned for {found.machine}, and these are for {machine.label}, "
-            "another machine or one of other figures. Give another path, or remove the file"
+            f"another machine or one of other figures. {_LEFT}"
         )
     return found
 
@@ -93,10 +93,13 @@ def write_tuned_table(table: TunedTable) -> None:
     replace_file(table.path, (json.dumps(whole, indent=1) + "\n").encode())
 
 
-def read_tuned_table(given: str | os.PathLike[str]) -> TunedTable:
-    """The table of a file; a file of another version and one that is not whole are refused."""
+def read_tuned_table(given: str | os.PathLike[str], *, saving: bool = False) -> TunedTable:
+    """The table of a file; a file of another version and one that is not whole are refused. Who reads it before
+    `saving` to it is told what to do about that."""
     path = Path(given)
-    hint = "; a file of mappings by hand is given as mapping="
+    again, hint = _AGAIN, "; a file of mappings by hand is given as mapping="
+    if saving:
+        again, hint = _LEFT, f"{hint}. {_LEFT}"
     try:
         check_readable(path)
         text = path.read_text("utf-8")
@@ -111,15 +114,15 @@ def read_tuned_table(given: str | os.PathLike[str]) -> TunedTable:
         raise TunedTableError(f"{path}: no table of tuned mappings: expected what j.tuned().save(path) wrote{hint}")
     told = cast("dict[str, Any]", whole)
     if told.get("version") != VERSION or type(told.get("version")) is not int:
-        raise TunedTableError(f"{path}: a table of version {told.get('version')!r}, expected {VERSION}. {_AGAIN}")
+        raise TunedTableError(f"{path}: a table of version {told.get('version')!r}, expected {VERSION}. {again}")
     if told.get("made_by") != WORKBENCH:
         what = f"{path}: made with aten-workbench {told.get('made_by')}, and this is {WORKBENCH}"
-        raise TunedTableError(f"{what}, which may schedule and simulate differently. {_AGAIN}")
+        raise TunedTableError(f"{what}, which may schedule and simulate differently. {again}")
     try:
         _check_text(text)
         return _table(path, told)
     except (KeyError, TypeError, ValueError) as error:
-        raise TunedTableError(f"{path}: damaged or edited: {_reason(error)}. {_AGAIN}") from None
+        raise TunedTableError(f"{path}: damaged or edited: {_reason(error)}. {again}") from None
 
 
 def _check_text(text: str) -> None:

@@ -50,7 +50,7 @@ def passed(name: str, function: GraphPass, graph: AtenGraph) -> AtenGraph:
         made = function(_with_own_dicts(graph))
     except WorkbenchError as error:
         raise GraphPassFailed(name, place, graph.name, str(error)) from error
-    except Exception as error:  # any exception of the user's own code becomes an error that names the pass
+    except (Exception, SystemExit) as error:  # of the user's own code; the error names the pass
         raise GraphPassFailed(name, place, graph.name, f"{type(error).__name__}: {error}") from error
     if not isinstance(made, AtenGraph):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user's pass returns
         raise GraphPassResult(name, place, made)

@@ -80,7 +80,7 @@ class Pattern:
             return True
         try:
             return bool(self._takes(bound))
-        except Exception as error:  # any exception of the user's own code becomes an error that names the pattern
+        except (Exception, SystemExit) as error:  # of the user's own code; the error names the pattern
             raise PatternFailed(
                 f"takes= of the pattern {self.name!r} at {self.place} raised {type(error).__name__}: {error}; expected "
                 "a function of a mapping from each parameter's name to its tensor type, or to its number, as in "

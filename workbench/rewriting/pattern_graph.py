@@ -89,7 +89,7 @@ class _Source:
             return capture(self.function, inputs).graph
         except WorkbenchError as error:
             raise self.refused(f"its function cannot be captured: {error}") from error
-        except Exception as error:  # any exception of the user's own code becomes an error that names the pattern
+        except (Exception, SystemExit) as error:  # of the user's own code; the error names the pattern
             raise self.refused(f"its function raised {type(error).__name__}: {error}") from error
 
     def _tensor(self, name: str, kind: TensorType) -> torch.Tensor:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from simulator.did_you_mean import did_you_mean
+from workbench.environment.owners import Owner
 from workbench.environment.registered import PASSES
 from workbench.errors import PassError, Problem
 from workbench.faults.forked_trial import fault_in_fork
@@ -28,6 +29,12 @@ from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake, p
 from workbench.scheduling.passes.our_passes import OUR_PASSES
 from workbench.scheduling.passes.pass_places import OURS
 
+_OP = "see current operation:"
+"""So begins MLIR's note of the op that it refuses."""
+_OP_LETTERS = 200
+_OF_ERASING = (
+    "A pass must replace all uses of an op's results before it erases the op, and must not touch it afterwards"
+)
 _ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)
 
 
@@ -80,14 +87,31 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
         run_passes(module, pipeline, _those_there_are(match[1]) if match else "")
         return
     with module.context, ir.Location.unknown():
-        if match[1] in OUR_PASSES:
-            function(module)
+        who = "" if match[1] in OUR_PASSES else f"the pass at {Owner.of(PASSES[match[1]]).place}"
+        if who:
+            _run_users(function, module, pipeline, who)
         else:
-            _run_users(function, module, pipeline)
+            function(module)
         try:
             module.operation.verify()
         except ir.MLIRError as error:
-            raise PassError(pipeline, problems_of(error)) from None
+            problems = (Problem(f"{who} {_refusal(error)}"),) if who else problems_of(error)
+            raise PassError(pipeline, problems) from None
+
+
+def _refusal(error: ir.MLIRError) -> str:
+    """What MLIR says of the module that a user's pass left, each with the beginning of its op: the module is in no file
+    of the user's, so that a line of it would say nothing."""
+    told = "; ".join(f"{item.message}{_op_of(item)}" for item in error.error_diagnostics)
+    return f"left a module that MLIR refuses: {told}" + (f"\n  {_OF_ERASING}" if "unlinked" in told else "")
+
+
+def _op_of(item: ir.DiagnosticInfo) -> str:
+    for note in item.notes:
+        if note.message.startswith(_OP):
+            first = note.message.removeprefix(_OP).strip().partition("\n")[0]
+            return f"\n      {first[:_OP_LETTERS]}{'...' if len(first) > _OP_LETTERS else ''}"
+    return ""
 
 
 def _those_there_are(name: str) -> str:
@@ -97,37 +121,38 @@ def _those_there_are(name: str) -> str:
     return f"{meant}; passes are MLIR's, those of the workbench ({', '.join(OUR_PASSES)}) and yours ({yours})"
 
 
-def _run_users(function: Callable[[ir.Module], None], module: ir.Module, pipeline: str) -> None:
+def _run_users(function: Callable[[ir.Module], object], module: ir.Module, pipeline: str, who: str) -> None:
     """Runs a user's own pass; its exceptions, and a module that lost its kernel, become errors that name the pass.
 
     A fork of this process runs it first: a pass that reads an op which it erased ends its process.
     """
-    _try_users(function, module, pipeline)
+    _try_users(function, module, pipeline, who)
     try:
         function(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit() in a pass must not end this process
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"the pass raised {type(error).__name__}: {error}, at {frame.filename}:{frame.lineno}"
+        told = f"{who} raised {type(error).__name__}: {error}, at {frame.filename}:{frame.lineno}"
         raise PassError(pipeline, (Problem(told),)) from error
     kernels = sum(op.operation.name == "func.func" for op in module.body.operations)
     if kernels != 1:
-        raise PassError(pipeline, (Problem(f"the pass left {kernels} functions; a kernel is exactly one func.func"),))
+        raise PassError(pipeline, (Problem(f"{who} left {kernels} functions; a kernel is exactly one func.func"),))
 
 
-def _try_users(function: Callable[[ir.Module], None], module: ir.Module, pipeline: str) -> None:
-    def run_and_print() -> None:
+def _try_users(function: Callable[[ir.Module], object], module: ir.Module, pipeline: str, who: str) -> None:
+    def run_and_print() -> str:
         function(module)
-        module.operation.verify()
+        try:
+            module.operation.verify()
+        except ir.MLIRError as error:  # a module with an op that was erased is not even safe to free here
+            return _refusal(error)
         print_module(module)
+        return ""
 
-    if fault := fault_in_fork(run_and_print):
-        advice = (
-            "A pass must replace all uses of an op's results before it erases the op, and must not touch it afterwards"
-        )
-        raise PassError(pipeline, (Problem(f"the pass {fault}. {advice}"),))
+    if fault := fault_in_fork(run_and_print, _OF_ERASING):
+        raise PassError(pipeline, (Problem(f"{who} {fault}"),))
 
 
-def _python_pass(name: str, options: str, pipeline: str) -> Callable[[ir.Module], None] | None:
+def _python_pass(name: str, options: str, pipeline: str) -> Callable[[ir.Module], object] | None:
     """A pass in Python with its options; None for upstream's."""
     if name.startswith(OURS) and name not in OUR_PASSES:
         raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(OUR_PASSES)}"),))
