@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import os
 import signal
+import subprocess
 import time
 from typing import Any
 
@@ -57,6 +58,36 @@ def test_only_what_does_not_come_back_is_a_fault(capfd: pytest.CaptureFixture[st
     monkeypatch.setenv("ATEN_WORKBENCH_WORKER", "off")
     assert fault_in_fork(sleeps) == ""
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_fork_computes_with_threads_and_leaves_processes_behind(monkeypatch: pytest.MonkeyPatch):
+    torch.randn(4_000_000).exp().sum()  # with threads that a fork does not have
+
+    def computes() -> None:
+        torch.linspace(0, 1, 100_000).exp().sum().item()
+
+    def begins_another() -> None:
+        subprocess.Popen(["sleep", "20"], stdout=subprocess.DEVNULL)
+
+    def shouts() -> str:
+        os.write(2, b"x" * 1_000_000)
+        return "what it found"
+
+    monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "10")
+    assert fault_in_fork(computes) == fault_in_fork(begins_another) == ""
+    assert fault_in_fork(shouts) == "what it found"
+
+
+def test_a_program_that_ignores_its_children_has_trials():
+    def ends() -> None:
+        os._exit(3)
+
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert fault_in_fork(lambda: None) == ""
+        assert fault_in_fork(ends).endswith(f"ended, at {__file__}:{first_line(ends)} in ends")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def test_interrupting_it_ends_the_fork(monkeypatch: pytest.MonkeyPatch):

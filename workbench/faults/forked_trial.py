@@ -28,9 +28,11 @@ from workbench.faults.trial import CRASHED, HUNG, OK, TRIALS, Verdict, seconds_a
 from workbench.faults.worker_process import ending
 
 _SAID_BYTES: Final = 1 << 16
-"""The most bytes kept of what the fork says: first is the reason, then the stack of Python."""
-_RETURNED: Final = "\0returned\0"
-"""Before the text that the work returned, in what the fork says."""
+"""The most bytes kept of the begin and of the end of what the fork says."""
+_BACK: Final = "\0back\0"
+"""What the fork says when the work has come back, before the text that it returned."""
+_LOOKS_SECONDS: Final = 0.05
+"""How often to look whether a fork has ended that says nothing: a process that it began may hold its pipe open."""
 _SECONDS_TO_SAY_WHERE: Final = 2.0
 """How long a fork that is not done has to write its stack."""
 _exit: Final = os._exit
@@ -50,7 +52,7 @@ def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
         more = "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds"
         return f"{verdict.reason}, {_place(verdict.said)}. {more}; otherwise look for a loop that has no end"
     if verdict.harmless:
-        return verdict.said.rpartition(_RETURNED)[2] if _RETURNED in verdict.said else ""
+        return verdict.said.rpartition(_BACK)[2]
     where = _place(verdict.said)
     told = f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
     return f"{told}. {advice}" if advice and _NATIVE_FAULT in verdict.said else told
@@ -85,11 +87,11 @@ def _verdict(work: Callable[[], object]) -> Verdict:
         _do(work, mouth)
     os.close(mouth)
     try:
-        said = _heard(ear, time.monotonic() + seconds)
+        said = _heard(ear, child, time.monotonic() + seconds)
         hung = said is None
         if hung:
             os.kill(child, signal.SIGUSR1)
-            said = _heard(ear, time.monotonic() + _SECONDS_TO_SAY_WHERE)
+            said = _heard(ear, child, time.monotonic() + _SECONDS_TO_SAY_WHERE)
     except BaseException:
         _end(child)
         raise
@@ -98,8 +100,8 @@ def _verdict(work: Callable[[], object]) -> Verdict:
     if hung or said is None:
         _end(child)
         return Verdict(HUNG, "", f"was not done after {seconds:g} s", said or "", seconds)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return Verdict(OK, said=said) if code == 0 else Verdict(CRASHED, "", ending(code), said)
+    reason = _awaited(child)
+    return Verdict(OK, said=said) if _BACK in said else Verdict(CRASHED, "", reason, said)
 
 
 def _do(work: Callable[[], object], mouth: int) -> NoReturn:
@@ -118,9 +120,12 @@ def _do(work: Callable[[], object], mouth: int) -> NoReturn:
         os._exit = _exit_with_stack
         sys.stdout = sys.stderr = io.StringIO()
         sys.breakpointhook = lambda *_args, **_keys: None
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)  # the threads of this process are not in its fork, which would wait for them
+        found: object = None
         with contextlib.suppress(BaseException):  # this process's own run raises it again
-            if isinstance(found := work(), str):
-                os.write(mouth, f"{_RETURNED}{found}".encode(errors="replace"))
+            found = work()
+        os.write(mouth, f"{_BACK}{found if isinstance(found, str) else ''}".encode(errors="replace"))
     finally:
         _exit(0)
 
@@ -133,17 +138,43 @@ def _exit_with_stack(status: int) -> NoReturn:
     _exit(status)
 
 
-def _heard(ear: int, deadline: float) -> str | None:
-    """What the fork writes until it ends; None if it does not end in time."""
+def _heard(ear: int, child: int, deadline: float) -> str | None:
+    """What the fork says until it ends; None if it does not end in time."""
     kept = bytearray()
-    while select.select([ear], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        chunk = os.read(ear, 1 << 14)
-        if not chunk:
+    while True:
+        over = _has_ended(child)  # asked before the pipe, so that nothing it said is missed
+        if select.select([ear], [], [], 0.0 if over else _LOOKS_SECONDS)[0]:
+            chunk = os.read(ear, 1 << 14)
+            kept += chunk
+            if len(kept) > 2 * _SAID_BYTES:
+                kept = kept[:_SAID_BYTES] + kept[-_SAID_BYTES:]
+            if chunk:
+                continue
+            over = True
+        if over:
             return kept.decode(errors="replace").strip()
-        kept += chunk[: max(0, _SAID_BYTES - len(kept))]
-    return None
+        if time.monotonic() > deadline:
+            return None
+
+
+def _has_ended(child: int) -> bool:
+    if not hasattr(os, "waitid"):  # the end of its pipe says it
+        return False
+    try:
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # a program that ignores SIGCHLD has no children to wait for once they have ended
+        return True
+
+
+def _awaited(child: int) -> str:
+    """How it ended, in words."""
+    try:
+        return ending(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    except ChildProcessError:
+        return "ended"
 
 
 def _end(child: int) -> None:
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
