@@ -174,11 +174,17 @@ def _same_but_for_rounding(given: Sequence[torch.Tensor], again: Sequence[torch.
 
 
 def _same_half_of_the_digits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if not one.is_floating_point() or not one.numel():
+    if not (one.is_floating_point() or one.is_complex()) or not one.numel():
         return torch.equal(one, other)
     digits = torch.finfo(one.dtype).eps ** 0.5
-    one, other = torch.nan_to_num(one).double(), torch.nan_to_num(other).double()
+    one, other = (torch.nan_to_num(_in_64_bits(each)) for each in (one, other))
     return bool((one - other).abs().max() <= digits * other.abs().max())
+
+
+def _in_64_bits(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return torch.view_as_real(tensor.to(torch.complex128).resolve_conj())
+    return tensor.double()
 
 
 def _kind(tensor: torch.Tensor) -> object:
