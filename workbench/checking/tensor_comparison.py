@@ -160,7 +160,7 @@ class _Comparison:
         self.problem = _difference_of_type(pair, native)
         if self.problem:
             return
-        self.got, self.reference, self.native = (_numbers(each) for each in (pair.got, reference, native))
+        self.got, self.reference, self.native = (numbers_of(each) for each in (pair.got, reference, native))
         self.close = bool(pair.got.is_floating_point() or pair.got.is_complex())
         self.seen = _same(self.got, self.native)
         """Where our result is one of PyTorch's answers, in the given types or with other roundings."""
@@ -194,7 +194,7 @@ class _Comparison:
 
     def explain(self, runs: Sequence[torch.Tensor]) -> None:
         """Adds the results of runs with other roundings to the allowance."""
-        numbers = [_numbers(run) for run in runs if run.shape == self.pair.got.shape]
+        numbers = [numbers_of(run) for run in runs if run.shape == self.pair.got.shape]
         self.draws = len(numbers)
         for run, each in zip(runs, numbers, strict=False):
             self.seen |= _same(self.got, each) & ~each.isfinite() if self.close else _exactly(self.pair.got, run)
@@ -275,7 +275,7 @@ class _Comparison:
         return Bad(self.pair.name, where, *values)
 
 
-def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+def numbers_of(tensor: torch.Tensor) -> torch.Tensor:
     """The values in 64 bits; of a complex number both parts, along one more axis."""
     tensor = tensor.detach().cpu()
     return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).to(torch.float64)

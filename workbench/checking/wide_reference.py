@@ -18,6 +18,7 @@ import torch
 
 from workbench.capturing import tensor_copies
 from workbench.checking.drawn_roundings import Rounded, roundings_drawn
+from workbench.checking.tensor_comparison import numbers_of
 from workbench.checking.uncompiled_thread import uncompiled_here
 from workbench.checking.widened_subgraphs import computed_inside
 from workbench.checking.widening import SWAPPING as SWAPPING
@@ -177,14 +178,8 @@ def _same_half_of_the_digits(one: torch.Tensor, other: torch.Tensor) -> bool:
     if not (one.is_floating_point() or one.is_complex()) or not one.numel():
         return torch.equal(one, other)
     digits = torch.finfo(one.dtype).eps ** 0.5
-    one, other = (torch.nan_to_num(_in_64_bits(each)) for each in (one, other))
+    one, other = (torch.nan_to_num(numbers_of(each)) for each in (one, other))
     return bool((one - other).abs().max() <= digits * other.abs().max())
-
-
-def _in_64_bits(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.is_complex():
-        return torch.view_as_real(tensor.to(torch.complex128).resolve_conj())
-    return tensor.double()
 
 
 def _kind(tensor: torch.Tensor) -> object:
