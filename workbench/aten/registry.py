@@ -16,9 +16,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-import numpy as np
-import torch
-
 from simulator.did_you_mean import did_you_mean
 from workbench import errors
 from workbench.environment import registered
@@ -59,11 +56,9 @@ class OneKernel:
 def yes_or_no(answer: object) -> bool | None:
     """What a `takes=` answered: a bool, or one of NumPy or PyTorch. None for anything else: Python takes a text such as
     "no" for true."""
-    if isinstance(answer, bool | np.bool_):
-        return bool(answer)
-    if isinstance(answer, torch.Tensor) and answer.dtype == torch.bool and answer.numel() == 1:
-        return bool(answer)
-    return None
+    kind, shape = str(getattr(answer, "dtype", "")), getattr(answer, "shape", None)
+    is_scalar = kind in ("bool", "torch.bool") and shape == ()  # told without PyTorch, which a saved journey needs not
+    return bool(answer) if isinstance(answer, bool) or is_scalar else None
 
 
 @dataclass(frozen=True, slots=True)
