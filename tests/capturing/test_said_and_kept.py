@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -251,6 +252,30 @@ def give_up(module: Any, options: dict[str, str]) -> None:
 def test_a_pass_that_fails_is_told_by_name(name: str, told: str):
     with pytest.raises(errors.PassError, match=told):
         _ = wb.trace(torch.relu, torch.ones(8, 8)).with_(passes={"bufferize": [name]}).scheduled
+
+
+@pytest.mark.parametrize("answer", ["no", None, torch.tensor([True, False])])
+def test_a_takes_that_answers_neither_yes_nor_no_is_refused(answer: object):
+    told = r"takes= of the builder of aten\.frac\.default at .*kept\.py:\d+ returned .*, for frac; expected True"
+    with wb.ops.scope():
+
+        @wb.ops.builder("aten.frac.default", dialect="arith", takes=lambda node, types: answer)
+        def frac(*_: Any) -> Any:
+            raise AssertionError
+
+        with pytest.raises(errors.BadRegistration, match=told):
+            wb.trace(torch.frac, torch.ones(3))
+
+
+@pytest.mark.parametrize("answer", [False, np.False_, torch.tensor(False)])
+def test_a_takes_may_answer_with_bools_of_numpy_and_pytorch(answer: object):
+    with wb.ops.scope():
+
+        @wb.ops.builder("aten.frac.default", dialect="arith", takes=lambda node, types: answer)
+        def frac(*_: Any) -> Any:
+            raise AssertionError
+
+        assert wb.trace(torch.frac, torch.ones(3)).check().ok
 
 
 def test_a_takes_that_raises_is_told_with_its_place():

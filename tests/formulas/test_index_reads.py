@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import workbench as wb
 from simulator.tileprogram.program import Opcode
@@ -131,7 +132,7 @@ def simulated(function: Callable[..., Any], *given: torch.Tensor) -> Any:
         (lambda x, i: F.embedding(i, x), 3, 10, "its indices (i) hold 10; expected 0 to 9."),
         (lambda x, i: F.embedding(i, x), 3, -1, "its indices (i) hold -1; expected 0 to 9."),
         (lambda x, i: x[:, i], 3, -5, "its indices (i) hold -5; expected -4 to 3, where -4 to -1 count from the end."),
-        (lambda x, i: x.gather(0, i[:, None]), 3, 10, "its index (unsqueeze) hold 10; expected 0 to 9."),
+        (lambda x, i: x.gather(0, i[:, None]), 3, 10, "its index (i) holds 10; expected 0 to 9."),
     ],
 )
 def test_an_index_out_of_range_is_one_error_traced_or_run(function: Any, good: int, bad: int, said: str):
@@ -181,3 +182,32 @@ def test_a_class_out_of_range_is_an_error_before_anything_runs():
         journey.run(torch.eye(4)[1:])
     with pytest.raises(IndexOutOfRange, match=r"its classes \(x\) hold -1; expected 0 to 3"):
         wb.trace(lambda x: F.one_hot(x, 4), torch.tensor([0, -1]), machine="edge-8x8")
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_label_out_of_range_is_told_by_the_users_name(train: bool):
+    model = nn.Linear(8, 4)
+
+    def loss(inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(model(inputs), labels)
+
+    def step(inputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        made = loss(inputs, labels)
+        made.backward()
+        return made.detach()
+
+    x, right = torch.randn(6, 8), torch.tensor([0, 3, 1, 2, -100, 0])
+    j = wb.trace(step if train else loss, x, right, machine="edge-8x8", train=train)
+    line = inspect.getsourcelines(loss)[1] + 1
+    told = rf"at .*test_index_reads\.py:{line}: its index \(labels\) holds 99; expected 0 to 3"
+    with pytest.raises(IndexOutOfRange, match=told):
+        j.run(x, torch.where(right == 1, 99, right))
+
+
+def test_computed_indices_have_their_own_name_and_copied_ones_that_of_the_input():
+    j = wb.trace(lambda x, i: x[i.T.clone()], torch.randn(4), torch.tensor([[0, 1]]), machine="edge-8x8")
+    with pytest.raises(IndexOutOfRange, match=r"its indices \(i\) hold 4; expected -4 to 3"):
+        j.run(torch.randn(4), torch.tensor([[0, 4]]))
+    j = wb.trace(lambda x, i: x[i + 1], torch.randn(4), torch.tensor([0, 1]), machine="edge-8x8")
+    with pytest.raises(IndexOutOfRange, match=r"its indices \(add\) hold 4; expected -4 to 3"):
+        j.run(torch.randn(4), torch.tensor([0, 3]))

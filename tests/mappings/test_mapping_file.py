@@ -123,7 +123,8 @@ def test_the_changed_file_is_read_with_the_next_call(tmp_path: Path):
 
 BAD = {
     "version = 2": "version = 2; this version of the workbench reads 1",
-    "[[mapping]]\nops = ['mm']\nbuffers = 1": "version = None",
+    "[[mapping]]\nops = ['mm']\nbuffers = 1": "it says no version; write `version = 1` at the top",
+    "": "it says no version; write `version = 1` at the top",
     "version = 1\nmappings = 3": "unknown key 'mappings'; did you mean 'mapping'",
     "version = 1\n[mapping]\nbuffers = 1": r"expected a list of them, in TOML \[\[mapping\]\]",
     "version = 1\nmapping = [3]": "3 is no entry",
@@ -151,6 +152,12 @@ def test_each_mistake_is_one_error_with_file_and_line(text: str, tmp_path: Path)
     path = written(tmp_path, text)
     with pytest.raises(MappingFileError, match=f"(?s)^{path}.*{BAD[text]}"):
         traced(path)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}", '{"mapping": []}'])
+def test_a_file_of_json_without_a_version_says_how_to_write_it(text: str, tmp_path: Path):
+    with pytest.raises(MappingFileError, match=r'b\.json: it says no version; write `"version": 1` at the top'):
+        traced(written(tmp_path, text, "b.json"))
 
 
 def test_json_has_lines_too(tmp_path: Path):

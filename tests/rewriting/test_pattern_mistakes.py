@@ -101,7 +101,11 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "unknown op": (
         lambda: wb.pattern("it", op="demo.nothing", example=(own_ops.SQUARE,) * 2)(lambda x, y: x + y),
-        "torch.ops.demo has no op 'nothing'",
+        "pattern 'it' at .*test_pattern_mistakes.py:.*op= is wrong: .*torch.ops.demo has no op 'nothing'",
+    ),
+    "a function for the op": (
+        lambda: wb.pattern("it", op=_later, example=(own_ops.SQUARE,) * 2)(lambda x, y: x + y),
+        "pattern 'it' at .*_mistakes.py:.*op= is wrong: '_later': 'function' is no operator",
     ),
     "built in": (
         lambda: wb.pattern("it", op=own_ops.below_largest_op, example=(own_ops.SQUARE,))(torch.relu),
@@ -188,3 +192,12 @@ def test_a_takes_that_ends_in_no_answer_is_told_or_passes_and_the_next_trace_is_
         wb.trace(lambda x: torch.relu(x * 2), torch.randn(3, 4))
     j = wb.trace(lambda x: torch.relu(x * 2), torch.randn(3, 4))
     assert len(j.lowered.record.rewrites[0].matches) == 1
+
+
+@pytest.mark.parametrize("answer", ["no", None, 0])
+def test_a_takes_that_answers_neither_yes_nor_no_is_refused(answer: object):
+    make = wb.pattern("it", op=own_ops.scaled_relu_op, example=(own_ops.SQUARE, 2.0), takes=lambda of: answer)
+    make(own_ops.scaled_relu)
+    told = rf"takes= of the pattern 'it' at .*own_ops.py:\d+ returned {answer!r}; expected True or False"
+    with pytest.raises(errors.PatternFailed, match=told):
+        wb.trace(lambda x: torch.relu(x * 2), torch.randn(3, 4))

@@ -191,6 +191,22 @@ def test_a_pass_that_does_not_return_is_an_error_with_its_line(journey: wb.Journ
     assert str(ended.value).endswith(f"ended itself with exit status 7, at {__file__}:{line + 2} in ends_all")
 
 
+@pytest.mark.parametrize("returned", [42, ir.Module])
+def test_what_a_pass_returns_is_not_lost(journey: wb.Journey, returned: Any):
+    @wb.mlir_pass("gives")
+    def gives(module: Any, options: dict[str, str]) -> Any:
+        return ir.Module.create(ir.Location.unknown()) if returned is ir.Module else returned
+
+    @wb.mlir_pass("gives-back")
+    def gives_back(module: Any, options: dict[str, str]) -> Any:
+        return module
+
+    text = journey.scheduled.kernels[0].mlir
+    with pytest.raises(PassError, match=r"the pass at .* returned (int|Module); a pass changes the module"):
+        reproduce(text, "gives")
+    assert reproduce(text, "gives-back") == text
+
+
 def test_leaving_in_a_pass_is_an_error_with_its_line_and_an_interrupt_is_none(journey: wb.Journey):
     @wb.mlir_pass("leaves")
     def leaves(module: Any, options: dict[str, str]) -> None:

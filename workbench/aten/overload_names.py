@@ -74,7 +74,11 @@ def _name_of_object(given: object) -> str:
         return str(cast(Any, given)._qualified_op_name)
     if isinstance(given, CustomOpDef):
         return given._qualname  # pyright: ignore[reportPrivateUsage]
-    raise _unknown(given, f"{type(given).__name__!r} is no operator", "write its name: 'aten.add.Tensor'")
+    raise _unknown(
+        getattr(given, "__qualname__", given),
+        f"{type(given).__name__!r} is no operator",
+        "write its name: 'aten.add.Tensor'",
+    )
 
 
 def _unknown(given: object, why: str, hint: str) -> errors.UnknownOverload:

@@ -53,6 +53,14 @@ class OneKernel:
     refuses: Refuses
 
 
+def yes_or_no(answer: object) -> bool | None:
+    """What a `takes=` answered: a bool, or one of NumPy or PyTorch. None for anything else: Python takes a text such as
+    "no" for true."""
+    kind, shape = str(getattr(answer, "dtype", "")), getattr(answer, "shape", None)
+    is_scalar = kind in ("bool", "torch.bool") and shape == ()  # told without PyTorch, which a saved journey needs not
+    return bool(answer) if isinstance(answer, bool) or is_scalar else None
+
+
 @dataclass(frozen=True, slots=True)
 class Registration:
     """One value for one overload on one route."""
@@ -83,13 +91,17 @@ class Registration:
         if self.takes is None:
             return True
         try:
-            return bool(self.takes(node, types))
-        except Exception as error:
+            answer = self.takes(node, types)
+        except (Exception, SystemExit) as error:
             raise errors.BadRegistration(
                 f"takes= of the {self.route} of {self.overload} at {self.owner.place} raised {type(error).__name__}: "
                 f"{error}, for {node.name}; expected a function of a node and the types by value, as in "
                 f"takes=lambda node, types: types[node.results[0]].dtype == 'f32'"
             ) from error
+        if (taken := yes_or_no(answer)) is None:
+            who = f"takes= of the {self.route} of {self.overload} at {self.owner.place}"
+            raise errors.BadRegistration(f"{who} returned {answer!r:.60}, for {node.name}; expected True or False")
+        return taken
 
 
 @dataclass(frozen=True)

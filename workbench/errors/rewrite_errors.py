@@ -14,7 +14,7 @@ class BadPattern(WorkbenchError):
 
 
 class PatternFailed(WorkbenchError):
-    """The `takes=` of a pattern raised an exception."""
+    """The `takes=` of a pattern raised an exception, or returned no bool."""
 
 
 class GraphPassFailed(WorkbenchError):

@@ -60,11 +60,13 @@ class Bounded(Protocol):
 class IndexOutOfRange(WorkbenchError, IndexError):
     """An index in a tensor is out of range."""
 
-    def __init__(self, bound: Bounded, index: int) -> None:
+    def __init__(self, bound: Bounded, index: int, path: str = "") -> None:
+        """`path` is that of the user's input which holds the index, where that is known."""
         self.bound, self.index = bound, index
+        hold = "hold" if bound.argument.endswith("s") else "holds"
         below = f", where {bound.low} to -1 count from the end" if bound.low < 0 else ""
         super().__init__(
-            f"{bound.node} at {bound.place}: its {bound.argument} ({bound.value}) hold {index}; expected "
+            f"{bound.node} at {bound.place}: its {bound.argument} ({path or bound.value}) {hold} {index}; expected "
             f"{bound.low} to {bound.high - 1}{below}. Give it indices in that range: kernels are launched only "
             "with these"
         )

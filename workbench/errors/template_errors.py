@@ -16,7 +16,7 @@ class TemplateSyntaxError(WorkbenchError):
 
 
 class TemplateOutputError(WorkbenchError):
-    """A template's rendered text is not a kernel for its node."""
+    """A template's rendered text is not a kernel for its node, or its methods give no tiles or slots."""
 
     def __init__(self, template: str, place: str, reason: str) -> None:
         super().__init__(f"template {template} at {place}: {reason}")

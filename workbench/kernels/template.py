@@ -24,12 +24,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from torch_mlir import ir
 
 from simulator.machine.machine import Machine
 from workbench.environment.notebook_cells import cell_name, cell_with
+from workbench.environment.owners import Owner
 from workbench.errors import TemplateHookUnused, TemplateOutputError, TemplateSyntaxError
 from workbench.importing.importer import element_type, layout_strides, memref_type_text
 from workbench.ir import Hook, Literal, Mapping, Node, TensorType
@@ -184,8 +185,16 @@ class Template:
             "prologue": self.prologue,
             "epilogue": self.epilogue,
             **tensors,
-            **self.tiles(mapping),
+            **self._tiles(mapping),
         }
+
+    def _tiles(self, mapping: Mapping) -> dict[str, Tile]:
+        made: object = self.tiles(mapping)
+        if isinstance(made, dict) and all(isinstance(each, Tile) for each in cast("dict[str, object]", made).values()):
+            return cast("dict[str, Tile]", made)
+        wanted = "a Tile for each name in the text, as in {'x': Tile((16, 16), 'f32')}"
+        reason = f"tiles() returned {made!r:.80}; expected {wanted}"
+        raise TemplateOutputError(type(self).__name__, Owner.of(self.tiles).place, reason)
 
     def slot(self, mapping: Mapping, loops: Iterable[str]) -> str:
         """The op that computes the slot of an iteration: the iteration's number modulo the slots.

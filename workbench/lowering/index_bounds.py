@@ -66,6 +66,7 @@ def check_traced(
     """Raises `IndexOutOfRange` for an index that was out of range already when it was traced."""
     known = {numbers.value: numbers for numbers in graph.numbers}
     base = {view.value: view.base for view in views}
+    paths = {item.value: item.path for item in graph.inputs}
     for bound in (bound for kernel in kernels for bound in kernel.bounds):
         owner = base.get(bound.value, bound.value)
         if owner not in known:
@@ -73,7 +74,8 @@ def check_traced(
         kind, storage = types[bound.value], known[owner].array
         index = _elements(storage, kind, types[owner].offset)
         if index.size and not bound.low <= index.min() <= index.max() < bound.high:
-            raise IndexOutOfRange(bound, int(index.min() if index.min() < bound.low else index.max()))
+            wrong = int(index.min() if index.min() < bound.low else index.max())
+            raise IndexOutOfRange(bound, wrong, paths.get(owner, ""))
 
 
 def _elements(storage: npt.NDArray[np.int64], kind: TensorType, base_offset: int) -> npt.NDArray[np.int64]:

@@ -151,6 +151,8 @@ def read_mapping_file(given: str | os.PathLike[str]) -> MappingFile:
 
 def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
     kind = path.suffix[1:].upper()
+    if kind == "JSON" and not text.strip():
+        text = "{}"  # which lacks what an empty file lacks
     try:
         whole: object = tomllib.loads(text) if kind == "TOML" else json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -170,7 +172,10 @@ def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
 def _check_head(path: Path, whole: Mapping[str, object]) -> None:
     if whole.get("format") == TUNED:
         raise MappingFileError(f"{path}: a table of tuned mappings, and no mapping file: give it as tuned=")
-    version = whole.get("version")
+    if "version" not in whole:
+        wanted = f"version = {_VERSION}" if path.suffix == ".toml" else f'"version": {_VERSION}'
+        raise MappingFileError(f"{path}: it says no version; write `{wanted}` at the top")
+    version = whole["version"]
     if version != _VERSION or type(version) is not int:
         raise MappingFileError(f"{path}: version = {version!r}; this version of the workbench reads {_VERSION}")
     for key in whole:

@@ -23,6 +23,7 @@ from workbench.ir.kernel_names import by_full_names
 from workbench.kernels.handwritten import check_written
 from workbench.kernels.read_figures import noting, others
 from workbench.kernels.template import Template, instantiate
+from workbench.kernels.template_mapping import own_mapping
 from workbench.rendering.module_store import ModuleStore, kept_or_made
 from workbench.rendering.same_structure import lent, structure
 from workbench.scheduling.user_mapping import UserMapping, asked_of, with_users
@@ -100,7 +101,7 @@ def _written(
 
 def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping:
     """The template's own mapping, with the user's entries in place of its own."""
-    chosen = template.mapping(machine)
+    chosen = own_mapping(template, machine)
     if not said:
         return chosen
     if any(count != 1 for count in said.get("cores", {}).values()):

@@ -17,10 +17,11 @@ import torch
 
 from simulator.argument_types import checks_what_it_is_given
 from workbench.aten.overload_names import overloads
+from workbench.aten.registry import yes_or_no
 from workbench.environment.owners import Owner
 from workbench.environment.registered import REWRITES
 from workbench.environment.turns import compiling
-from workbench.errors import BadPattern, BadRegistration, PatternFailed, WorkbenchError
+from workbench.errors import BadPattern, BadRegistration, PatternFailed, UnknownOverload, WorkbenchError
 from workbench.ir import TensorType
 from workbench.rewriting.pattern_graph import PatternGraph, captured_pattern
 from workbench.rewriting.replacement import check_replacement
@@ -79,13 +80,17 @@ class Pattern:
         if self._takes is None:
             return True
         try:
-            return bool(self._takes(bound))
+            answer = self._takes(bound)
         except (Exception, SystemExit) as error:  # of the user's own code; the error names the pattern
             raise PatternFailed(
                 f"takes= of the pattern {self.name!r} at {self.place} raised {type(error).__name__}: {error}; expected "
                 "a function of a mapping from each parameter's name to its tensor type, or to its number, as in "
                 "takes=lambda of: of['x'].dtype == 'f32'"
             ) from error
+        if (taken := yes_or_no(answer)) is None:
+            who = f"takes= of the pattern {self.name!r} at {self.place}"
+            raise PatternFailed(f"{who} returned {answer!r:.60}; expected True or False")
+        return taken
 
     def at(self, bound: Bound) -> PatternGraph | str:
         """Its graph for tensors and numbers such as these, or why it has none: extents stand in its nodes' arguments,
@@ -100,7 +105,10 @@ class Pattern:
         return self._made[key]
 
     def _one_overload(self, op: object) -> str:
-        found = overloads(op)
+        try:
+            found = overloads(op)
+        except UnknownOverload as error:
+            raise self.refused(f"op= is wrong: {error}") from None
         if len(found) != 1:
             raise self.refused(f"op={op!r} has the overloads {', '.join(found)}; name one of them")
         return found[0]

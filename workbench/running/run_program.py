@@ -21,6 +21,7 @@ import torch
 from workbench.environment.turns import turn
 from workbench.errors import IndexOutOfRange, NativeInputError, NoData
 from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.ir.index_inputs import input_behind
 from workbench.ir.kernel_identity import nameless
 from workbench.ir.moved_views import moved
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
@@ -131,7 +132,7 @@ class NativeProgram:
     ) -> None:
         """Each of `lowered.kernels` is among `native` or `hosts`, by name."""
         kernels = {**native, **_hosted(hosts)}
-        self._graph = lowered.captured
+        self._lowered, self._graph = lowered, lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
         self._results = _types_of_results(lowered)
@@ -199,8 +200,20 @@ class NativeProgram:
         with torch.no_grad():
             live = {item.value: self._accepted(item, given) for item, given in zip(inputs, values, strict=True)}
             live |= {name: allocate(self._types[name]) for name in self._empty}
-            self._run_steps(_Live(live, Counter(self._uses)))
-            return self._finish(live, dict(zip((item.value for item in inputs), values, strict=True)))
+            given = dict(zip((item.value for item in inputs), values, strict=True))
+            try:
+                self._run_steps(_Live(live, Counter(self._uses)))
+            except IndexOutOfRange as error:
+                raise self._by_its_input(error, given) from None
+            return self._finish(live, given)
+
+    def _by_its_input(self, error: IndexOutOfRange, given: Mapping[str, torch.Tensor]) -> IndexOutOfRange:
+        """The same error with the path of the user's input that holds the index, if one does."""
+        bound = next(bound for step in self._steps for bound in step.bounds if bound == error.bound)
+        found = input_behind(self._lowered, bound)
+        if found is None or not bool((given[found.value] == error.index).any()):
+            return error
+        return IndexOutOfRange(bound, error.index, found.path)
 
     def _run_steps(self, live: _Live) -> None:
         """Runs the steps in order; side by side where several are worth a thread and none has to be tried first."""

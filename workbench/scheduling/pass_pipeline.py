@@ -128,11 +128,14 @@ def _run_users(function: Callable[[ir.Module], object], module: ir.Module, pipel
     """
     _try_users(function, module, pipeline, who)
     try:
-        function(module)
+        returned = function(module)
     except (Exception, SystemExit) as error:  # sys.exit() in a pass must not end this process
         frame = traceback.extract_tb(error.__traceback__)[-1]
         told = f"{who} raised {type(error).__name__}: {error}, at {frame.filename}:{frame.lineno}"
         raise PassError(pipeline, (Problem(told),)) from error
+    if returned is not None and returned is not module:
+        wanted = "a pass changes the module that it is given, and what it returns is not used: let it return nothing"
+        raise PassError(pipeline, (Problem(f"{who} returned {type(returned).__name__}; {wanted}"),))
     kernels = sum(op.operation.name == "func.func" for op in module.body.operations)
     if kernels != 1:
         raise PassError(pipeline, (Problem(f"{who} left {kernels} functions; a kernel is exactly one func.func"),))
