@@ -74,3 +74,29 @@ BY_NO_INDEX: dict[str, Callable[[], Made]] = {
 @pytest.mark.parametrize("name", BY_NO_INDEX)
 def test_rows_that_no_index_names_have_gradients_of_zero(name: str, *, trains: bool):
     agrees(BY_NO_INDEX[name], trains=trains)
+
+
+class Holding(nn.Module):
+    """A module with a parameter without elements."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.empty, self.full = nn.Parameter(torch.zeros(0, 3)), nn.Parameter(torch.ones(3))
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(self.empty) + (self.full * x).sum()
+
+
+OF_NOTHING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "sum": torch.sum,
+    "scaled": lambda p: (p * 2).sum(),
+    "mean": torch.mean,
+    "sum of each column": lambda p: p.exp().sum(0).sum(),
+    "joined": lambda p: torch.cat([p, torch.ones(1, 3)]).sum(),
+}
+
+
+@pytest.mark.parametrize("name", OF_NOTHING)
+def test_a_parameter_without_elements_has_a_gradient_without_elements(name: str):
+    agrees(lambda: (Holding(OF_NOTHING[name]), torch.ones(2, 3)), trains=True)
