@@ -100,3 +100,18 @@ OF_NOTHING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("name", OF_NOTHING)
 def test_a_parameter_without_elements_has_a_gradient_without_elements(name: str):
     agrees(lambda: (Holding(OF_NOTHING[name]), torch.ones(2, 3)), trains=True)
+
+
+WITHOUT_IMAGES: dict[str, Callable[[], Made]] = {
+    "one dim": lambda: (nn.Conv1d(2, 3, 3), torch.zeros(0, 2, 6)),
+    "two dims": lambda: (nn.Conv2d(2, 3, 3, padding=1), torch.zeros(0, 2, 4, 4)),
+    "transposed": lambda: (nn.ConvTranspose2d(2, 3, 3), torch.zeros(0, 2, 4, 4)),
+    "groups": lambda: (nn.Conv2d(4, 6, 3, groups=2), torch.zeros(0, 4, 4, 4)),
+    "pooled": lambda: (nn.Sequential(nn.Conv2d(2, 3, 1), nn.MaxPool2d(2)), torch.zeros(0, 2, 4, 4)),
+}
+
+
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_IMAGES)
+def test_weights_of_a_convolution_of_no_images_have_gradients_of_zero(name: str, *, trains: bool):
+    agrees(WITHOUT_IMAGES[name], trains=trains)
