@@ -526,3 +526,28 @@ def test_a_batch_norm_in_a_checkpoint_of_a_compiled_function_has_its_gradients()
     on_npu(lambda x: checkpoint(model, x, use_reentrant=False))(x).sum().backward()
     for each, wanted in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(each.grad, wanted, atol=1e-5, rtol=1e-5)
+
+
+def in_batches(compiles: Compiles) -> Seen:
+    layer, x = nn.Linear(4, 4), leaf(2, 4)
+    called = compiles(lambda x: layer(x).tanh())
+    given = torch.randn(5, 2, 4)
+    (batch,) = torch.autograd.grad(called(x), [x], grad_outputs=given, is_grads_batched=True)
+    jacobian = torch.autograd.functional.jacobian(called, x, vectorize=True)
+    (single,) = torch.autograd.grad(called(x).sum(), [x])
+    return [batch, jacobian, single]
+
+
+def test_a_batch_of_gradients_is_computed_on_the_host():
+    torch.manual_seed(0)
+    with pytest.warns(errors.HostRoute, match="its gradients are a batch"):
+        seen = in_batches(on_npu)
+    torch.manual_seed(0)
+    torch.testing.assert_close(seen, in_batches(lambda function: function), rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_of_gradients_can_be_refused():
+    called = torch.compile(torch.exp, backend="npu", options={"on_missing": "error"})
+    x = leaf(3)
+    with pytest.raises(errors.NoGradients, match="Give them one by one"):
+        torch.autograd.functional.jacobian(called, x, vectorize=True)

@@ -59,7 +59,7 @@ class Native:
         except (SharedElements, InputMismatch) as error:  # the graph was captured for tensors that share no memory
             if not self.may_host:
                 raise
-            return list(cast("Sequence[object]", _on_host(self.module, error)(given)))
+            return list(cast("Sequence[object]", on_host(self.module, error)(given)))
         refuse_forward_mode(values)
         with torch.no_grad():
             made = _with_memory_of_their_own(self.native.run(values), values)
@@ -130,7 +130,7 @@ def or_on_host(
     except _UNCAPTURED as error:
         if options.get("on_missing") == "error" or not _about_the_graph(error):
             raise
-        return _on_host(module, error)
+        return on_host(module, error)
     return finish(captured)
 
 
@@ -155,7 +155,7 @@ def refuse_forward_mode(values: Sequence[torch.Tensor]) -> None:
         raise not_yet("Forward-mode differentiation through torch.compile(backend='npu')", "Forward passes work.")
 
 
-def _on_host(module: torch.fx.GraphModule, why: Exception) -> Made:
+def on_host(module: torch.fx.GraphModule, why: Exception) -> Made:
     """The graph as PyTorch computes it, gradients included; warns once for each graph and reason."""
     reason = str(why).strip().partition("\n")[0]
     _warn(f"compiled: PyTorch computes this graph on the host as a whole, because it cannot be captured: {reason}")

@@ -22,7 +22,7 @@ from torch._functorch.partitioners import default_partition, has_recomputable_rn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
-from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host, refuse_forward_mode
+from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, on_host, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
 from workbench.backend.saved_tensors import apart, kept_by_hooks, unseen_by_hooks
 from workbench.capturing.by_training import taken_apart, tidied
@@ -113,6 +113,8 @@ class Trained:
         raise CaptureFailed("it changes a tensor in place that shares its memory with another, and has gradients")
 
     def _run(self, part: str, given: tuple[object, ...]) -> object:
+        if part == BACKWARD and any(map(_is_batched, given)):
+            return self._batched(given)
         if part not in self._made:
             with compiling(), unseen_by_hooks():
                 if part not in self._made:
@@ -138,6 +140,16 @@ class Trained:
                 with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(old):  # pyright: ignore[reportPrivateUsage]
                     old.copy_(new)
 
+    def _batched(self, given: tuple[object, ...]) -> object:
+        """The backward pass of a batch of gradients, of which PyTorch alone knows the memory."""
+        if self._options.get("on_missing") == "error":
+            raise NoGradients(
+                "a batch of gradients (is_grads_batched=True, or jacobian with vectorize=True) but on the host",
+                'Give them one by one, or leave out options={"on_missing": "error"}',
+            )
+        why = CaptureFailed("its gradients are a batch (is_grads_batched=True, or jacobian with vectorize=True)")
+        return on_host(self._graphs[BACKWARD], why)(given)
+
     def _finished(self, backward: CapturedGraph) -> Made:
         with _cast_already():
             made = backward.made()
@@ -150,6 +162,10 @@ class Trained:
         with torch.no_grad(), _cast_already():
             special = specialise(graph, given)
             return captured_graph(graph, special, given, self._options, part, _saved(graph, special, part))
+
+
+def _is_batched(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and bool(cast(Any, torch)._C._functorch.is_legacy_batchedtensor(value))
 
 
 def _cast_already() -> torch.autocast:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dis
 import logging
 from collections.abc import Callable
-from typing import Any, cast
+from types import FunctionType, MethodType
 
 
 class UnheardLogs(set[Callable[..., object]]):
     """Dynamo's set of methods of loggers whose calls it leaves out, with those that print nothing: the logger is set to
     a higher level, or the method prints a message in its first call alone, as `warning_once` of transformers.
 
-    A message that is printed in each call breaks the graph, so that it is printed in each run.
+    A message that is printed in each call breaks the graph, so that it is printed in each run. So does a method that
+    is not logging's own: it may return something, or have effects that are no message.
     """
 
     def __contains__(self, method: object) -> bool:
@@ -19,11 +21,35 @@ class UnheardLogs(set[Callable[..., object]]):
 
 
 def _is_unheard(method: object) -> bool:
-    logger = getattr(method, "__self__", None)
-    if not isinstance(logger, logging.Logger):
+    if not isinstance(method, MethodType) or not isinstance(logger := method.__self__, logging.Logger):
         return False
-    function = cast(Any, method).__func__
+    function: object = method.__func__
     if hasattr(function, "cache_info"):
-        return True
-    level = logging.getLevelNamesMapping().get(getattr(function, "__name__", "").upper())
+        said_by = _passed_on(getattr(function, "__wrapped__", None))
+        return said_by is not None and _level(getattr(type(logger), said_by, None)) is not None
+    level = _level(function)
     return level is not None and not logger.isEnabledFor(level)
+
+
+def _level(function: object) -> int | None:
+    """The level at which a method of logging itself logs; none for the method that a subclass has in its place."""
+    if not isinstance(function, FunctionType) or function.__globals__ is not vars(logging):
+        return None
+    return logging.getLevelNamesMapping().get(function.__name__.upper())
+
+
+def _as_transformers_has_it(self: logging.Logger, *args: object, **kwargs: object) -> None:
+    self.warning(*args, **kwargs)  # type: ignore[arg-type]
+
+
+def _passed_on(function: object) -> str | None:
+    """The name of the method that a function passes its arguments on to, and does nothing else."""
+    if not isinstance(function, FunctionType) or len(function.__code__.co_names) != 1:
+        return None
+    (name,) = function.__code__.co_names
+    alike = [(op, name if value == "warning" else value) for op, value in _instructions(_as_transformers_has_it)]
+    return name if _instructions(function) == alike else None
+
+
+def _instructions(function: FunctionType | Callable[..., None]) -> list[tuple[str, object]]:
+    return [(each.opname, each.argval) for each in dis.get_instructions(function)]

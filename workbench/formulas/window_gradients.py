@@ -57,6 +57,8 @@ def _of_weights(
     b: Builder, x: Ref, gradient: Ref, shape: list[int], moves: tuple[Sizes, Sizes, Sizes], groups: int
 ) -> Ref:
     """Images take the part of channels: each group's channels are a batch, and its images are summed over."""
+    if not b.type(x).numel:  # PyTorch's convolution of no channels has no channels either
+        return full(b, shape, 0.0, dtype=to_dtype(b.type(x).dtype))
     (stride, padding, dilation), dims = moves, len(shape) - 2
     images, channels, *space = b.type(x).shape
     inside = channels // groups

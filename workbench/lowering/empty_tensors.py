@@ -39,8 +39,9 @@ _PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
 
 _WRITES = _names(
     """
-    slice_scatter.default select_scatter.default as_strided_scatter.default index_put.default scatter.src scatter.value
-    scatter_add.default scatter.reduce index_add.default index_copy.default index_fill.int_Scalar masked_scatter.default
+    slice_scatter.default select_scatter.default as_strided_scatter.default index_put.default put.default scatter.src
+    scatter.value scatter_add.default scatter.reduce index_add.default index_copy.default index_fill.int_Scalar
+    masked_scatter.default
     """
 )
 """Copies of the first operand with something written into them."""
@@ -59,8 +60,6 @@ def makes_nothing(node: Node, types: Mapping[str, TensorType]) -> bool:
 
 def without_empty(node: Node, types: Mapping[str, TensorType]) -> tuple[Node, ...] | None:
     """`node`, which reads a tensor without elements, as a node that reads none; None where nothing is known of it."""
-    if not any(types[value].numel == 0 for value in node.operands):
-        return None
     result = types[node.results[0]]
     if node.op in _EXTREMES:
         given = ", ".join(f"{value} is {types[value]}" for value in node.operands)

@@ -62,6 +62,9 @@ RUNS_GRAPHS = "it takes graphs as arguments, and runs on the host with all their
 RAISES = "a kernel cannot raise an error, so the host tests it"
 """Why an assertion has no kernel."""
 
+READS_NOTHING = "a kernel would read a tensor without elements"
+"""Why an op has none that has rules for no such tensor."""
+
 NO_COPY = "no op can see a difference between the copy and the original"
 """Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
 
@@ -157,7 +160,7 @@ class _Work:
                 self.items.append(LoweredNode(node, "host", "", why, node.name))
                 self._lay_out(node)
                 continue
-            empty = makes_nothing(node, self.types) or any(self.types[value].numel == 0 for value in node.operands)
+            empty = makes_nothing(node, self.types) or self._reads_nothing(node)
             given = None if empty else self._registered(node, node, "")
             items = given or self._automatic(node, taken)
             if items is None:
@@ -215,10 +218,11 @@ class _Work:
         if makes_nothing(node, self.types):
             items.append(LoweredNode(node, "view", "", NO_ELEMENTS, parent.name))
             return True
-        if node is not parent and (made := self._registered(node, parent, rule)):
+        empty = self._reads_nothing(node)
+        if node is not parent and not empty and (made := self._registered(node, parent, rule)):
             items += made
             return True
-        children = without_empty(node, self.types)
+        children = without_empty(node, self.types) if empty else None
         if children is None and (self._computable(node) or node.op in REARRANGED):
             children = expand(node, self.types, taken)
         if children is not None:
@@ -230,10 +234,16 @@ class _Work:
         if kind is None or (kind != "view" and not self._computable(node)) or self._counts_from_outside(node):
             return False
         route = "view" if kind in ("view", "assembly") else "automatic"
+        if route == "automatic" and empty:
+            self.faulty[parent.name] = f"no other route: {READS_NOTHING}"
+            return False
         if route == "automatic" and not self._importable(node, parent):
             return False
         items.append(LoweredNode(node, route, "", rule, parent.name))
         return True
+
+    def _reads_nothing(self, node: Node) -> bool:
+        return any(self.types[value].numel == 0 for value in node.operands)
 
     def _counts_from_outside(self, node: Node) -> bool:
         """Whether it addresses an input's storage directly, of which the record knows only a view."""

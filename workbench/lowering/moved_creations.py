@@ -35,7 +35,7 @@ def at_their_readers(
             source, shape = known.get(node.operands[0]), types[node.results[0]].shape
             if source is not None and _has_shape(source, shape, types):
                 known[node.results[0]] = source[0], shape
-        elif kind_of(item) in ("pointwise", "reduction"):
+        elif item.route != "view" and kind_of(item) in ("pointwise", "reduction"):  # one that makes nothing is a view
             own = {value: _made(known[value], item, types, found) for value in node.operands if value in known}
             item = replace(item, node=reading(node, own))
         found.append(item)
