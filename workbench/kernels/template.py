@@ -189,7 +189,7 @@ class Template:
         }
 
     def _tiles(self, mapping: Mapping) -> dict[str, Tile]:
-        made: object = self.tiles(mapping)
+        made = cast("object", self.tiles(mapping))
         if isinstance(made, dict) and all(isinstance(each, Tile) for each in cast("dict[str, object]", made).values()):
             return cast("dict[str, Tile]", made)
         wanted = "a Tile for each name in the text, as in {'x': Tile((16, 16), 'f32')}"

@@ -22,7 +22,7 @@ def own_mapping(template: Template, machine: Machine) -> Mapping:
     """The template's default mapping; an exception or a nonsensical answer of its methods is an error that names it."""
     name, place = type(template).__name__, Owner.of(type(template)).place
     try:
-        made: object = template.mapping(machine)
+        made = template.mapping(machine)
         mistake = _mistake_in(made, template.dims())
     except TemplateOutputError:
         raise
@@ -31,8 +31,8 @@ def own_mapping(template: Template, machine: Machine) -> Mapping:
         raise TemplateOutputError(name, place, reason) from error
     if mistake:
         raise TemplateOutputError(name, place, mistake)
-    mapping = cast("Mapping", made)  # with plain numbers, as records have them, in place of NumPy's
-    return replace(mapping, tile={dim: int(size) for dim, size in mapping.tile.items()}, buffers=int(mapping.buffers))
+    # With plain numbers, as records have them, in place of NumPy's.
+    return replace(made, tile={dim: int(size) for dim, size in made.tile.items()}, buffers=int(made.buffers))
 
 
 def _users_line(error: BaseException) -> str:
@@ -59,4 +59,4 @@ def _mistake_in(made: object, dims: Dict[str, int]) -> str:
 
 
 def _is_count(given: object, least: int) -> bool:
-    return isinstance(given, Integral) and not isinstance(given, bool) and int(given) >= least
+    return not isinstance(given, bool) and isinstance(given, Integral) and int(given) >= least
