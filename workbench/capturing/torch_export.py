@@ -53,7 +53,10 @@ def hooks_of_users_modules(exported: nn.Module) -> Generator[None]:
         return own and threading.get_ident() == exporter
 
     def of_theirs(hook: Callable[..., object]) -> Callable[..., object]:
-        return lambda module, *given: None if is_ours(module) else hook(module, *given)
+        def called(module: nn.Module, *given: object) -> object:
+            return None if is_ours(module) else hook(module, *given)
+
+        return called
 
     tables = [cast("dict[int, Any]", getattr(nn.modules.module, name)) for name in _OF_ALL]
     before = [dict(table) for table in tables]
