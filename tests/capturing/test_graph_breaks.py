@@ -258,3 +258,15 @@ def test_what_cannot_run_cannot_be_broken_up():
 def test_repeated_traces_of_one_function_all_break():
     for count in range(2, 12):
         assert len(wb.capture(talking, R(count)).graphs) == 2
+
+
+@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+def test_a_layer_on_both_sides_of_a_break_has_its_weight_in_both_graphs():
+    layer = torch.nn.Linear(3, 3)
+
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        y = layer(x)
+        torch._dynamo.graph_break()
+        return layer(y)
+
+    assert wb.trace(twice, R(2, 3)).check()

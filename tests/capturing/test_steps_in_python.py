@@ -16,6 +16,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.modules import module as MODULES
+from torch.utils.hooks import RemovableHandle
 
 import workbench as wb
 from workbench import errors
@@ -431,11 +433,47 @@ def test_weights_that_an_old_hook_replaces_are_told_by_what_to_use() -> None:
         capture(step_of(model), (X,), train=True)
 
 
-def test_a_hook_of_all_modules_that_exporting_cannot_call_is_named() -> None:
-    hook = nn.modules.module.register_module_forward_hook(lambda module, inputs, result: result * 2)
+def broken_up(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    made = model(x)
+    torch._dynamo.graph_break()
+    return made * 2
+
+
+def twice(_: object, made: Any, __: object) -> Any:
+    return tuple(None if each is None else each * 2 for each in made)
+
+
+HOOKS_OF_ALL: dict[str, Callable[[], RemovableHandle]] = {
+    "forward": lambda: MODULES.register_module_forward_hook(lambda module, inputs, result: result * 2),
+    "before": lambda: MODULES.register_module_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,)),
+    "full backward": lambda: MODULES.register_module_full_backward_hook(twice),
+}
+
+
+@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute", "ignore:Full backward hook is firing:UserWarning")
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("name", HOOKS_OF_ALL)
+def test_hooks_of_all_modules_are_part_of_the_graph(name: str, *, train: bool) -> None:
+    """And are not called for modules of export's own."""
+    model = nn.Sequential(linear(), nn.Tanh(), nn.Linear(3, 3))
+    hook = HOOKS_OF_ALL[name]()
     try:
-        with pytest.raises(errors.CaptureFailed, match=r"hook of all modules at .*test_steps_in_python\.py:\d+"):
-            capture(step_of(linear()), (X,), train=True)
+        journey = wb.trace(step_of(model) if train else lambda x: model(x), X, train=train)
+        assert journey.check()
+        if not train:
+            assert wb.trace(lambda x: broken_up(model, x), X).check()
+            assert wb.trace(model, X, capture="export").check()
+    finally:
+        hook.remove()
+
+
+@pytest.mark.parametrize("name", HOOKS_OF_ALL)
+def test_hooks_of_all_modules_that_come_or_go_are_told_at_the_run(name: str) -> None:
+    journey = wb.trace(step_of(linear()), X, train=True)
+    hook = HOOKS_OF_ALL[name]()
+    try:
+        with pytest.raises(errors.InputMismatch, match="the number of hooks of all modules"):
+            journey.run(X)
     finally:
         hook.remove()
 

@@ -185,6 +185,14 @@ def test_an_overflow_of_pytorch_is_right_and_so_is_what_lies_beyond_it():
     assert not check(torch.tensor([-torch.inf, 1.0], dtype=torch.float16), wide, half).ok
 
 
+def test_a_number_is_right_where_the_reference_is_one_though_pytorch_has_none():
+    """Something overflowed on PyTorch's way to it."""
+    wide, native = torch.tensor([-1.0, 1.0], dtype=torch.float64), torch.tensor([torch.nan, 1.0])
+    assert check(torch.tensor([-1.0, 1.0]), wide, native).ok
+    assert check(native.clone(), wide, native).ok
+    assert not check(torch.tensor([-1.1, 1.0]), wide, native).ok
+
+
 def test_draws_are_made_only_where_a_unit_and_pytorchs_error_do_not_suffice():
     near = Known([torch.ones(2)], [torch.ones(2)])
     compare([Pair("y", torch.ones(2) + 2**-23, to_type(torch.ones(2)))], near)

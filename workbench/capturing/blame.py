@@ -11,7 +11,6 @@ from typing import cast
 
 import torch
 import torch._dynamo.exc as dynamo_exc
-from torch import nn
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -20,7 +19,6 @@ from workbench.aten import overload_names
 from workbench.aten.overload_schema import schema_of
 from workbench.capturing.graph_breaks import faked, gradients_in, in_words, lines, quiet, reshaped_in
 from workbench.environment.call_sites import is_torchs, place_text
-from workbench.environment.owners import Owner
 
 _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
 """How export warns of a tensor attribute that it will leave out of the graph.
@@ -28,9 +26,6 @@ _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* a
 A recurrent module keeps its parameters in such a list as well and puts there whatever takes their place, as export
 does for as long as it works.
 """
-
-
-_HOOKS_OF_ALL: dict[int, object] = cast("dict[int, object]", getattr(nn.modules.module, "_global_forward_hooks"))  # noqa: B009 - private
 
 
 @contextlib.contextmanager
@@ -82,15 +77,6 @@ def exports_errors(name: str) -> Generator[None]:
         raise errors.CaptureFailed(
             f"{name} cannot be captured: PyTorch's own export failed{f' at {place}' if place else ''} with "
             f"{type(error).__name__}: {what}. Write that call in another way"
-        ).instead_of(error) from None
-    except ValueError as error:
-        if not _HOOKS_OF_ALL:
-            raise
-        hooks = ", ".join(Owner.of(each).place for each in _HOOKS_OF_ALL.values())
-        raise errors.CaptureFailed(
-            f"{name} cannot be captured: PyTorch's own export failed with ValueError: {error} It calls the hook of all "
-            f"modules at {hooks} for modules of its own as well, so what that returns must suit every result, tuples "
-            "too. Give the hook to your modules alone: module.register_forward_hook(...)"
         ).instead_of(error) from None
 
 

@@ -20,6 +20,7 @@ from workbench.capturing.dynamo_once import static_graphs
 from workbench.capturing.functional_graph import unwrapped
 from workbench.capturing.graph_breaks import in_words, quiet
 from workbench.capturing.record_nodes import Namer, Slot
+from workbench.capturing.torch_export import hooks_of_users_modules
 from workbench.capturing.user_call import Target
 from workbench.environment.call_sites import Place, place_of
 from workbench.ir import BREAK, AtenGraph, Input, Mutation, Node, Origin, Ref, TensorType, Tree
@@ -106,7 +107,8 @@ def observed(broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, ob
     calls: list[Call] = []
 
     def run(number: int, gm: torch.fx.GraphModule, given: tuple[object, ...]) -> Sequence[torch.Tensor]:
-        results = list(cast("Sequence[torch.Tensor]", gm(*given)))
+        with hooks_of_users_modules(gm):
+            results = list(cast("Sequence[torch.Tensor]", gm(*given)))
         calls.append(Call(number, gm, given, results))
         return results
 

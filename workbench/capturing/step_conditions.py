@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from torch import nn
+
 from workbench.capturing.named_values import OF_MODULES
 from workbench.capturing.step_surroundings import HOOKS
 from workbench.tensors.reachable_tensors import Held, Reachable
@@ -28,12 +30,14 @@ def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
     for path, read in held.optimizers.values():
         found[f"the number of hooks of the optimizer {path}"] = _hooks(read(), _OF_OPTIMIZERS)
     found["the number of hooks of all optimizers"] = _hooks(_OPTIMIZERS, _OF_ALL_OPTIMIZERS)
+    found["the number of hooks of all modules"] = _hooks(nn.modules.module, _OF_ALL_MODULES)
     return found
 
 
 _OPTIMIZERS = importlib.import_module("torch.optim.optimizer")
 _OF_OPTIMIZERS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 _OF_ALL_OPTIMIZERS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
+_OF_ALL_MODULES = tuple(f"_global{name}" for name in OF_MODULES)
 
 
 def _hooks(owner: object, names: Sequence[str]) -> int:

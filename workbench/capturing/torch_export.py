@@ -7,19 +7,19 @@ another thread compiles at that moment would run without the backend it asked fo
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 from unittest import mock
 
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.export import ExportedProgram
 
 
 def export(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, object] | None = None) -> ExportedProgram:
     """The exported graph of one call. The caller has the turn (`workbench.environment.turns`)."""
-    with exporting_here_alone():
+    with exporting_here_alone(), hooks_of_users_modules(module):
         return torch.export.export(module, inputs, kwargs, strict=False)
 
 
@@ -34,3 +34,40 @@ def exporting_here_alone() -> Generator[None]:
 
     with mock.patch.object(compiler, "is_exporting", is_exporting):
         yield
+
+
+_OF_ALL = ("_global_forward_pre_hooks", "_global_forward_hooks")
+"""Where PyTorch has the hooks of all modules."""
+
+
+@contextmanager
+def hooks_of_users_modules(exported: nn.Module) -> Generator[None]:
+    """Within the block, which calls the module, this thread calls hooks of all modules for none of export's own.
+
+    What they do to the user's modules is in a graph already, so none is called inside of one.
+    """
+    exporter = threading.get_ident()
+
+    def is_ours(module: nn.Module) -> bool:
+        own = isinstance(exported, fx.GraphModule) or module is exported or type(module).__module__.startswith(_EXPORTS)
+        return own and threading.get_ident() == exporter
+
+    def of_theirs(hook: Callable[..., object]) -> Callable[..., object]:
+        def called(module: nn.Module, *given: object) -> object:
+            return None if is_ours(module) else hook(module, *given)
+
+        return called
+
+    tables = [cast("dict[int, Any]", getattr(nn.modules.module, name)) for name in _OF_ALL]
+    before = [dict(table) for table in tables]
+    for table, hooks in zip(tables, before, strict=True):
+        table.update({key: of_theirs(hook) for key, hook in hooks.items()})
+    try:
+        yield
+    finally:
+        for table, hooks in zip(tables, before, strict=True):
+            table.update({key: hook for key, hook in hooks.items() if key in table})
+
+
+_EXPORTS = ("torch.export.", "torch._export.")
+"""The packages of the modules that export puts around what it is given."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from workbench.formulas.decompose import reading
-from workbench.ir import LoweredNode
+from workbench.ir import BREAK, LoweredNode
 
 
 def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) -> list[LoweredNode]:
@@ -15,6 +15,9 @@ def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) ->
     equal: dict[str, str] = {}
     found: list[LoweredNode] = []
     for item in items:
+        if item.node.op == BREAK:  # the graph behind it runs by itself, without the views of the one before
+            known.clear()
+            equal.clear()
         node = reading(item.node, equal) if item.node.name in products else item.node
         if item.route == "view" and len(node.results) == 1:
             same = known.setdefault((node.op, node.args, *sorted(node.kwargs.items())), node.results[0])
