@@ -33,7 +33,7 @@ def _is_unheard(method: object) -> bool:
 
 def _level(function: object) -> int | None:
     """The level at which a method of logging itself logs; none for the method that a subclass has in its place."""
-    if not isinstance(function, FunctionType) or function.__globals__ is not vars(logging):
+    if not isinstance(function, FunctionType) or function.__globals__ is not logging.__dict__:
         return None
     return logging.getLevelNamesMapping().get(function.__name__.upper())
 
