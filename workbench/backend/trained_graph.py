@@ -137,7 +137,7 @@ class Trained:
         for place, node in _changed(graph).items():
             old, new = given[order[node]], results[place]
             if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and not old.requires_grad:
-                with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(old):  # pyright: ignore[reportPrivateUsage]
+                with torch.no_grad(), cast(Any, torch.autograd)._unsafe_preserve_version_counter(old):
                     old.copy_(new)
 
     def _batched(self, given: tuple[object, ...]) -> object:
@@ -232,7 +232,7 @@ def _keeping_copies(forward: fx.GraphModule) -> fx.GraphModule:
                 copy = forward.graph.call_function(torch.ops.aten.clone.default, (node,))
                 copy.meta = dict(node.meta)
                 made[place] = copy
-    forward.graph.output_node().args = (tuple(made),)
+    forward.graph.output_node().args = cast(Any, (tuple(made),))
     forward.recompile()
     return forward
 
