@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import workbench as wb
+from workbench.errors import HostRoute
 from workbench.views.timelines.dram_contents import BETWEEN, SAVED
 from workbench.views.timelines.timeline import gantt_of
 from workbench.views.timelines.training_parts import NO_PARTS
@@ -129,3 +130,46 @@ def test_drawings() -> None:
     for style in ("light", "dark"):
         assert j.simulated.dram.plot(style=style, width=6).get_ylabel() == "MB in DRAM"
         assert j.simulated.parts.plot(style=style).axes
+
+
+def test_an_optimizers_kernels_have_their_parameter_and_stand_together():
+    model = nn.Sequential(nn.Linear(8, 4), nn.Dropout(0.5), nn.Linear(4, 2))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).square().sum()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    with pytest.warns(HostRoute):
+        traced = wb.trace(step, torch.randn(4, 8), train=True)
+    table = traced.lowered.kernel_table
+    titles = set(table[table.part == "step"].title.str.partition(": ")[0])
+    assert {"model.0.weight", "model.0.bias", "model.2.weight", "model.2.bias"} < titles
+    assert any(title.startswith("linalg_vector_norm") for title in titles), "which is of all of them"
+    modules = set(traced.lowered.modules.module)
+    assert {"optimizer step.model.0", "optimizer step.model.2"} <= modules | set(traced.lowered.modules.title)
+    assert "training mode" not in set(traced.findings.rule)
+    saved = traced.captured.saved
+    assert saved[saved.path == "model.2.weight"].op.tolist() == [""]
+    assert set(saved[saved.op != ""].file) == {__file__}
+
+
+def test_a_compiled_models_names_are_those_of_the_program():
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder = nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.encoder(x).relu()
+
+    for model, module in ((Net(), "encoder"), (nn.Sequential(nn.Linear(4, 3)), "0")):
+        torch._dynamo.reset()
+        torch.compile(model, backend="npu")(torch.randn(2, 4)).sum().backward()
+        forward, _ = wb.last_journeys()
+        assert {node.origin.module for node in forward.captured.record.nodes} >= {module}
+    torch._dynamo.reset()
