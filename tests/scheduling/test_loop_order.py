@@ -208,3 +208,17 @@ def test_several_products_keep_reduced_loops_innermost():
     space = j.scheduled.mapspace(kernel.name).table
     assert {"m n k", "n m k"} >= set(space[space["tile.k"] < 256].order)
     assert j.with_(mapping={"*": late}, fusion={"off": ["products of one operand"]}).check().ok
+
+
+def test_a_gathered_result_is_not_stored_from_a_sum_inside_of_other_loops():
+    def program(x: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        taken = x.index_select(1, rows)
+        return taken, taken.norm(dim=2, keepdim=True)
+
+    journey = wb.trace(program, torch.randn(2, 3, 4, 4), torch.tensor([1, 2]), machine="edge-8x8")
+    dims = journey.scheduled.record.kernels[0].mapping.tile
+    alone, around = ({"tile": tile, "order": [*dims], "buffers": 1} for tile in ({"d2": 2}, {"d0": 1, "d2": 2}))
+    assert journey.with_(mapping={"k0": alone}).check()
+    with pytest.raises(MappingError, match="made on the way to a reduction is not stored where loops") as caught:
+        _ = journey.with_(mapping={"k0": around}).scheduled
+    assert caught.value.key == "tile"

@@ -339,7 +339,7 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         "one-shot-bufferize{bufferize-function-boundaries=true "
         "function-boundary-type-conversion=identity-layout-map},canonicalize,cse,canonicalize",
     )
-    check_written(trace.module, in_place)
+    check_written(trace.module, in_place, mapping)
     if reads_unread(trace.module):
         trace.run("forget what is unread", ForgetUnread())
     trace.run("hoist invariants", "func.func(loop-invariant-code-motion)")

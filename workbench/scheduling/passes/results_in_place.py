@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, tensor
 
-from workbench.errors import Problem, ScheduledFormError
+from workbench.errors import MappingError, Problem, ScheduledFormError
+from workbench.ir import Mapping
+from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir import dialects
 from workbench.mlir.bindings import (
     Value,
@@ -271,8 +273,9 @@ class PlacesInShares(KernelPass):
                             user.operands[position] = mine.results[0]
 
 
-def check_written(module: ir.Module, places: frozenset[int]) -> None:
-    """Raises if nothing of a module on memrefs writes to one of these arguments, as a script can have it."""
+def check_written(module: ir.Module, places: frozenset[int], mapping: Mapping) -> None:
+    """Raises if nothing of a module on memrefs writes to one of these arguments, as a script can have it, or a tile of
+    a result that is made inside of a sum."""
     written = {
         argument_behind(op.operands[position])
         for op in linalg_ops(module)
@@ -286,13 +289,24 @@ def check_written(module: ir.Module, places: frozenset[int]) -> None:
         )
         for number in sorted(places - written)
     )
+    if problems and mapping.reason != USER_SCRIPT:
+        raise MappingError(
+            _name_of(module),
+            "tile: a result that is made on the way to a reduction is not stored where loops over other dims lie "
+            "around one over what is reduced. Leave the one whole or the others, or keep the two apart: "
+            "fusion={'off': ['several results']}",
+            "tile",
+        )
     if problems:
         raise _not_scheduled(module, *problems)
 
 
+def _name_of(module: ir.Module) -> str:
+    return str(ir.StringAttr(function_of(module).attributes["sym_name"]).value)
+
+
 def _not_scheduled(module: ir.Module, *problems: Problem) -> ScheduledFormError:
-    name = ir.StringAttr(function_of(module).attributes["sym_name"]).value
-    return ScheduledFormError(name, print_module(module), problems)
+    return ScheduledFormError(_name_of(module), print_module(module), problems)
 
 
 def reads_unread(module: ir.Module) -> bool:
