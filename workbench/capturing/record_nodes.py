@@ -384,5 +384,7 @@ def _module(node: torch.fx.Node, modules: Mapping[str, str]) -> str:
     for key, (path, _) in reversed(stack.items()):
         called = key.removeprefix("L__self__").partition("@")[0]  # `@1` of the second call of one module
         found = modules.get(called) if called.isdigit() else None
-        return found if found is not None else modules.get(path, module_as_written(path))
+        if found is None:
+            found = modules[path] if path in modules else module_as_written(path)
+        return found
     return ""

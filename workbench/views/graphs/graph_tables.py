@@ -51,19 +51,13 @@ def saved_table(graph: AtenGraph) -> Table:
     an input."""
     makers = {value: node for node in graph.nodes for value in node.results}
     paths = {given.value: given.path for given in graph.inputs}
-    rows = tuple(
-        (
-            value,
-            paths.get(value, ""),
-            graph.types[value].shape,
-            graph.types[value].dtype,
-            graph.types[value].numel * graph.types[value].element_bytes,
-            makers[value].op if value in makers else "",
-            makers[value].origin.file if value in makers else "",
-            makers[value].origin.line if value in makers else None,
-        )
-        for value in graph.saved
-    )
+
+    def row(value: str) -> tuple[Cell, ...]:
+        kind, maker = graph.types[value], makers.get(value)
+        made = (maker.op, maker.origin.file, maker.origin.line) if maker else ("", "", None)
+        return value, paths.get(value, ""), kind.shape, kind.dtype, kind.numel * kind.element_bytes, *made
+
+    rows = tuple(map(row, graph.saved))
     return Table(("value", "path", "shape", "dtype", "bytes", "op", "file", "line"), rows)
 
 
