@@ -19,9 +19,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final, NoReturn
 
+from workbench.environment.call_sites import is_users
 from workbench.environment.notebook_cells import cell_name
 from workbench.faults.serving import no_core_dumps
 from workbench.faults.trial import CRASHED, HUNG, OK, TRIALS, Verdict, seconds_allowed
@@ -38,8 +38,6 @@ _SECONDS_TO_SAY_WHERE: Final = 2.0
 _exit: Final = os._exit
 _NATIVE_FAULT: Final = "Fatal Python error: "
 """So begins what faulthandler writes."""
-_OURS: Final = Path(__file__).parents[1]
-"""No file in it is the user's."""
 
 
 def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
@@ -62,7 +60,7 @@ def _place(said: str) -> str:
     """The line of the user's at which a fault ended the fork, from the stack that it wrote, the innermost first."""
     frames = re.findall(r'File "(.+)", line (\d+) in (\S+)', said)
     inside = list(itertools.takewhile(lambda frame: frame[0] != __file__, frames))
-    users = [frame for frame in inside if not Path(frame[0]).is_relative_to(_OURS)]
+    users = [frame for frame in inside if is_users(frame[0])]
     if len(inside) == len(frames):
         return "at an unknown line"
     if not users:

@@ -10,11 +10,11 @@ from typing import cast
 
 from simulator.did_you_mean import did_you_mean
 from simulator.machine.machine import Machine
+from workbench.environment.call_sites import is_users
 from workbench.environment.notebook_cells import cell_name
 from workbench.environment.owners import Owner
 from workbench.errors import TemplateOutputError
 from workbench.ir import Mapping
-from workbench.kernels import template as base
 from workbench.kernels.template import Template
 
 
@@ -36,11 +36,10 @@ def own_mapping(template: Template, machine: Machine) -> Mapping:
 
 
 def _users_line(error: BaseException) -> str:
-    """The first line outside of the workbench's own: that of the method."""
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename not in (__file__, base.__file__):
-            return f", at {cell_name(frame.filename)}:{frame.lineno} in {frame.name}"
-    return ""
+    """The user's first line: that of the method."""
+    frames = (frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename))
+    first = next(frames, None)
+    return f", at {cell_name(first.filename)}:{first.lineno} in {first.name}" if first else ""
 
 
 def _mistake_in(made: object, dims: Dict[str, int]) -> str:
