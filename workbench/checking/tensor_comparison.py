@@ -33,8 +33,8 @@ GIVEN: Final = "given"
 HOPELESS: Final = 10.0
 """The factor of the allowance beyond which more draws cannot explain an element."""
 TELLING: Final = 8
-"""Draws after which a function that none of them changed is one that roundings leave alone: where half of all draws
-change it, so many would miss that once in 256 times."""
+"""Draws that show what roundings can do. A number that was rounded to 16 bits on the way is one of two, and the lot
+decides between them: where half of all draws take the other one, so many miss that once in 256 times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +185,8 @@ class _Comparison:
     @property
     def hopeless(self) -> bool:
         """Whether an element is so far beyond its bound that no number of draws will explain it."""
-        if not self.open or not self.draws or not self.close:
+        if not self.open or self.draws < TELLING or not self.close:
             return False
-        if self.draws < TELLING and not bool(self.explained[-1].any()):
-            return False  # roundings may have left all numbers as they are by chance
         allowed = self.allowed[self.allowed.isfinite()]
         return bool((self.distance[self.bad] > HOPELESS * (allowed.max() if allowed.numel() else 0.0)).any())
 
