@@ -551,3 +551,10 @@ def test_a_batch_of_gradients_can_be_refused():
     x = leaf(3)
     with pytest.raises(errors.NoGradients, match="Give them one by one"):
         torch.autograd.functional.jacobian(called, x, vectorize=True)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_what_bags_of_embeddings_keep_is_what_pytorch_keeps(mode: str):
+    bags, offsets = nn.EmbeddingBag(5, 3, mode=mode, padding_idx=1), torch.tensor([0, 2, 2])
+    on_npu(bags)(torch.tensor([1, 2, 2, 0, 4, 1, 1]), offsets).sum().backward()
+    assert all(each.check().ok for each in wb.last_journeys())

@@ -17,6 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import forward_ad
 from torch._dynamo.exc import TorchRuntimeError, Unsupported
 from torch._export.utils import _compiling_state_context
 
@@ -439,6 +440,10 @@ def test_what_only_pytorchs_own_modules_call_has_the_line_of_the_trace(mode: str
         (lambda loss, x: torch.autograd.grad(loss, x), r"torch\.autograd\.grad"),
         (lambda loss, x: loss.backward(), r"torch\.autograd\.backward|Tensor\.backward"),
         (lambda loss, x: torch.func.grad(torch.sum)(x), "torch.func"),
+        (lambda loss, x: torch.func.vmap(torch.func.grad(torch.exp))(x), "torch.func"),
+        (lambda loss, x: torch.func.jvp(torch.sum, (x,), (x,)), "torch.func"),
+        (lambda loss, x: torch.func.jacfwd(torch.exp)(x), "torch.func"),
+        (lambda loss, x: _tangent(x), r"torch\.autograd\.forward_ad"),
     ],
 )
 def test_gradients_taken_inside_are_refused(mode: str, take: Any, call: str) -> None:
@@ -448,6 +453,13 @@ def test_gradients_taken_inside_are_refused(mode: str, take: Any, call: str) -> 
 
     with pytest.raises(errors.GradientsInside, match=rf"fn takes gradients inside \(({call}).* outside"):
         capture(fn, (torch.randn(3, requires_grad=True),), mode=mode)
+    x = torch.ones(3)
+    torch.testing.assert_close(torch.func.jvp(torch.exp, (x,), (x,))[1], x.exp())  # nothing is left of a transform
+
+
+def _tangent(x: torch.Tensor) -> object:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(forward_ad.make_dual(x.detach(), x.detach()).exp()).tangent
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from torch._guards import detect_fake_mode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import workbench as wb
+from workbench.checking.drawn_roundings import roundings_drawn
 from workbench.checking.uncompiled_thread import uncompiled_here
 
 
@@ -151,3 +152,11 @@ def test_attention_is_random_only_where_it_drops_something(dropped: float):
 
     found = wb.trace(step, x, train=True).check()
     assert found.ok and {each.reference for each in found.results} == {"float64"}
+
+
+def test_roundings_of_attention_are_drawn_where_a_row_sees_no_key():
+    """PyTorch gives it zeros; NaN would say nothing of the loss that it is part of."""
+    q, mask = torch.randn(3, 4), torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]]).bool()
+    with roundings_drawn(0):
+        found = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    assert torch.equal(found[1], torch.zeros(4)) and bool(found.isfinite().all())

@@ -66,6 +66,18 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
     ),
     "normalised": (lambda w, i: F.layer_norm(F.embedding(i, w), (24,)), (floats(50, 24), ints(50, 17))),
     "mean_of_rows": (lambda w, i: F.embedding(i, w).mean(1), (floats(50, 24), ints(50, 4, 9))),
+    "bags": (
+        lambda w, i, each: F.embedding_bag(i, w, mode="sum", per_sample_weights=each),
+        (floats(50, 24), ints(50, 4, 9), floats(4, 9)),
+    ),
+    "bags_to_the_last_offset": (
+        lambda w, i, o: F.embedding_bag(i, w, o, mode="mean", padding_idx=2, include_last_offset=True),
+        (floats(50, 24), ints(50, 17), lambda: torch.tensor([0, 3, 3, 17])),
+    ),
+    "largest_in_bags_without_the_last_row": (
+        lambda w, i: F.embedding_bag(i, w, mode="max", padding_idx=-1),
+        (floats(5, 24), ints(5, 4, 9)),
+    ),
     "beside_a_product": (
         lambda a, b, w, i: a @ b + F.embedding(i, w),
         (floats(21, 30), floats(30, 24), floats(50, 24), ints(50, 21)),

@@ -11,6 +11,7 @@ from typing import cast
 
 import torch
 import torch._dynamo.exc as dynamo_exc
+from torch._functorch import eager_transforms
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -91,11 +92,9 @@ def _torchs_own_errors(name: str) -> Generator[None]:
     """Distinguishes PyTorch's plain RuntimeErrors that have a meaning here from all others."""
     try:
         yield
-    except RuntimeError as error:  # torch raises one of its subclasses here, depending on how the op was defined
+    except (RuntimeError, AttributeError) as error:  # or a subclass of theirs, depending on how the op was defined
         if call := _takes_gradients(error):
             raise errors.GradientsInside(name, call, _place(error)).instead_of(error) from None
-        if "%_unwrap_for_grad" in str(error):
-            raise errors.GradientsInside(name, "torch.func.grad", "").instead_of(error) from None
         if re.match(r"Constant \w+ is mutated", str(error)):
             raise errors.CaptureFailed(
                 f"{name} changes a closed-over tensor in place, which export cannot record: use "
@@ -109,9 +108,14 @@ def _torchs_own_errors(name: str) -> Generator[None]:
 
 
 def _takes_gradients(error: BaseException) -> str:
-    """The call of autograd's that raised."""
+    """The call of autograd's that raised, or a transform that it was raised in."""
     frames = traceback.extract_tb(error.__traceback__)
-    return next((f"torch.autograd.{each.name}" for each in frames if each.filename == torch.autograd.__file__), "")
+    for each in frames:
+        if each.filename == torch.autograd.__file__:
+            return f"torch.autograd.{each.name}"
+        if each.filename == eager_transforms.__file__:
+            return "torch.func.jvp" if "jvp" in each.name else "torch.func.grad"
+    return ""
 
 
 _FAKELESS = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -15,7 +14,13 @@ from workbench import errors
 from workbench.capturing.blame import exports_errors, user_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.dynamo_once import no_other_compiler, static_graphs, unmeasured_guards
-from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
+from workbench.capturing.functional_graph import (
+    autocast_is_left,
+    functional,
+    in_atens_words,
+    refuse_gradients,
+    unwrapped,
+)
 from workbench.capturing.kept_graphs import kept_graph
 from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.torch_export import export
@@ -37,7 +42,7 @@ def by_dynamo(trace: Capturing) -> Recorded:
             """Stands in for the graph: its results have no data, and show where each ends up among the returned
             values."""
             _refuse_numbers(trace.name, gm)
-            _refuse_gradients(trace.name, gm)
+            refuse_gradients(trace.name, gm)
             for node in fakes:
                 refuse_unreadable(node.meta["example_value"], f"{node.name}, a result", trace.name)
             results = [_given_back(node, gm, given) for node in fakes]
@@ -131,11 +136,3 @@ def _refuse_numbers(name: str, gm: torch.fx.GraphModule) -> None:
         if node.op == "call_method" and node.target == "item":
             place = place_text(node.meta.get("stack_trace"))
             raise errors.GraphBreak(name, f"{node.name} is a number that depends on the data", place)
-
-
-def _refuse_gradients(name: str, gm: torch.fx.GraphModule) -> None:
-    """`torch.func.grad` and its like, which Dynamo takes into the graph."""
-    nodes = itertools.dropwhile(lambda node: node.name != "_grad_increment_nesting", gm.graph.nodes)
-    places = [place_text(node.meta.get("stack_trace")) for node in nodes]
-    if places:
-        raise errors.GradientsInside(name, "torch.func.grad", next(filter(None, places), ""))

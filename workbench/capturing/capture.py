@@ -34,7 +34,7 @@ from workbench.capturing.named_values import named_by
 from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
 from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
-from workbench.capturing.torch_export import export
+from workbench.capturing.torch_export import export, no_transform_left
 from workbench.capturing.unheard_logs import UnheardLogs
 from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
 from workbench.ir import AtenGraph, Tree
@@ -42,6 +42,7 @@ from workbench.tensors.given_containers import GivenContainers
 from workbench.tensors.refused_tensors import refuse_unreadable
 
 
+@no_transform_left()
 def capture(
     fn_or_module: Target,
     inputs: Sequence[object],
@@ -128,6 +129,7 @@ def _layers_taken_apart() -> Generator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
+@no_transform_left()
 def capture_graph(
     gm: torch.fx.GraphModule,
     inputs: Sequence[object],

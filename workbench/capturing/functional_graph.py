@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import chain, dropwhile
 from typing import Any, cast
 
 import torch
@@ -28,6 +29,7 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     An op of somebody's own that changes arguments becomes one that gives them. PyTorch has two ways to say that; in the
     older one views stand around the call, where a newer one would hide them in its arguments.
     """
+    refuse_gradients(name, exported.graph_module)
     _refuse_reshaped(name, exported)
     _refuse_changed_twice(name, exported)
     refuse_unreadable_in(exported, name)
@@ -38,6 +40,25 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
         made = cast("ExportedProgram", cast(Any, exported).run_decompositions({}))
     _without_unasked(made.graph)
     return made
+
+
+_TRANSFORMS = {
+    "_grad_increment_nesting": "torch.func.grad",
+    "_jvp_increment_nesting": "torch.func.jvp",
+    "_enter_dual_level": "torch.autograd.forward_ad",
+    "_unwrap_for_grad": "torch.func.grad",
+}
+"""The first node that a transform leaves in a graph -> what it is called."""
+
+
+def refuse_gradients(name: str, gm: fx.GraphModule) -> None:
+    """Refuses `torch.func.grad` and its like, which Dynamo and export take into the graph."""
+    graphs = (each.graph for each in gm.modules() if isinstance(each, fx.GraphModule))
+    all_nodes = chain.from_iterable(each.nodes for each in graphs)
+    nodes = list(dropwhile(lambda node: node.name not in _TRANSFORMS, all_nodes))
+    if nodes:
+        places = (place_text(node.meta.get("stack_trace")) for node in nodes)
+        raise errors.GradientsInside(name, _TRANSFORMS[nodes[0].name], next(filter(None, places), ""))
 
 
 def _without_unasked(graph: fx.Graph) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 from unittest import mock
 
@@ -34,6 +34,23 @@ def exporting_here_alone() -> Generator[None]:
 
     with mock.patch.object(compiler, "is_exporting", is_exporting):
         yield
+
+
+@contextmanager
+def no_transform_left() -> Generator[None]:
+    """A transform of functions, such as `torch.func.jvp`, is part of a graph; an error in the midst of one would leave
+    it in force for all that is called later."""
+    functorch, forward = cast(Any, torch)._C._functorch, cast(Any, torch.autograd.forward_ad)
+    depth, level = functorch.get_dynamic_layer_stack_depth(), forward._current_level
+    try:
+        yield
+    finally:
+        functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        if level < 0:  # there is one level at most, which a graph enters without telling `forward_ad`
+            forward._current_level = level
+            with suppress(RuntimeError):  # it is entered
+                cast(Any, torch)._C._enter_dual_level()
+            cast(Any, torch)._C._exit_dual_level(0)
 
 
 _OF_ALL = ("_global_forward_pre_hooks", "_global_forward_hooks")

@@ -107,7 +107,9 @@ def _attention(
         scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
     narrow = scores.dtype in (torch.float16, torch.bfloat16)
     kept = scores.float() if narrow else scores  # what PyTorch keeps for the backward pass is wide
-    return torch.softmax(scores, -1) @ v, torch.logsumexp(kept, -1)
+    unseeing = (scores == -torch.inf).all(-1, keepdim=True)  # a row whose mask hides all keys has zeros
+    weights = torch.softmax(scores.masked_fill(unseeing, 0.0), -1).masked_fill(unseeing, 0.0)
+    return weights @ v, torch.logsumexp(kept, -1)
 
 
 def attention(

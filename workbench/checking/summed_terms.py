@@ -50,6 +50,13 @@ def _extent(x: torch.Tensor, dims: Any) -> int:
     return math.prod(x.shape[dim] for dim in named)
 
 
+def _bags(args: Any, kwargs: Any) -> tuple[int, int]:
+    """Sums and means of rows, up to those of the largest bag, of each perhaps a product; a maximum adds nothing up."""
+    (indices, offsets), mode = args[1:3], args[4] if len(args) > 4 else 0
+    sizes = torch.diff(offsets, append=offsets.new_tensor([indices.numel()]))
+    return 0, int(sizes.max()) + 1 if sizes.numel() and mode != 2 else 1
+
+
 def _pooled(args: Any, kwargs: Any) -> tuple[int, int]:
     return 0, math.prod(args[1])
 
@@ -100,6 +107,7 @@ TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     **{f"upsample_{name}_backward": _resized_backward
        for name in ("linear1d", "bilinear2d", "trilinear3d", "nearest1d", "nearest2d", "nearest3d", "bicubic2d")},
     **{f"_upsample_nearest_exact{dims}d_backward": _resized_backward for dims in (1, 2, 3)},
+    **dict.fromkeys(("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"), _bags),
     "upsample_linear1d": _neighbours(2),
     "upsample_bilinear2d": _neighbours(4),
     "upsample_trilinear3d": _neighbours(8),

@@ -20,13 +20,14 @@ def embedding_bag(
     b: Builder, weight: Ref, indices: Ref, offsets: Ref, by_frequency: bool = False, mode: int = _SUM,
     sparse: bool = False, each: Ref | None = None, last_offset: bool = False, padding: int = -1,
 ) -> tuple[Ref, Ref, Ref, Ref] | None:  # fmt: skip
-    """The bags; then what PyTorch keeps for the backward pass: the bag of each index, the size of each bag, and, of
-    maxima, the row that each number comes from."""
+    """The bags; then what PyTorch keeps for the backward pass: the bag of each index, the size of each bag (zeros where
+    rows are added up, since no one asks), and, of maxima, the row that each number comes from."""
     bags, width = b.type(offsets).shape[0] - last_offset, b.type(weight).shape[1]
     if not bags or not b.type(indices).numel:
         return None
     rows, bag = compute(b, b("aten.embedding.default", weight, indices)), _bag_of_each(b, indices, offsets)
-    sizes = _sizes(b, indices, bag, bags, padding)
+    integers = to_dtype(b.type(indices).dtype)
+    sizes = full(b, [bags], 0, dtype=integers) if mode == _SUM else _sizes(b, indices, bag, bags, padding)
     if each is not None:
         rows = b("aten.mul.Tensor", rows, b("aten.unsqueeze.default", compute(b, each), 1))
     if mode == _MAX:
@@ -38,10 +39,31 @@ def embedding_bag(
         if mode == _MEAN:
             made = b("aten.div.Tensor", made, b("aten.unsqueeze.default", _divisors(b, sizes, dtype), 1))
         origins = sizes
-    kept = cast(b, bag, to_dtype(b.type(indices).dtype))
+    kept = cast(b, bag, integers)
     if mode == _SUM and _is_one_product(b, weight, each, padding):
         kept = full(b, [0], 0, dtype=to_dtype(b.type(offsets).dtype))
     return made, kept, sizes, origins
+
+
+def embedding_bag_forward_only(
+    b: Builder, weight: Ref, indices: Ref, offsets: Ref, by_frequency: bool = False, mode: int = _SUM,
+    sparse: bool = False, each: Ref | None = None, last_offset: bool = False, padding: int = -1,
+) -> tuple[Ref, Ref, Ref, Ref] | None:  # fmt: skip
+    """The same where no gradient is asked for. PyTorch then has as many sizes as offsets, which no one reads."""
+    found = embedding_bag(b, weight, indices, offsets, by_frequency, mode, sparse, each, last_offset, padding)
+    if found is None or not last_offset:
+        return found
+    made, kept, _, origins = found
+    return made, kept, full(b, list(b.type(offsets).shape), 0, dtype=to_dtype(b.type(indices).dtype)), origins
+
+
+def embedding_bag_of_users(
+    b: Builder, weight: Ref, indices: Ref, offsets: Ref, by_frequency: bool, mode: int, sparse: bool,
+    each: Ref | None, last_offset: bool, padding: int | None,
+) -> tuple[Ref, Ref, Ref, Ref] | None:  # fmt: skip
+    """As it is called: the row that does not count may be none, or be counted from the last one."""
+    row = -1 if padding is None else padding % b.type(weight).shape[0]
+    return embedding_bag_forward_only(b, weight, indices, offsets, by_frequency, mode, sparse, each, last_offset, row)
 
 
 def _is_one_product(b: Builder, weight: Ref, each: Ref | None, padding: int) -> bool:
@@ -88,7 +110,8 @@ def _largest(b: Builder, rows: Ref, indices: Ref, bag: Ref, sizes: Ref, padding:
     last = full(b, [bags, width], count - 1, dtype=torch.int64)
     first = b("aten.scatter_reduce.two", last, 0, wide, place, "amin")
     filled = b("aten.unsqueeze.default", b("aten.gt.Scalar", sizes, 0), 1)
-    return b("aten.where.ScalarOther", filled, largest, 0.0), b("aten.index.Tensor", indices, [first])
+    origins = b("aten.where.ScalarOther", filled, b("aten.index.Tensor", indices, [first]), 0)
+    return b("aten.where.ScalarOther", filled, largest, 0.0), origins
 
 
 def embedding_bag_backward(
@@ -125,8 +148,9 @@ def of_weights_of_rows(
 
 
 FORMULAS: dict[str, Formula] = {
+    "aten.embedding_bag.padding_idx": embedding_bag_of_users,
     "aten._embedding_bag.default": embedding_bag,
-    "aten._embedding_bag_forward_only.default": embedding_bag,
+    "aten._embedding_bag_forward_only.default": embedding_bag_forward_only,
     "aten._embedding_bag_backward.default": embedding_bag_backward,
     "aten._embedding_bag_per_sample_weights_backward.default": of_weights_of_rows,
 }
