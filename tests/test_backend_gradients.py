@@ -558,3 +558,23 @@ def test_what_bags_of_embeddings_keep_is_what_pytorch_keeps(mode: str):
     bags, offsets = nn.EmbeddingBag(5, 3, mode=mode, padding_idx=1), torch.tensor([0, 2, 2])
     on_npu(bags)(torch.tensor([1, 2, 2, 0, 4, 1, 1]), offsets).sum().backward()
     assert all(each.check().ok for each in wb.last_journeys())
+
+
+def test_a_batch_norm_of_what_is_given_keeps_statistics_that_are_right():
+    for seed in range(4):
+        torch.manual_seed(seed)
+        torch._dynamo.reset()
+        on_npu(nn.BatchNorm2d(4))(torch.randn(2, 4, 3, 3)).square().mean().backward()
+        assert all(each.check().ok for each in wb.last_journeys())
+
+
+def test_the_backward_pass_of_an_earlier_compilation_has_its_forward_pass_beside_it():
+    model = on_npu(nn.Sequential(nn.Linear(6, 3), nn.ReLU()))
+    x = torch.randn(8, 6)
+    loss = model(x).sum()
+    on_npu(lambda x: x.exp())(x)
+    loss.backward()
+    assert [str(each).split(" on ")[0] for each in wb.last_journeys()] == [
+        "Journey('compiled forward'",
+        "Journey('compiled backward'",
+    ]

@@ -66,6 +66,8 @@ def test_full_models_have_their_published_parameters():
 def test_unknown_names_and_sizes_are_told(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(BadOption, match=r"no model is called 'resnt18'; did you mean 'resnet18'\? There are bert, "):
         wb.models.get("resnt18")
+    with pytest.raises(BadOption, match=r"no model is called 3\. There are bert, "):
+        wb.models.get(3)  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="did you mean 'unet'"):
         _ = wb.models.unett
     with pytest.raises(BadOption, match="size='large' of the model mlp is unknown; expected 'small' or 'full'"):

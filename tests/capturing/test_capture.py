@@ -17,9 +17,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.autograd import forward_ad
 from torch._dynamo.exc import TorchRuntimeError, Unsupported
 from torch._export.utils import _compiling_state_context
+from torch.autograd import forward_ad
 
 import workbench as wb
 from tests.programs import PROGRAMS

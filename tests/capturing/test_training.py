@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 import workbench as wb
 from workbench import errors
 from workbench.capturing.capture import capture
+from workbench.checking.drawn_roundings import roundings_drawn
 from workbench.ir import BACKWARD, FORWARD, HOST, STEP, AtenGraph
 
 Step = Callable[..., torch.Tensor]
@@ -390,8 +391,41 @@ def dropped_again(model: nn.Module, _: torch.optim.Optimizer) -> Step:
     return step
 
 
+def scheduled(model: nn.Module, _: torch.optim.Optimizer) -> Step:
+    optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1))
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        schedule.step()
+
+    return step
+
+
+def by_a_transform(model: nn.Module, _: torch.optim.Optimizer) -> Step:
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        F.cross_entropy(model(x), y).backward()
+        return torch.func.grad(lambda x: x.sin().sum())(x)
+
+    return step
+
+
+def compiled_inside(model: nn.Module, _: torch.optim.Optimizer) -> Step:
+    compiled = torch.compile(model, backend="eager")
+    return lambda x, y: F.cross_entropy(compiled(x), y).backward()
+
+
+def branching(loss: torch.Tensor, _: object) -> None:
+    torch.cond(loss > 0, torch.sin, torch.cos, (loss,)).backward()
+
+
 REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str]] = {
     "a schedule": (lr_changes, r"changes the optimizer's lr.*outside of the step; .* lr=torch\.tensor"),
+    "a schedule of a tensor": (scheduled, r"calls a scheduler of learning rates.*scheduler\.step\(\) after j\.run"),
+    "a transform": (by_a_transform, r"takes gradients by a transform.*test_training\.py:\d+\. Take them by torch"),
+    "a compiled model": (compiled_inside, r"calls a function that torch\.compile made.*_orig_mod"),
+    "a branch": (of_loss(branching), r"calls torch\.cond.*torch\.where"),
     "a counter": (counts, r"changes steps, the list seen in Python"),
     "twice": (of_loss(twice), r"a second time.*, at .*test_training\.py:\d+\. Give retain_graph=True"),
     "a number": (
@@ -656,3 +690,72 @@ def test_sixteen_bits_are_rounded_where_pytorch_rounds_them():
     wb.trace(step_of_adam(ours, weights), train=True).run()
     step_of_adam(theirs, weights)()
     assert torch.equal(ours.detach(), theirs.detach())
+
+
+def test_gradients_after_zero_grad_are_the_tensors_that_the_backward_pass_makes() -> None:
+    model = mlp()
+    optimizer = sgd(model)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    j = wb.trace(step, *classes(), train=True)
+    assert not any("copy" in op for op in j.captured.table.op) and j.check().ok
+    expected = copy.deepcopy(model)
+    x, y = classes()
+    F.cross_entropy(expected(x), y).backward()
+    j.run(x, y)
+    for mine, theirs in zip(model.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad)
+
+
+def test_a_gradient_that_two_parameters_share_is_copied_once() -> None:
+    one, other = nn.Parameter(torch.randn(3)), nn.Parameter(torch.randn(3))
+    one.grad, other.grad = torch.zeros(3), torch.zeros(3)
+
+    def step(x: torch.Tensor) -> None:
+        one.grad = other.grad = None
+        ((one + other) * x).sum().backward()
+
+    j = wb.trace(step, torch.randn(3), train=True)
+    assert sum("copy" in op for op in j.captured.table.op) == 1 and j.check().ok
+
+
+def test_running_statistics_have_no_history_after_a_trace() -> None:
+    model = nn.Sequential(nn.Conv1d(2, 4, 3), nn.InstanceNorm1d(4, affine=True, track_running_stats=True))
+
+    def step(x: torch.Tensor) -> None:
+        model(x).square().mean().backward()
+
+    x = torch.randn(3, 2, 6)
+    assert wb.trace(step, x, train=True).check().ok
+    assert all(each.is_leaf and not each.requires_grad for each in model.buffers())
+    step(x)
+
+
+def test_a_buffer_that_takes_a_number_with_a_history_has_none_after_a_check() -> None:
+    model = nn.Linear(4, 3)
+    model.register_buffer("last", torch.zeros(3))
+
+    def step(x: torch.Tensor) -> None:
+        made = model(x)
+        model.last.copy_(made.mean(0))
+        made.square().mean().backward()
+
+    assert wb.trace(step, torch.randn(2, 4), train=True).check().ok and model.last.is_leaf
+
+
+def test_a_step_with_a_tangent_is_checked() -> None:
+    """Roundings are not drawn where tensors have tangents, which ended the process."""
+    model, x = mlp(), torch.randn(6, 8)
+
+    def step(x: torch.Tensor) -> None:
+        torch.func.jvp(model, (x,), (torch.ones_like(x),))[1].square().mean().backward()
+
+    assert wb.trace(step, x, train=True).check().ok
+    with roundings_drawn(0), torch.enable_grad():
+        step(x)

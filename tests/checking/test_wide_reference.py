@@ -13,6 +13,7 @@ from torch import nn
 from torch._dynamo import eval_frame
 from torch._guards import detect_fake_mode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.checkpoint import checkpoint
 
 import workbench as wb
 from workbench.checking.drawn_roundings import roundings_drawn
@@ -160,3 +161,11 @@ def test_roundings_of_attention_are_drawn_where_a_row_sees_no_key():
     with roundings_drawn(0):
         found = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
     assert torch.equal(found[1], torch.zeros(4)) and bool(found.isfinite().all())
+
+
+def test_roundings_are_drawn_where_a_checkpoint_computes_attention_again():
+    x = torch.randn(1, 2, 6, 4, requires_grad=True)
+    with roundings_drawn(0), torch.enable_grad():
+        attend = lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)  # noqa: E731
+        checkpoint(attend, x * 2, use_reentrant=False).sum().backward()
+    assert bool(x.grad.isfinite().all())

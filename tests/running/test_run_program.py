@@ -180,8 +180,8 @@ def test_the_same_text_compiles_once() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([torch.randn(4, 5)], r"input x is \[4, 5\] torch.float32 on cpu; it was traced as \[4, 6\]"),
-        ([torch.randn(4, 6).double()], r"input x is \[4, 6\] torch.float64"),
+        ([torch.randn(4, 5)], r"x is \[4, 5\] torch.float32 on cpu; it was traced as \[4, 6\]"),
+        ([torch.randn(4, 6).double()], r"x is \[4, 6\] torch.float64"),
         ([], r"g takes 1 tensors, 0 were given"),
     ],
 )

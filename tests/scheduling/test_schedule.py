@@ -338,3 +338,24 @@ def test_a_tile_that_cuts_what_a_constant_is_reduced_over_is_refused():
     with pytest.raises(MappingError, match=r"the tile cuts d2, which is reduced.* Leave d2 whole"):
         _ = j.with_(mapping={"k0": {"tile": {"d2": 3}}}).scheduled
     assert j.with_(mapping={"k0": {"tile": {"d0": 3}}}).check().ok
+
+
+@pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3"])
+def test_reductions_of_several_tensors_walk_them_together(machine: str):
+    """Apart, each point of one would meet all points of the others: four losses took 944,556 cycles on a TPU."""
+
+    def losses(*xs: torch.Tensor) -> torch.Tensor:
+        return sum((x.square().mean() for x in xs), torch.zeros(()))
+
+    j = wb.trace(losses, *torch.randn(4, 64, 96), machine=machine)
+    (kernel,) = j.scheduled.kernels
+    assert set(kernel.mapping.tile) == {"d0", "d1"}
+    assert j.simulated.cycles < j.with_(fusion="none").simulated.cycles and j.check(stage="simulated").ok
+
+
+def test_reductions_over_the_first_of_several_dims_have_their_results_beside_values():
+    def both(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        p, q = a * 2, b * 3
+        return p, q, p.sum((0, 2, 3)) + q.sum((0, 2, 3))
+
+    assert wb.trace(both, *torch.randn(2, 2, 4, 3, 3), machine="edge-8x8").check(stage="simulated").ok

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from workbench.journey import Journey
+
+_KEPT: Final = 8
+"""The number of journeys that are kept: the backward pass of one may be run after others were made."""
 
 
 class _Recent:
     def __init__(self) -> None:
         self._journeys: list[Journey] = []
+        self._kept = deque[Journey](maxlen=_KEPT)
         self._broken_off = False
 
     def add(self, journey: Journey, *, broken_off: bool) -> None:
@@ -17,6 +22,7 @@ class _Recent:
         if not self._broken_off:
             self._journeys = []
         self._journeys.append(journey)
+        self._kept.append(journey)
         self._broken_off = broken_off
 
     def add_backward(self, journey: Journey, forward: Journey | None) -> None:

@@ -38,7 +38,7 @@ from workbench.capturing.torch_export import export
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
 from workbench.environment.without_onednn import without_onednn
 from workbench.ir import Tree
-from workbench.tensors.attention_layout import as_fused
+from workbench.tensors.attention_layout import also_going_back, as_fused
 from workbench.tensors.reachable_tensors import Held, Reachable
 
 _MOST_WALKS = 4
@@ -215,7 +215,15 @@ class _Walk:
             raise errors.NoTrainingStep(
                 name,
                 f"it changes the optimizer's {changed}, as schedulers of learning rates do",
-                "Do so outside of the step; give a number that changes as a tensor: lr=torch.tensor(0.1)",
+                "Do so outside of the step; give a number that changes as a tensor: lr=torch.tensor(0.1). Momentum and "
+                "betas stay what they are with cycle_momentum=False",
+            )
+        if any(each.endswith("._last_lr") for each in effects):
+            raise errors.NoTrainingStep(
+                name,
+                "it calls a scheduler of learning rates, whose counts are Python's",
+                "Call scheduler.step() after j.run, outside of the step, with the rate as a tensor: "
+                "lr=torch.tensor(0.1)",
             )
         if effects:
             raise errors.NoTrainingStep(
@@ -323,7 +331,7 @@ def taken_apart() -> Generator[None]:
     oneDNN makes one op of a layer, with a memory of its own between the passes."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with without_onednn(), sdpa_kernel(SDPBackend.MATH), _LaidAsFused():
+    with without_onednn(), sdpa_kernel(SDPBackend.MATH), also_going_back(_LaidAsFused()):
         yield
 
 

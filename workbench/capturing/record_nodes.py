@@ -20,6 +20,7 @@ from workbench.aten.registry import Registrations
 from workbench.aten.run_node import HIGHER_ORDER
 from workbench.capturing.conversions import convert
 from workbench.capturing.dynamo_names import module_as_written
+from workbench.capturing.placed_gradients import without_copies
 from workbench.capturing.result_aliases import aliases, offset_bytes, owners_among, results
 from workbench.environment.call_sites import Place, place_of, place_text
 from workbench.ir import (
@@ -153,11 +154,15 @@ def record(
     owners, found = owners_among(traced.exported, given_names), results(traced.exported)
     outputs = [values[made_names[leaf]] if isinstance(leaf, int) else names[id(leaf.tensor)] for leaf in leaves]
     outputs = [after.get(value, value) for value in outputs]
+    gradients = [names[id(slot.tensor)] for slot in ordered if slot.kind == "gradient"]
+    kept, mutations = without_copies(nodes, mutations, gradients, types, memories, (*names.values(), *outputs))
+    for name_of_copy in {node.name for node in nodes}.difference(node.name for node in kept):
+        del types[name_of_copy]
     lie = [found[leaf] if isinstance(leaf, int) else names[id(leaf.tensor)] for leaf in leaves]
     made = AtenGraph(
         name=name,
         inputs=tuple(Input(names[id(slot.tensor)], slot.kind, slot.path) for slot in ordered),
-        nodes=tuple(nodes),
+        nodes=kept,
         outputs=tuple(outputs),
         tree=tree,
         types=types,
@@ -166,7 +171,7 @@ def record(
         capture=capture,
         input_tree=input_tree,
         numbers=numbers_of([names[id(slot.tensor)] for slot in ordered], ordered),
-        saved=_saved(nodes, [names[id(slot.tensor)] for slot in ordered if slot.kind in _GIVEN_FORWARD], memories),
+        saved=_saved(kept, [names[id(slot.tensor)] for slot in ordered if slot.kind in _GIVEN_FORWARD], memories),
     )
     return Recorded(made, tuple(ordered))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import traceback
 from collections.abc import Generator
 
@@ -36,6 +37,14 @@ _REFUSED_BY_AUTOGRAD = {
         "a view that is made without gradients is changed in place, as Adam does with parameters of complex numbers",
         "Keep the real numbers as the parameter, and let the step compute with torch.view_as_complex(parameter)",
     ),
+    "FX to symbolically trace a dynamo-optimized function": (
+        "it calls a function that torch.compile made",
+        "Call the plain one, which a compiled module has as _orig_mod: all of the step goes through kernels anyway",
+    ),
+    "Expected inputs of BF16 type but got": (
+        "grouped products have shapes without data in bfloat16 only",
+        "Of a model of transformers choose other products: model.set_experts_implementation('batched_mm')",
+    ),
     "One of the differentiated Tensors appears to not have been used in the graph": (
         "it asks for the gradient of a tensor that the loss does not depend on",
         "Leave that tensor out, or give allow_unused=True",
@@ -55,11 +64,16 @@ def step_errors(name: str) -> Generator[None]:
         why, advice = _of_data(error)
         raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
     except RuntimeError as error:
+        if found := re.search(r"no rule registered for HigherOrderOperator (\w+)", str(error)):
+            why = f"it calls torch.{found.group(1)}, whose branches or steps are graphs of their own"
+            raise errors.NoTrainingStep(name, why, _WRITE_OUT, _place(error)).instead_of(error) from None
         for said, (why, advice) in _REFUSED_BY_AUTOGRAD.items():
             if said in str(error):
                 raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
         raise
 
+
+_WRITE_OUT = "Compute both branches and choose by torch.where, or write the loop in Python"
 
 _BY_DATA = {
     "torch/optim/radam.py": ("RAdam decides by the count of its steps", "Train with Adam, AdamW or NAdam"),

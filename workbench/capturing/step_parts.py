@@ -136,6 +136,14 @@ class Parts(TorchFunctionMode):
         for value in values:
             if self.known.strange(value):
                 tensor = cast("torch.Tensor", value)
+                if cast(Any, torch)._C._functorch.peek_interpreter_stack() is not None:
+                    raise errors.NoTrainingStep(
+                        self.name,
+                        "it takes gradients by a transform, such as torch.func.grad, inside of which other tensors "
+                        "stand for its own",
+                        "Take them by torch.autograd.grad(value, x, create_graph=True)",
+                        self._place(),
+                    )
                 what = "a parameter" if isinstance(tensor, nn.Parameter) else "a tensor"
                 raise errors.NoTrainingStep(
                     self.name,

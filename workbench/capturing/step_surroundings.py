@@ -40,6 +40,7 @@ class _Kept:
 
     tensor: torch.Tensor
     data: torch.Tensor
+    leaf: bool
     gradient: torch.Tensor | None
     requires_grad: bool
     hooks: tuple[tuple[str, OrderedDict[int, object] | None, OrderedDict[int, object] | None], ...]
@@ -51,12 +52,14 @@ class _Kept:
         dicts = [(name, getattr(tensor, name, None)) for name in HOOKS]
         hooks = tuple((name, own, None if own is None else own.copy()) for name, own in dicts)
         gradient = tensor.grad if tensor.is_leaf else None
-        return _Kept(tensor, tensor.data, gradient, tensor.requires_grad, hooks, dict(vars(tensor)))
+        return _Kept(tensor, tensor.data, tensor.is_leaf, gradient, tensor.requires_grad, hooks, dict(vars(tensor)))
 
     def put_back(self) -> None:
         tensor = self.tensor
         if _moved(tensor, self.data):
             tensor.data = self.data
+        if self.leaf and not tensor.is_leaf:
+            tensor.detach_()  # a buffer that took a number with a gradient: of a norm's running statistics, say
         if tensor.is_leaf:
             if tensor.requires_grad != self.requires_grad:
                 tensor.requires_grad_(self.requires_grad)

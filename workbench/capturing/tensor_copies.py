@@ -48,12 +48,18 @@ def apart(tensors: Sequence[torch.Tensor], held: Iterable[torch.Tensor]) -> list
 @contextlib.contextmanager
 def put_back(tensors: Iterable[torch.Tensor]) -> Generator[None]:
     """Whatever is changed inside lies and holds its old numbers afterwards."""
-    kept = [(each, each._version, each.detach(), each.detach().clone()) for each in tensors if not each.is_meta]
+    kept = [
+        (each, each.is_leaf, each._version, each.detach(), each.detach().clone())
+        for each in tensors
+        if not each.is_meta
+    ]
     try:
         yield
     finally:
         with torch.no_grad():
-            for tensor, version, lay, old in kept:
+            for tensor, leaf, version, lay, old in kept:
+                if leaf and not tensor.is_leaf:
+                    tensor.detach_()
                 if lies(tensor) != lies(lay):
                     tensor.set_(lay.untyped_storage(), lay.storage_offset(), lay.shape, lay.stride())
                 if tensor._version != version or not torch.equal(tensor, old):  # PyTorch's batch norm hides its changes

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+import numpy as np
+import torch
 from torch import nn
 
 from workbench import errors
@@ -51,7 +53,15 @@ CONTAINERS = (
 
 
 def _how_to_register(value: object) -> str:
-    """How an object of this class becomes a container that PyTorch, and so the workbench, knows."""
+    """How an object of this class becomes a container that PyTorch, and so the workbench, knows; or what to give in its
+    place."""
+    if isinstance(value, np.ndarray):
+        return "Of an array of numpy give the tensor: torch.from_numpy(array)"
+    if isinstance(value, (nn.Module, torch.optim.Optimizer)):
+        return (
+            "Modules and optimizers are no inputs: let the function close over them, or give "
+            "functools.partial(function, model, optimizer) and the tensors"
+        )
     cls = type(value).__name__
     return (
         "To use an object that holds tensors, register its class, with functions that take it apart and make it "

@@ -37,6 +37,7 @@ from typing import Any, Final, cast
 
 import torch
 from torch._library import custom_ops
+from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
@@ -45,7 +46,7 @@ from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, pro
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.environment.without_onednn import without_onednn
-from workbench.tensors.attention_layout import as_fused
+from workbench.tensors.attention_layout import also_going_back, as_fused
 
 aten = torch.ops.aten
 WIDE: Final = torch.float64
@@ -93,7 +94,7 @@ def _drawn(values: torch.Tensor, size: torch.Tensor, dtype: torch.dtype, lot: to
 @contextmanager
 def roundings_drawn(seed: int) -> Generator[None]:
     """The function in its own types, its roundings drawn by lot; layers that oneDNN computes whole are taken apart."""
-    with without_onednn(), _Attention(), Rounded(seed):
+    with without_onednn(), also_going_back(_Attention()), Rounded(seed):
         yield
 
 
@@ -119,6 +120,8 @@ class Rounded(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
         given = tuple(args), dict(kwargs or {})
+        if cast(Any, forward_ad)._current_level >= 0:  # tensors with tangents have no bits to look at
+            return func(*given[0], **given[1])
         if func in STEP_BY_STEP and not (len(args) > 3 and args[3]):  # without dropout
             with self:
                 return STEP_BY_STEP[func](*given[0], **given[1])

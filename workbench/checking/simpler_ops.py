@@ -140,16 +140,16 @@ def _one_factor_a_channel(x: T, mean: T, rstd: T, weight: T | None, bias: T | No
     return x * factor + addend
 
 
-def _batch_norm(known: Callable[..., tuple[T, T, T]], with_stats: bool) -> Callable[..., tuple[T, T, T]]:
+def _batch_norm(known: Callable[..., tuple[T, ...]], with_stats: bool) -> Callable[..., tuple[T, ...]]:
     """`known` computes the statistics; the result is computed from them anew."""
 
-    def normed(x: T, weight: T | None, bias: T | None, *rest: Any) -> tuple[T, T, T]:
-        _, mean, rstd = known(x, weight, bias, *rest)
+    def normed(x: T, weight: T | None, bias: T | None, *rest: Any) -> tuple[T, ...]:
+        _, mean, rstd, *running = known(x, weight, bias, *rest)
         used = (mean, rstd)
         if with_stats and not mean.numel():  # not training: the running statistics
             used = rest[0], (rest[1] + rest[-1]).rsqrt()
         columns = [None if each is None else each.reshape(-1, *[1] * (x.dim() - 2)) for each in (*used, weight, bias)]
-        return _one_factor_a_channel(x, *cast(Any, columns)), mean, rstd
+        return _one_factor_a_channel(x, *cast(Any, columns)), mean, rstd, *running
 
     return normed
 
@@ -171,6 +171,7 @@ _OWN: Final[Mapping[Any, Callable[..., Any]]] = {
         for each in (
             *(aten.native_batch_norm.default, aten._native_batch_norm_legit.default),
             *(aten._native_batch_norm_legit.no_stats, aten._native_batch_norm_legit_no_training.default),
+            aten._native_batch_norm_legit_functional.default,
         )
     },
     aten.native_group_norm.default: _group_norm,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from simulator.errors import WorkbenchError
+from workbench.errors.capture_errors import InputMismatch
 
 
 class Stopped(WorkbenchError):
@@ -32,7 +33,7 @@ class MissingFunctions(WorkbenchError):
         self.kernel, self.functions = kernel, tuple(functions)
 
 
-class NativeInputError(WorkbenchError):
+class NativeInputError(InputMismatch):
     """A traced function was run on inputs of other types or shapes than the traced ones."""
 
 

@@ -27,6 +27,7 @@ from workbench.mlir.linalg_loops import (
     indexing_maps,
     is_opened,
     iterators,
+    loop_extents,
     loop_names,
     product_loops,
     role_of,
@@ -237,6 +238,7 @@ def analyse(module: ir.Module) -> Payload:
                 if loop is not None:
                     classes.join((number, loop), (key, axis))
     _join_through_arguments(ops, classes, made)
+    _join_reductions(ops, classes)
     names = _name_dims(ops, classes)
     described = tuple(_describe(number, op, names, classes, values) for number, op in enumerate(ops))
     dims = {name: _extent(name, ops, described) for name in dict.fromkeys(names.values())}
@@ -281,6 +283,20 @@ def _join_through_arguments(ops: list[ir.Operation], classes: _Classes, made: se
                 other = readers.setdefault((value, axis), (number, loop))
                 if not _would_merge_loops(ops, classes, (number, loop), other):
                     classes.join((number, loop), other)
+
+
+def _join_reductions(ops: list[ir.Operation], classes: _Classes) -> None:
+    """Reductions of spaces of one size walk them together, also where each reads a tensor of its own: apart, each point
+    of one would meet all points of the other."""
+    first: dict[tuple[object, ...], int] = {}
+    for number, op in enumerate(ops):
+        if role_of(op) != "reduction" or not is_opened(op):
+            continue
+        kinds, extents = iterators(op), loop_extents(op, shape_of)
+        alike = first.setdefault((*kinds, *(extents[loop] for loop in range(len(kinds)))), number)
+        for loop in range(len(kinds)):
+            if not _would_merge_loops(ops, classes, (number, loop), (alike, loop)):
+                classes.join((number, loop), (alike, loop))
 
 
 def _would_merge_loops(ops: list[ir.Operation], classes: _Classes, left: object, right: object) -> bool:

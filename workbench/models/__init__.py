@@ -54,7 +54,9 @@ def names() -> tuple[str, ...]:
 def get(name: str, *, size: str = "small") -> Example:
     """The model of that name, with its inputs; the same name and size give the same numbers."""
     if name not in _NAMES:
-        raise BadOption(sentences(f"no model is called {name!r}{did_you_mean(name, _NAMES)}", f"There are {_listed()}"))
+        raise BadOption(
+            sentences(f"no model is called {name!r}{did_you_mean(str(name), _NAMES)}", f"There are {_listed()}")
+        )
     if size not in SIZES:
         raise BadOption(f"size={size!r} of the model {name} is unknown; expected 'small' or 'full'")
     seeded = importlib.import_module("workbench.models.seeded")

@@ -278,8 +278,8 @@ class NativeProgram:
         if given.shape != kind.shape or given.dtype != to_dtype(kind.dtype) or given.device.type != "cpu":
             found = f"{list(given.shape)} {given.dtype} on {given.device}"
             raise NativeInputError(
-                f"input {item.path} is {found}; it was traced as {list(kind.shape)} {to_dtype(kind.dtype)} on cpu. "
-                f"Trace again with inputs like the ones to run"
+                f"{item.path} is {found}; it was traced as {list(kind.shape)} {to_dtype(kind.dtype)} on cpu. "
+                f"Trace again with tensors like the ones to run"
             )
         given = plain(given)
         if _same_layout(given, kind):

@@ -3,12 +3,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
+from unittest import mock
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes  # pyright: ignore[reportPrivateUsage]
 from torch.utils._pytree import tree_map_only
+
+
+@contextmanager
+def also_going_back(mode: TorchFunctionMode) -> Generator[None]:
+    """The mode within the block, and also where a checkpoint calls a part of the forward pass again: inside of the
+    function that goes back it would not be at work."""
+    autograd, caller = cast(Any, torch.autograd), threading.get_ident()
+    engine = autograd._engine_run_backward
+
+    def run(*given: object, **named: object) -> object:
+        with mode if threading.get_ident() == caller else nullcontext():
+            return engine(*given, **named)
+
+    with mock.patch.object(autograd, "_engine_run_backward", run), mode:
+        yield
 
 
 def as_fused(result: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

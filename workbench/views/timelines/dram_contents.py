@@ -13,7 +13,9 @@ from workbench.views.graphs.graph_tables import part_of
 
 SAVED: Final = "saved for backward"
 BETWEEN: Final = "in between"
-KINDS: Final = ("parameters", "gradients", "optimizer state", "inputs", "results", SAVED, BETWEEN)
+NEW: Final = "new values"
+"""Of parameters and all else that a run changes: they are made beside the old ones, whose place they take after it."""
+KINDS: Final = ("parameters", "gradients", "optimizer state", NEW, "inputs", "results", SAVED, BETWEEN)
 """From the bottom of the picture to its top: what stays comes first."""
 
 _KIND_OF: Final = {
@@ -126,7 +128,7 @@ def _kinds(lowered: KernelGraph) -> dict[str, str]:
     graph, base = lowered.captured, {view.value: view.base for view in lowered.views}
     kinds = {item.value: _KIND_OF[item.kind] for item in graph.inputs}
     found = {base.get(value, value): "results" for value in graph.outputs}
-    found |= {base.get(each.value, each.value): kinds[each.target] for each in graph.mutations}
+    found |= {base.get(each.value, each.value): NEW for each in graph.mutations}
     return found | kinds
 
 

@@ -12,7 +12,7 @@ from workbench.views.timelines.svg_gantt import ticks_to
 
 _WIDTH, _LEFT, _RIGHT, _BASE, _TALL = 1000, 76, 14, 242, 220
 
-COLOURS: Final = ("k-LOAD", "k-COPY", "k-HOST", "c-data", "k-MATMUL", "k-STORE", "k-VECTOR")
+COLOURS: Final = ("k-LOAD", "k-COPY", "k-HOST", "k-GATHER", "c-data", "k-MATMUL", "k-STORE", "k-VECTOR")
 """The variables of the style sheet that the kinds are drawn in, from the bottom to the top."""
 MEGABYTE: Final = 1e6
 
