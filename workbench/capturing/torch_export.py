@@ -44,13 +44,14 @@ def no_transform_left() -> Generator[None]:
     depth, level = functorch.get_dynamic_layer_stack_depth(), forward._current_level
     try:
         yield
-    finally:
+    except BaseException:
         functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         if level < 0:  # there is one level at most, which a graph enters without telling `forward_ad`
             forward._current_level = level
             with suppress(RuntimeError):  # it is entered
                 cast(Any, torch)._C._enter_dual_level()
             cast(Any, torch)._C._exit_dual_level(0)
+        raise
 
 
 _OF_ALL = ("_global_forward_pre_hooks", "_global_forward_hooks")
