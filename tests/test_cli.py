@@ -359,3 +359,25 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path):
     listens = "import os, signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     program = write(tmp_path, listens + "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(20)\n")
     assert in_a_process(["trace", program]) == (cli.INTERRUPTED, "")
+
+
+def test_a_step_of_training_is_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = """
+import torch
+
+model = torch.nn.Linear(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+inputs = (torch.ones(2, 4),)
+
+def step(x):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+"""
+    file = write(tmp_path, text)
+    assert cli.main(["trace", f"{file}:step", "--train", "--machine", "edge-8x8"]) == 0
+    result: Any = printed(capsys)
+    assert result["check"]["ok"] and sum(result["parts"].values()) == result["cycles"]
+    assert list(result["parts"]) == ["forward", "backward", "step"]
+    assert cli.main(["trace", "--model", "mlp", "--train"]) == 2
+    assert "takes no gradients" in capsys.readouterr().err

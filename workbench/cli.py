@@ -22,6 +22,7 @@ import traceback
 import webbrowser
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Never, cast
 
@@ -119,6 +120,7 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     machine_help = "a shipped machine, or a file like mine.toml (default: tpu-v3)"
     trace.add_argument("--machine", default="tpu-v3", metavar="M", help=machine_help)
     trace.add_argument("--capture", default="dynamo", choices=("dynamo", "export"), help="how the graph is captured")
+    trace.add_argument("--train", action="store_true", help="NAME is a step of training; see docs/training.md")
     trace.add_argument("--json", default="-", metavar="PATH", help="where the result goes (default: -, the terminal)")
 
     _command(commands, "models", _models, "list the example models that trace --model takes")
@@ -219,6 +221,9 @@ def _trace(options: argparse.Namespace) -> int:
     journey = _traced(_program(options), options)
     check = journey.check()
     result = summary(journey, check)
+    if options.train:
+        parts = views.training_parts.by_part(journey.simulated.record, journey.lowered.record)
+        result["parts"] = {str(row[0]): row[parts.columns.index("cycles")] for row in parts.rows}
     sys.stderr.write(f"{views.timeline.sum_text(journey.simulated.record)}\n")
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     if options.json == "-":
@@ -248,9 +253,8 @@ def _models(_: argparse.Namespace) -> int:
 def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
     """The journey of a program. An exception of its own code becomes an error without a traceback."""
     try:
-        return wb.trace(
-            program.model, *program.inputs, kwargs=program.kwargs, machine=options.machine, capture=options.capture
-        )
+        trace = partial(wb.trace, program.model, *program.inputs, kwargs=program.kwargs)
+        return trace(machine=options.machine, capture=options.capture, train=options.train)
     except WorkbenchError:
         raise
     except Exception as error:
