@@ -16,7 +16,7 @@ from torch.export.graph_signature import TensorArgument
 from torch.overrides import TorchFunctionMode
 
 from workbench import errors
-from workbench.capturing.blame import exports_errors, replaced, user_errors
+from workbench.capturing.blame import replaced, user_errors
 from workbench.capturing.capture_state import Capturing, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import functional, substitute
 from workbench.capturing.record_nodes import Recorded, result_names
@@ -33,8 +33,7 @@ def by_export(trace: Capturing) -> Recorded:
     with user_errors(trace.name), _without_gradients(trace.held):
         with _Places(root):
             exported = export(root, tuple(slot.tensor for slot in trace.user))
-        with exports_errors(trace.name):
-            program = functional(trace.name, exported)
+        program = functional(trace.name, exported)
     refuse_replaced(trace)
     users = iter(trace.user)
     given = {
