@@ -66,6 +66,16 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
     ),
     "normalised": (lambda w, i: F.layer_norm(F.embedding(i, w), (24,)), (floats(50, 24), ints(50, 17))),
     "mean_of_rows": (lambda w, i: F.embedding(i, w).mean(1), (floats(50, 24), ints(50, 4, 9))),
+    "beside_a_product": (
+        lambda a, b, w, i: a @ b + F.embedding(i, w),
+        (floats(21, 30), floats(30, 24), floats(50, 24), ints(50, 21)),
+    ),
+    "table_of_a_kernel": (lambda w, i: F.embedding(i, torch.relu(w)), (floats(21, 24), ints(21, 21))),
+    "indices_of_a_kernel": (lambda w, i: F.embedding(i * 2 + 1, w), (floats(50, 24), ints(24, 21))),
+}
+
+
+BAGS: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
     "bags": (
         lambda w, i, each: F.embedding_bag(i, w, mode="sum", per_sample_weights=each),
         (floats(50, 24), ints(50, 4, 9), floats(4, 9)),
@@ -78,12 +88,6 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
         lambda w, i: F.embedding_bag(i, w, mode="max", padding_idx=-1),
         (floats(5, 24), ints(5, 4, 9)),
     ),
-    "beside_a_product": (
-        lambda a, b, w, i: a @ b + F.embedding(i, w),
-        (floats(21, 30), floats(30, 24), floats(50, 24), ints(50, 21)),
-    ),
-    "table_of_a_kernel": (lambda w, i: F.embedding(i, torch.relu(w)), (floats(21, 24), ints(21, 21))),
-    "indices_of_a_kernel": (lambda w, i: F.embedding(i * 2 + 1, w), (floats(50, 24), ints(24, 21))),
 }
 
 
@@ -223,3 +227,11 @@ def test_computed_indices_have_their_own_name_and_copied_ones_that_of_the_input(
     j = wb.trace(lambda x, i: x[i + 1], torch.randn(4), torch.tensor([0, 1]), machine="edge-8x8")
     with pytest.raises(IndexOutOfRange, match=r"its indices \(add\) hold 4; expected -4 to 3"):
         j.run(torch.randn(4), torch.tensor([0, 3]))
+
+
+@pytest.mark.parametrize("name", BAGS)
+def test_bags_of_rows_have_kernels(name: str):
+    function, makers = BAGS[name]
+    j = wb.trace(function, *drawn(makers), machine="edge-8x8")
+    assert j.check().ok and j.check(stage="simulated").ok
+    assert "host" not in set(j.lowered.table.route)
