@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from tests.fuzz.fuzz_program import Program
 from tests.fuzz.generate import generate
@@ -71,14 +73,32 @@ def training_step(seed: int) -> TrainingStep | None:
     return next((step for step in steps if _has_gradients(step) and _leaves_numbers(step)), None)
 
 
+class _Chosen(TorchFunctionMode):
+    """Notes whether `topk` chooses among equal numbers, which PyTorch leaves open: gradients go to the chosen one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.among_equal = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func is torch.topk:
+            given, _, dim = args
+            self.among_equal |= bool((given.sort(dim)[0].diff(dim=dim) == 0).any())
+        return func(*args, **(kwargs or {}))
+
+
 def _has_gradients(step: TrainingStep) -> bool:
     leaves = step.leaves()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _Chosen() as chosen:
         warnings.simplefilter("ignore")
         try:
             TrainingStep(step.program, "none").function(leaves)()
         except RuntimeError:  # no result has a gradient, or one is changed in place
             return False
+    if chosen.among_equal:
+        return False
     found = [each.grad for each in leaves if each.grad is not None]
     return bool(found) and all(
         bool(each.isfinite().all()) and float(each.abs().max()) < 1e4 for each in found if each.numel()
