@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from simulator.errors import MachineError
 from simulator.machine import dram_file
 from simulator.machine.figure_places import Figure
 from tests.programs import MLP, PROGRAMS
-from workbench.errors import BadOption, EmptyTable, InputMismatch, NotYet
+from workbench.errors import BadOption, EmptyTable, InputMismatch, NotCopied, NotYet
 from workbench.views.timelines.timeline import EVENT_COLUMNS
 
 SMALL = (
@@ -173,6 +176,12 @@ def test_a_simulation_that_is_stopped_leaves_nothing_and_can_be_given_more_time(
 def test_a_journey_cannot_be_changed():
     with pytest.raises(AttributeError):
         softmax_journey()._request = None  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("duplicates", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_journey_is_not_copied(product: wb.Journey, duplicates: Callable[[wb.Journey], object]):
+    with pytest.raises(NotCopied, match=r'j\.save\("FILE\.journey"\)'):
+        duplicates(product)
 
 
 def test_the_stages_one_by_one_make_the_same_journey():

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, cast, final
+from typing import TYPE_CHECKING, Final, NoReturn, cast, final
 
 import templates
 from simulator import Machine
@@ -21,7 +21,7 @@ from workbench.artefacts.pictures import lab_widgets
 from workbench.checking.check_report import Check
 from workbench.environment.registered import PASSES
 from workbench.environment.verb_options import knows_its_options
-from workbench.errors import BadOption
+from workbench.errors import BadOption, NotCopied
 from workbench.lowering.product_room import counts
 from workbench.options import checked_options, warn_without_common_memory
 from workbench.run_and_check import Computing
@@ -387,6 +387,9 @@ class Journey(Shown):
             _write(path, views.journey_html.journey_page(title, static))
         else:
             _write(path, lab.lab_page(self, self._request, self._stages, self._checks, title=title, static=static))
+
+    def __reduce__(self) -> NoReturn:
+        raise NotCopied
 
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"

@@ -15,7 +15,7 @@ from workbench.checking.check_report import Check
 from workbench.environment.progress import waiting
 from workbench.environment.turns import turn
 from workbench.errors import BadOption, NoData, NoFunction
-from workbench.ir import AtenGraph, KernelGraph, TensorType
+from workbench.ir import AtenGraph, KernelGraph, Literal, Node, TensorType
 from workbench.options import checked_tolerance
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.stage_table import Stages
@@ -36,10 +36,15 @@ _CHANGING: Final = (
 )
 
 _TIES: Final = (
-    "PyTorch leaves open which of several equal elements {ops} returns: where values are equal, another index "
-    "is no error. To compare indices, give values that all differ, or use a stable sort"
+    "PyTorch leaves open which of several equal elements {ops} names: where values are equal, another index, what is "
+    "computed with it and another element's gradient are no error. To compare them, give values that all differ, or "
+    "sort with stable=True"
 )
-_NAMES_ANY_OF_EQUALS: Final = frozenset({"aten.topk.default", "aten.kthvalue.default", "aten.median.dim"})
+_NAMES_ANY_OF_EQUALS: Final = frozenset(
+    f"aten.{name}"
+    for name in ("topk.default", "sort.default", "argsort.default", "kthvalue.default", "median.dim", "median.default")
+)
+_SORTS_AS_TOLD: Final = frozenset({"aten.sort.stable", "aten.argsort.stable"})
 
 Arguments = tuple[tuple[object, ...], dict[str, object]]
 
@@ -94,15 +99,13 @@ class Computing:
             if answers.change_from_call_to_call():
                 changing = tuple(replace(each, problem=_CHANGES) for each in check.results)
                 return replace(check, results=changing, hint=_CHANGING)
-            return check if check.ok else replace(check, hint=self._hint(check))
+            return check if check.ok else replace(check, hint=self._hint())
 
-    def _hint(self, check: Check) -> str:
+    def _hint(self) -> str:
         """A possible cause of a failure: indices of equal elements are open."""
-        nodes = {node.op for node in self.stages.captured().record.nodes}
-        open_ops = sorted(nodes & _NAMES_ANY_OF_EQUALS)
-        if open_ops and all(result.ok or "i64" in result.type for result in check.results):
-            return _TIES.format(ops=" or ".join(op.split(".")[1] for op in open_ops))
-        return ""
+        nodes = self.stages.captured().record.nodes
+        names = sorted({node.op.split(".")[1] for node in nodes if _names_any_of_equals(node)})
+        return _TIES.format(ops=" or ".join(names)) if names else ""
 
     def compiled(self) -> NativeProgram:
         """The native program of `run`."""
@@ -232,6 +235,11 @@ class Computing:
         if program is None:
             raise NoFunction(self.request.path, what)
         return program
+
+
+def _names_any_of_equals(node: Node) -> bool:
+    unordered = node.kwargs.get("stable") != Literal("bool", True)
+    return node.op in _NAMES_ANY_OF_EQUALS or (node.op in _SORTS_AS_TOLD and unordered)
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -144,6 +144,18 @@ def test_right_results_pass_and_wrong_ones_fail(name: str, monkeypatch: pytest.M
             assert not found.ok and found.hint == "", (factor, found.text())
 
 
+@pytest.mark.parametrize("op", ["argsort", "sort"])
+def test_a_failure_says_that_equal_elements_have_no_order(op: str):
+    x = torch.arange(64) % 4
+
+    def places(x: torch.Tensor, stable: bool) -> torch.Tensor:
+        return torch.argsort(x, stable=stable) if op == "argsort" else torch.sort(x, stable=stable).indices
+
+    found = wb.trace(places, x, False).check()
+    assert not found.ok and f"which of several equal elements {op} names" in found.text()
+    assert wb.trace(places, x, True).check().ok
+
+
 @pytest.mark.parametrize("dim", [None, 0, 1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
 @pytest.mark.parametrize("shape", [(9,), (4, 8), (2, 3, 4)])

@@ -34,6 +34,7 @@ from workbench.errors.journey_errors import JourneyFileTooLarge as JourneyFileTo
 from workbench.errors.journey_errors import JourneyFileTruncated as JourneyFileTruncated
 from workbench.errors.journey_errors import JourneyFileVersion as JourneyFileVersion
 from workbench.errors.journey_errors import NoFunction as NoFunction
+from workbench.errors.journey_errors import NotCopied as NotCopied
 from workbench.errors.journey_errors import OtherResults as OtherResults
 from workbench.errors.journey_errors import UnknownSelection as UnknownSelection
 from workbench.errors.operator_errors import AssertionFailed as AssertionFailed

@@ -82,6 +82,16 @@ class NoFunction(WorkbenchError):
         self.path = path
 
 
+class NotCopied(WorkbenchError, TypeError):
+    """`copy` and `pickle` have no meaning for a journey, which holds a person's function and its live tensors."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a journey is not copied or pickled: it never changes, so use it as it is, and j.with_(...) makes one of "
+            'other options. To keep it, write j.save("FILE.journey"); wb.load reads it again, in any process'
+        )
+
+
 class UnknownSelection(WorkbenchError, LookupError):
     """The argument of `j.select` is not in the journey."""
 
