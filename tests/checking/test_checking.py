@@ -389,3 +389,42 @@ def test_runs_in_another_thread_do_not_see_what_a_check_makes_wide():
         assert journey.check().ok
     thread.join()
     assert len(found) == 40 and all(torch.equal(each, cast(T, right)) for each in found)
+
+
+@pytest.mark.parametrize("seed", [3, 8, 10])
+def test_a_gradient_that_a_pool_has_spread_is_added_up_in_any_order(seed: int):
+    """The bias before a batch norm has no gradient but rounding: the sums of equal numbers in the norm's, times many."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, padding=1)),
+        *(nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)),
+    )
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    found = wb.trace(step, torch.randn(8, 3, 16, 16), torch.randint(0, 10, (8,)), train=True).check()
+    assert found.ok, found.text()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_of_bags_are_sums(dtype: torch.dtype):
+    for seed in range(4):
+        torch.manual_seed(seed)
+        table = torch.randn(10, 7, dtype=dtype, requires_grad=True)
+        indices, each = torch.randint(0, 10, (20,)), torch.arange(20, dtype=dtype) / 9
+
+        def step(indices: torch.Tensor, each: torch.Tensor, table: torch.Tensor = table) -> torch.Tensor:
+            bags = nn.functional.embedding_bag(
+                indices, table, torch.arange(0, 20, 5), mode="sum", per_sample_weights=each
+            )
+            (bags * torch.linspace(-1, 1, 28, dtype=dtype).reshape(4, 7)).sum().backward()
+            return bags.detach()
+
+        found = wb.trace(step, indices, each, train=True).check()
+        assert found.ok, found.text()

@@ -235,3 +235,17 @@ def test_bags_of_rows_have_kernels(name: str):
     j = wb.trace(function, *drawn(makers), machine="edge-8x8")
     assert j.check().ok and j.check(stage="simulated").ok
     assert "host" not in set(j.lowered.table.route)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_the_offsets_of_bags_lie_within_the_indices(mode: str):
+    table, indices = torch.arange(1.0, 7).reshape(3, 2), torch.tensor([0, 2, 2])
+
+    def bags(indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(indices, table, offsets, mode=mode, include_last_offset=True)
+
+    j = wb.trace(bags, indices, torch.tensor([0, 1, 3]), machine="edge-8x8")
+    assert j.check().ok
+    assert torch.equal(j.run(indices, torch.tensor([0, 1, 2])), table[[0, 2]])  # what lies beyond the end is left out
+    with pytest.raises(IndexOutOfRange, match=r"its offsets \(offsets\) hold 5; expected 0 to 3"):
+        j.run(indices, torch.tensor([0, 1, 5]))

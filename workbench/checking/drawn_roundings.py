@@ -12,7 +12,10 @@ too:
 * **Sums.** Adding n terms one after the other rounds n - 1 partial sums, each by up to half a unit u. For terms in
   random order the partial sum after k of them is k/n of the total S, give or take sqrt(k(n-k)/n) of the terms' spread:
   squared and summed, S^2 n/3 + Q n/6, with Q the sum of the squared terms. So each term is off by u sqrt((n-1)/6) of
-  itself, and the total by u sqrt((n-1)/3) of itself. Kernels that add in tiles, lanes or pairs round less.
+  itself, and the total by u sqrt((n-1)/3) of itself. Kernels that add in tiles, lanes or pairs round less. Terms that
+  lie in memory in some order (a gradient that a pool has spread over each image) have partial sums that may be far
+  larger than the total, and adding a number again and again rounds the same way each time: so half of the draws of a
+  `sum` or `mean` take the partial sums as the terms lie, and round equal terms alike.
 * **Sums by index** (`index_add`, `scatter_add`, `index_put`) are stored after each addition, in 16 bits if these are
   the result's.
 * **Products of many** (`prod`, `cumprod`) are made in any order: of pairs, and pairs of these, or one after the other.
@@ -43,7 +46,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, products, running_products
-from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, is_rooted
+from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, error_in_order, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.environment.without_onednn import without_onednn
 from workbench.tensors.attention_layout import also_going_back, as_fused
@@ -253,6 +256,11 @@ class _Inside(TorchDispatchMode):
         if terms is None:
             return self._made(func, func(*args, **kwargs), LIBRARY if _from_library(func, name) else 0.0)
         place, count = terms(args, kwargs)
+        if name in ("sum", "mean") and args[0].is_floating_point() and torch.rand((), generator=self.lot) < 0.5:
+            dims = args[1] if len(args) > 1 else kwargs.get("dim")
+            made, error = func(*args, **kwargs), error_in_order(args[0], dims, self.lot)
+            share = self.half / count if name == "mean" and count else self.half
+            return self._made(func, made + share * error.reshape(made.shape), 0.0)
         off = math.sqrt(max(count - 1, 0))
         if off:
             args = (*args[:place], self._off(args[place], off / math.sqrt(6)), *args[place + 1 :])

@@ -44,10 +44,28 @@ def is_rooted(args: Any) -> bool:
 
 
 def _extent(x: torch.Tensor, dims: Any) -> int:
+    return math.prod(x.shape[dim] for dim in _named(x, dims))
+
+
+def _named(x: torch.Tensor, dims: Any) -> list[int]:
     if not x.dim():
-        return 1
-    named = [dims] if isinstance(dims, int) else list(dims) if dims is not None and len(dims) else range(x.dim())
-    return math.prod(x.shape[dim] for dim in named)
+        return []
+    return [dims] if isinstance(dims, int) else list(dims) if dims is not None and len(dims) else list(range(x.dim()))
+
+
+def error_in_order(x: torch.Tensor, dims: Any, lot: torch.Generator) -> torch.Tensor:
+    """The error of sums of 64-bit terms, flat and in half units, where each partial sum is rounded as the terms lie.
+
+    A number that is added again, while the sum grows within a power of two, is rounded by the same amount: so the
+    direction is drawn for a number, by a product of its bits with a random odd number, and adding 0 rounds nothing.
+    """
+    summed = sorted(dim % x.dim() for dim in _named(x, dims))
+    kept = [dim for dim in range(x.dim()) if dim not in summed]
+    count = math.prod(x.shape[dim] for dim in summed)
+    terms = x.permute(*kept, *summed).reshape(-1, count).contiguous()
+    odd = torch.randint(-(1 << 62), 1 << 62, (), generator=lot) * 2 + 1
+    directions = (terms.view(torch.int64) * odd).to(torch.float64) / float(1 << 63)
+    return (terms.cumsum(-1) * directions).nan_to_num().sum(-1)
 
 
 def _bags(args: Any, kwargs: Any) -> tuple[int, int]:
@@ -55,6 +73,12 @@ def _bags(args: Any, kwargs: Any) -> tuple[int, int]:
     (indices, offsets), mode = args[1:3], args[4] if len(args) > 4 else 0
     sizes = torch.diff(offsets, append=offsets.new_tensor([indices.numel()]))
     return 0, int(sizes.max()) + 1 if sizes.numel() and mode != 2 else 1
+
+
+def _bags_backward(args: Any, kwargs: Any) -> tuple[int, int]:
+    """A row's gradient: of all bags that it lies in, each a product or a share."""
+    indices = args[1]
+    return 0, int(indices.unique(return_counts=True)[1].max()) + 1 if indices.numel() else 1
 
 
 def _pooled(args: Any, kwargs: Any) -> tuple[int, int]:
@@ -108,6 +132,8 @@ TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
        for name in ("linear1d", "bilinear2d", "trilinear3d", "nearest1d", "nearest2d", "nearest3d", "bicubic2d")},
     **{f"_upsample_nearest_exact{dims}d_backward": _resized_backward for dims in (1, 2, 3)},
     **dict.fromkeys(("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only"), _bags),
+    **dict.fromkeys(("_embedding_bag_backward", "_embedding_bag_dense_backward"), _bags_backward),
+    "_embedding_bag_per_sample_weights_backward": lambda args, kwargs: (0, args[0].shape[-1]),
     "upsample_linear1d": _neighbours(2),
     "upsample_bilinear2d": _neighbours(4),
     "upsample_trilinear3d": _neighbours(8),

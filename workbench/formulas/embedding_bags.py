@@ -25,19 +25,19 @@ def embedding_bag(
     bags, width = b.type(offsets).shape[0] - last_offset, b.type(weight).shape[1]
     if not bags or not b.type(indices).numel:
         return None
-    rows, bag = compute(b, b("aten.embedding.default", weight, indices)), _bag_of_each(b, indices, offsets)
-    integers = to_dtype(b.type(indices).dtype)
-    sizes = full(b, [bags], 0, dtype=integers) if mode == _SUM else _sizes(b, indices, bag, bags, padding)
+    rows, bag = compute(b, b("aten.embedding.default", weight, indices)), _bag_of_each(b, indices, offsets, bags)
+    integers, counts = to_dtype(b.type(indices).dtype), _counting(b, indices, offsets, bags, padding)
+    sizes = full(b, [bags], 0, dtype=integers) if mode == _SUM else _sizes(b, bag, bags, counts, integers)
     if each is not None:
-        rows = b("aten.mul.Tensor", rows, b("aten.unsqueeze.default", compute(b, each), 1))
+        rows = b("aten.mul.Tensor", rows, _column(b, compute(b, each)))
     if mode == _MAX:
-        made, origins = _largest(b, rows, indices, bag, sizes, padding)
+        made, origins = _largest(b, _only(b, counts, rows, -torch.inf), indices, bag, sizes)
     else:
         dtype = to_dtype(b.type(rows).dtype)
-        rows = _without_padding(b, rows, indices, padding)
-        made = b("aten.index_add.default", full(b, [bags, width], 0.0, dtype=dtype), 0, bag, rows)
+        zeros = full(b, [bags, width], 0.0, dtype=dtype)
+        made = b("aten.index_add.default", zeros, 0, bag, _only(b, counts, rows, 0.0))
         if mode == _MEAN:
-            made = b("aten.div.Tensor", made, b("aten.unsqueeze.default", _divisors(b, sizes, dtype), 1))
+            made = b("aten.div.Tensor", made, _column(b, _divisors(b, sizes, dtype)))
         origins = sizes
     kept = cast(b, bag, integers)
     if mode == _SUM and _is_one_product(b, weight, each, padding):
@@ -73,16 +73,39 @@ def _is_one_product(b: Builder, weight: Ref, each: Ref | None, padding: int) -> 
     return to_dtype(kind.dtype) in (torch.float32, torch.float16) and dense and padding < 0
 
 
-def _bag_of_each(b: Builder, indices: Ref, offsets: Ref) -> Ref:
-    place = b("aten.unsqueeze.default", counted(b, b.type(indices).numel, torch.int64), 1)
-    begun = b("aten.sum.dim_IntList", b("aten.ge.Tensor", place, offsets), [1], False)
+def _bag_of_each(b: Builder, indices: Ref, offsets: Ref, bags: int) -> Ref:
+    """Those beyond an offset that ends the last bag are left out elsewhere."""
+    begins = b("aten.slice.Tensor", offsets, 0, 0, bags) if b.type(offsets).shape[0] > bags else offsets
+    begun = b("aten.sum.dim_IntList", b("aten.ge.Tensor", _places(b, indices), begins), [1], False)
     return b("aten.sub.Scalar", begun, 1)
 
 
-def _sizes(b: Builder, indices: Ref, bag: Ref, bags: int, padding: int) -> Ref:
-    dtype = to_dtype(b.type(indices).dtype)
-    counts = b("aten._to_copy.default", b("aten.ne.Scalar", indices, padding), dtype=dtype)
-    return b("aten.index_add.default", full(b, [bags], 0, dtype=dtype), 0, bag, counts)
+def _places(b: Builder, indices: Ref) -> Ref:
+    return b("aten.unsqueeze.default", counted(b, b.type(indices).numel, torch.int64), 1)
+
+
+def _counting(b: Builder, indices: Ref, offsets: Ref, bags: int, padding: int) -> Ref | None:
+    """Which indices count: none of padding, and none beyond an offset that ends the last bag. None: all of them."""
+    count = b("aten.ne.Scalar", indices, padding) if padding >= 0 else None
+    if b.type(offsets).shape[0] == bags:
+        return count
+    end = b("aten.slice.Tensor", offsets, 0, bags, bags + 1)
+    within = b("aten.squeeze.dim", b("aten.lt.Tensor", _places(b, indices), end), 1)
+    return within if count is None else b("aten.logical_and.default", count, within)
+
+
+def _only(b: Builder, counts: Ref | None, rows: Ref, instead: float) -> Ref:
+    return rows if counts is None else b("aten.where.ScalarOther", _column(b, counts), rows, instead)
+
+
+def _column(b: Builder, values: Ref) -> Ref:
+    return b("aten.unsqueeze.default", values, 1)
+
+
+def _sizes(b: Builder, bag: Ref, bags: int, counts: Ref | None, dtype: torch.dtype) -> Ref:
+    count = b.type(bag).numel
+    ones = full(b, [count], 1, dtype=dtype) if counts is None else b("aten._to_copy.default", counts, dtype=dtype)
+    return b("aten.index_add.default", full(b, [bags], 0, dtype=dtype), 0, bag, ones)
 
 
 def _divisors(b: Builder, sizes: Ref, dtype: torch.dtype) -> Ref:
@@ -90,23 +113,14 @@ def _divisors(b: Builder, sizes: Ref, dtype: torch.dtype) -> Ref:
     return b("aten._to_copy.default", b("aten.clamp_min.default", sizes, 1), dtype=dtype)
 
 
-def _without_padding(b: Builder, rows: Ref, indices: Ref, padding: int, instead: float = 0.0) -> Ref:
-    if padding < 0:
-        return rows
-    counts = b("aten.unsqueeze.default", b("aten.ne.Scalar", indices, padding), 1)
-    return b("aten.where.ScalarOther", counts, rows, instead)
-
-
-def _largest(b: Builder, rows: Ref, indices: Ref, bag: Ref, sizes: Ref, padding: int) -> tuple[Ref, Ref]:
+def _largest(b: Builder, rows: Ref, indices: Ref, bag: Ref, sizes: Ref) -> tuple[Ref, Ref]:
     """The largest number of each column, zero in an empty bag, and the row of the first that is as large."""
     (count, width), (bags,) = b.type(rows).shape, b.type(sizes).shape
-    rows = _without_padding(b, rows, indices, padding, -torch.inf)
-    wide = b("aten.expand.default", b("aten.unsqueeze.default", bag, 1), [count, width])
+    wide = b("aten.expand.default", _column(b, bag), [count, width])
     lowest = full(b, [bags, width], -torch.inf, dtype=to_dtype(b.type(rows).dtype))
     largest = b("aten.scatter_reduce.two", lowest, 0, wide, rows, "amax")
     found = b("aten.eq.Tensor", rows, b("aten.index_select.default", largest, 0, bag))
-    place = b("aten.unsqueeze.default", counted(b, count, torch.int64), 1)
-    place = b("aten.where.ScalarOther", found, place, count - 1)
+    place = b("aten.where.ScalarOther", found, _places(b, indices), count - 1)
     last = full(b, [bags, width], count - 1, dtype=torch.int64)
     first = b("aten.scatter_reduce.two", last, 0, wide, place, "amin")
     filled = b("aten.unsqueeze.default", b("aten.gt.Scalar", sizes, 0), 1)
@@ -121,20 +135,21 @@ def embedding_bag_backward(
     """Each row's gradient is that of its bag, or, of maxima, of the numbers that come from it."""
     if sparse:
         return None
-    gradient = compute(b, gradient)
+    gradient, bags = compute(b, gradient), b.type(gradient).shape[0]
     dtype = to_dtype(b.type(gradient).dtype)
     zeros = full(b, [rows, b.type(gradient).shape[1]], 0.0, dtype=dtype)
     if mode == _MAX:
         filled = b("aten.unsqueeze.default", b("aten.gt.Scalar", sizes, 0), 1)
         return b("aten.scatter_add.default", zeros, 0, origins, b("aten.where.ScalarOther", filled, gradient, 0.0))
     if mode == _MEAN:
-        gradient = b("aten.div.Tensor", gradient, b("aten.unsqueeze.default", _divisors(b, sizes, dtype), 1))
-    found = b("aten.index_select.default", gradient, 0, _bag_of_each(b, indices, offsets))
+        gradient = b("aten.div.Tensor", gradient, _column(b, _divisors(b, sizes, dtype)))
+    found = b("aten.index_select.default", gradient, 0, _bag_of_each(b, indices, offsets, bags))
     if each is not None:
-        found = b("aten.mul.Tensor", found, b("aten.unsqueeze.default", compute(b, each), 1))
+        found = b("aten.mul.Tensor", found, _column(b, compute(b, each)))
     if by_frequency:
         found = shared_by_frequency(b, found, indices, rows)
-    return b("aten.index_add.default", zeros, 0, indices, _without_padding(b, found, indices, padding))
+    counts = _counting(b, indices, offsets, bags, padding)
+    return b("aten.index_add.default", zeros, 0, indices, _only(b, counts, found, 0.0))
 
 
 def of_weights_of_rows(
@@ -142,9 +157,10 @@ def of_weights_of_rows(
 ) -> Ref:
     """The gradient of each index's factor: its row times the gradient of its bag."""
     rows = compute(b, b("aten.embedding.default", weight, indices))
-    found = b("aten.index_select.default", compute(b, gradient), 0, _bag_of_each(b, indices, offsets))
-    product = _without_padding(b, b("aten.mul.Tensor", rows, found), indices, padding)
-    return b("aten.sum.dim_IntList", product, [1], False)
+    bags = b.type(gradient).shape[0]
+    found = b("aten.index_select.default", compute(b, gradient), 0, _bag_of_each(b, indices, offsets, bags))
+    counts = _counting(b, indices, offsets, bags, padding)
+    return b("aten.sum.dim_IntList", _only(b, counts, b("aten.mul.Tensor", rows, found), 0.0), [1], False)
 
 
 FORMULAS: dict[str, Formula] = {

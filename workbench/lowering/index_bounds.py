@@ -6,7 +6,9 @@ lowered, so that a wrong one is an error at the user's line and never a read bes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from math import prod
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,17 @@ from workbench.errors import IndexOutOfRange
 from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType, View
 from workbench.lowering.indexing_ops import ALONG_DIM, BY_POSITION, EMBEDDING, FROM_THE_END
 
+_BAGS: Final = frozenset(
+    f"aten.{name}"
+    for name in ("embedding_bag.padding_idx", "_embedding_bag.default", "_embedding_bag_forward_only.default")
+)
 
-def bounds_before(node: Node) -> tuple[Bound, ...]:
+
+def bounds_before(node: Node, types: Mapping[str, TensorType], inputs: Container[str]) -> tuple[Bound, ...]:
     """What must hold of what a captured node is given, where that is written out as nodes of which none indexes."""
+    if node.op in _BAGS:
+        bound = _made(node, arguments(node)["offsets"], "offsets", 0, prod(_shape(node, types, "indices")) + 1)
+        return (bound,) if bound.value in inputs else ()  # those made on the way are `arange`'s
     if node.op != "aten.one_hot.default":
         return ()
     classes = plain_arguments(node)["num_classes"]

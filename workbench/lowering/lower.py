@@ -332,7 +332,7 @@ def _kernels(grouping: Grouping, work: _Work) -> tuple[Kernel, ...]:
     kernels: list[Kernel] = []
     hosted = {item.node.name for item in work.items if item.route == "host"}
     parents = {item.node.name: item.parent for item in work.items}
-    captured = {node.name: node for node in work.graph.nodes}
+    captured, given = {node.name: node for node in work.graph.nodes}, {item.value for item in work.graph.inputs}
     for index, members in enumerate(grouping.groups()):
         made = {value for node in members for value in node.results}
         inputs = dict.fromkeys(value for node in members for value in node.operands if value not in made)
@@ -342,7 +342,7 @@ def _kernels(grouping: Grouping, work: _Work) -> tuple[Kernel, ...]:
         checked = members if kind != HOST else ()  # PyTorch checks what it computes
         bounds = [bound for node in checked for bound in bounds_of(node, grouping.types)]
         for parent in dict.fromkeys(parents[node.name] for node in checked):
-            bounds += bounds_before(captured[parent])
+            bounds += bounds_before(captured.pop(parent), grouping.types, given) if parent in captured else ()
         kernels.append(Kernel(name, kind, names, tuple(inputs), grouping.results(members), tuple(bounds)))
     _check_order(kernels)
     return tuple(kernels)
