@@ -375,9 +375,14 @@ def step(x):
     optimizer.step()
 """
     file = write(tmp_path, text)
-    assert cli.main(["trace", f"{file}:step", "--train", "--machine", "edge-8x8"]) == 0
-    result: Any = printed(capsys)
-    assert result["check"]["ok"] and sum(result["parts"].values()) == result["cycles"]
-    assert list(result["parts"]) == ["forward", "backward", "step"]
-    assert cli.main(["trace", "--model", "mlp", "--train"]) == 2
+    for given in (f"{file}:step", f"{file}"):  # a step is what --train traces
+        assert cli.main(["trace", given, "--train", "--machine", "edge-8x8"]) == 0
+        result: Any = printed(capsys)
+        assert result["check"]["ok"] and sum(result["parts"].values()) == result["cycles"]
+        assert list(result["parts"]) == ["forward", "backward", "step"]
+    assert cli.main(["trace", f"{file}:step"]) == 2
+    assert "workbench trace --train" in capsys.readouterr().err
+    assert cli.main(["trace", f"{file}:model", "--train"]) == 2
     assert "takes no gradients" in capsys.readouterr().err
+    assert cli.main(["trace", "--model", "mlp", "--train"]) == 2
+    assert "mlp has no step" in capsys.readouterr().err

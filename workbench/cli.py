@@ -111,9 +111,8 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     trace = _command(commands, "trace", _trace, "take a model to a checked, simulated timeline and print the result")
-    trace.add_argument(
-        "file", nargs="?", metavar="FILE[:NAME]", help=f"defines NAME (default: model) and inputs: {INPUTS_FORMS}"
-    )
+    defines = f"defines NAME (default: model, or step with --train) and inputs: {INPUTS_FORMS}"
+    trace.add_argument("file", nargs="?", metavar="FILE[:NAME]", help=defines)
     trace.add_argument("--model", metavar="NAME", help="an example model, in place of a file; see workbench models")
     sizes = "small or full: the size of the example model (default: small)"
     trace.add_argument("--size", choices=wb.models.SIZES, help=sizes)
@@ -240,7 +239,9 @@ def _program(options: argparse.Namespace) -> ProgramFile:
     if options.model is None:
         if options.size is not None:
             raise BadOption(f"--size {options.size} is for --model NAME: a file says itself how large its model is")
-        return load_program(options.file)
+        return load_program(options.file, "step" if options.train else "model")
+    if options.train:
+        raise BadOption(f"--train is for FILE.py:step, and {options.model} has no step. See docs/training.md")
     example = wb.models.get(options.model, size=options.size or "small")
     return ProgramFile(example.module, example.inputs, dict(example.kwargs))
 

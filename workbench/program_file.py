@@ -25,9 +25,9 @@ class ProgramFile:
     kwargs: dict[str, object]
 
 
-def load_program(given: str) -> ProgramFile:
+def load_program(given: str, default: str = "model") -> ProgramFile:
     """Runs the file of `FILE[:NAME]` and takes `NAME` and `inputs` from it."""
-    path, name = _split(given)
+    path, name = _split(given, default)
     module = _run(path)
     for needed in (name, "inputs"):
         if not hasattr(module, needed):
@@ -40,10 +40,10 @@ def load_program(given: str) -> ProgramFile:
     return ProgramFile(model, positional, keywords)
 
 
-def _split(given: str) -> tuple[Path, str]:
+def _split(given: str, default: str) -> tuple[Path, str]:
     file, colon, name = given.rpartition(":")
     if not colon or not name.isidentifier() or Path(given).exists():
-        file, name = given, "model"
+        file, name = given, default
     path = Path(file)
     if not path.is_file():
         raise ProgramFileError(f"there is no file {file!r}; expected FILE or FILE:NAME")

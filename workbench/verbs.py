@@ -17,7 +17,7 @@ from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulate
 from workbench.environment.progress import waiting
 from workbench.environment.turns import compiling
 from workbench.environment.verb_options import knows_its_options
-from workbench.errors import BadOption, HostRoute, JourneyFileEdited, MappingError
+from workbench.errors import BadOption, HostRoute, IdleStep, JourneyFileEdited, MappingError
 from workbench.ir import AtenGraph, KernelGraph, codec
 from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
@@ -107,6 +107,9 @@ def trace(
     breaks = host.host_steps.break_texts(journey.lowered.record, journey.captured.breaks)
     for told in filter(None, [host.host_steps.warning_text(journey.lowered.record), *breaks]):
         warnings.warn(told, HostRoute, stacklevel=3)
+    training = program.training if (program := made.captured().program) else None
+    for told in training.idle if training else ():
+        warnings.warn(told, IdleStep, stacklevel=3)
     return journey
 
 

@@ -247,7 +247,7 @@ def test_a_number_that_is_rounded_to_16_bits_on_the_way_may_be_the_same_in_the_f
 
 def test_draws_that_change_nothing_by_chance_are_not_the_last():
     """Equal numbers, whose mean may be off by a rounding that the root of epsilon makes large."""
-    answers = of(lambda x: torch.layer_norm(x.clone(), (3,)), torch.full((3,), 0.21798))
+    answers = of(lambda x: torch.layer_norm(x.clone(), (3,)), torch.full((3,), 0.2))
     assert not any(bool(run[0].any()) for run in answers.rounded(1))
     assert judged(torch.full((3,), -4.7122e-6), answers).ok
     assert not judged(torch.full((3,), 1e-3), answers).ok

@@ -78,7 +78,11 @@ def test_what_is_saved_grows_forward_and_shrinks_backward(kept: Any) -> None:
 
 
 def test_every_storage_is_counted_while_it_is_there(kept: Any) -> None:
-    storages = kept.scheduled.record.launches.storages
+    there = set(kept.simulated.dram.tensors.tensor)
+    assert "gradients" not in set(kept.simulated.dram.tensors.kind)  # its step begins with zero_grad()
+    storages = [each for each in kept.scheduled.record.launches.storages if each.value in there]
+    gone = {each.value for each in kept.scheduled.record.launches.storages} - there
+    assert gone and all(value.endswith("_grad") for value in gone)
     for number, row in enumerate(kept.simulated.dram.table.itertuples()):
         assert row.all == sum(each.bytes for each in storages if each.first <= number <= each.last)
 
@@ -173,3 +177,20 @@ def test_a_compiled_models_names_are_those_of_the_program():
         forward, _ = wb.last_journeys()
         assert {node.origin.module for node in forward.captured.record.nodes} >= {module}
     torch._dynamo.reset()
+
+
+def test_gradients_that_a_step_throws_away_first_are_not_there() -> None:
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def fresh(x: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        model(x).square().sum().backward()
+        optimizer.step()
+
+    def added(x: torch.Tensor) -> None:
+        model(x).square().sum().backward()
+        optimizer.step()
+
+    kinds = [wb.trace(step, torch.randn(3, 8), train=True).simulated.dram.tensors.kind for step in (fresh, added)]
+    assert "gradients" not in set(kinds[0]) and (kinds[1] == "gradients").sum() == 2

@@ -158,6 +158,8 @@ def refuse_forward_mode(values: Sequence[torch.Tensor]) -> None:
 def on_host(module: torch.fx.GraphModule, why: Exception) -> Made:
     """The graph as PyTorch computes it, gradients included; warns once for each graph and reason."""
     reason = str(why).strip().partition("\n")[0]
+    if "dynamicLayerStack" in reason:  # an assertion of PyTorch's, in C++
+        reason = "it is computed inside of a transform of torch.func (grad, jvp, vmap)"
     _warn(f"compiled: PyTorch computes this graph on the host as a whole, because it cannot be captured: {reason}")
     return lambda given: cast("object", module(*given))
 

@@ -50,7 +50,7 @@ def user_errors(name: str) -> Generator[None]:
             f"{name} raised while it was captured: {faked(str(error)) or in_words(str(error))}{_where(error)}"
         ).instead_of(error) from None
     except (AssertionError, IndexError, KeyError) as error:
-        if not _of_torch(error):
+        if not is_of_torch(error):
             raise
         what = str(error).strip().partition("\n")[0]
         raise errors.CaptureFailed(
@@ -81,7 +81,7 @@ def exports_errors(name: str) -> Generator[None]:
         ).instead_of(error) from None
 
 
-def _of_torch(error: BaseException) -> bool:
+def is_of_torch(error: BaseException) -> bool:
     """Whether it was raised inside PyTorch, and not by the user's code."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and is_torchs(frames[-1].filename)

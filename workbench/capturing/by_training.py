@@ -26,6 +26,7 @@ from workbench import errors
 from workbench.capturing.blame import exports_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import functional, in_atens_words
+from workbench.capturing.graph_breaks import quiet
 from workbench.capturing.left_tensors import Made
 from workbench.capturing.named_values import Named
 from workbench.capturing.python_effects import python_effects
@@ -55,10 +56,11 @@ def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, T
     _refuse_fused(trace)
     state = TrainingState.of(trace.name, trace.held, trace.target, named)
     _refuse_inputs_with_gradients(trace)
+    _refuse_shared_gradients(trace.name, state)
     walk = _walked(trace, state, named, made)
     for _ in range(_MOST_WALKS):
         if not walk.filled:
-            return walk.recorded(), state.walked(walk.places, walk.reached)
+            return walk.recorded(), state.walked(walk.places, walk.reached, walk.idle)
         state = replace(state, places=(*state.places, *walk.filled))
         walk = _walked(trace, state, named, made)
     raise errors.NoTrainingStep(
@@ -131,6 +133,18 @@ def _refuse_inputs_with_gradients(trace: Capturing) -> None:
             )
 
 
+def _refuse_shared_gradients(name: str, state: TrainingState) -> None:
+    owners: dict[int, Place] = {}
+    for place in state.found().values():
+        first = owners.setdefault(id(place.now()), place)
+        if first is not place and first.kind == place.kind == "gradient":
+            raise errors.NoTrainingStep(
+                name,
+                f"{first.path} and {place.path} are one tensor, to which a backward pass adds twice",
+                "Give each parameter a gradient of its own, as with .clone(), before the trace",
+            )
+
+
 @dataclass
 class _Walk:
     """One call of the step on stand-ins."""
@@ -147,6 +161,8 @@ class _Walk:
     places: tuple[Place, ...] = ()
     reached: frozenset[int] = frozenset()
     """The tensors, by `id`, that its backward passes give gradients to."""
+    idle: tuple[str, ...] = ()
+    """The optimizers' steps that find no gradient, in words."""
     graph: torch.fx.GraphModule | None = None
 
     def run(self) -> None:
@@ -170,7 +186,7 @@ class _Walk:
         versions = [each._version for each in self.given]
         try:
             watched = python_effects(held.containers, self.named)
-            with fakes, step_errors(trace.name), taken_apart(), watched as effects:
+            with fakes, step_errors(trace.name), quiet(), taken_apart(), watched as effects:
 
                 def called(*fake: torch.Tensor) -> list[torch.Tensor]:
                     return self._called(parts, fake)
@@ -178,7 +194,7 @@ class _Walk:
                 make = cast(Any, make_fx)(called, _allow_non_fake_inputs=True)
                 self.graph = tidied(make(*stand_ins))
                 self.filled = list(empty_before(self.state, before, parts.initial))
-            self.reached = frozenset(parts.reached)
+            self.reached, self.idle = frozenset(parts.reached), tuple(parts.idle)
             self.places = tuple(replace(each, emptied=each.read() is None) for each in self.places)
             self._refuse_effects(parts, effects)
         finally:
@@ -225,6 +241,12 @@ class _Walk:
                 "Call scheduler.step() after j.run, outside of the step, with the rate as a tensor: "
                 "lr=torch.tensor(0.1)",
             )
+        if sparse := [each for each in effects if each.startswith("SparseAdam")]:
+            raise errors.NoTrainingStep(
+                name,
+                f"SparseAdam counts its steps in Python ({sparse[0]}), and no kernel makes a sparse gradient",
+                "Make the embedding with sparse=False, and train with Adam",
+            )
         if effects:
             raise errors.NoTrainingStep(
                 name,
@@ -237,7 +259,7 @@ class _Walk:
             raise errors.NoTrainingStep(
                 name,
                 "it takes no gradients",
-                "Give a function that computes a loss and calls loss.backward(), or trace it without train=True",
+                "Give a function that computes a loss and calls loss.backward(), or trace it without training",
             )
 
     def recorded(self) -> Recorded:

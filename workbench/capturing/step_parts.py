@@ -70,6 +70,8 @@ class Parts(TorchFunctionMode):
         """Tensors that needed no data, by `id`, each with what makes it anew."""
         self.went_back = False
         """Whether a backward pass was run."""
+        self.idle = list[str]()
+        """The optimizers' steps that find no gradient, in words."""
         self.reached = set[int]()
         """The tensors, by `id`, that gradients of backward passes belong to."""
         self._modules: list[tuple[str, nn.Module]] = []
@@ -236,6 +238,13 @@ class Parts(TorchFunctionMode):
                 "one that a scheduler or another object of PyTorch's holds, or that the step itself makes",
                 "Let the function close over the optimizer plainly: optimizer.step()",
                 self._place(),
+            )
+        wanted = [each for group in cast(Any, optimizer).param_groups for each in group["params"] if each.requires_grad]
+        if wanted and all(each.grad is None for each in wanted):
+            self.idle.append(
+                f"{self.name}: {type(optimizer).__name__}.step() at {self._place()} finds no gradient and changes "
+                "nothing. Call it after backward(), with no zero_grad() between them, and make it of the parameters "
+                "of the model whose loss this is"
             )
         self.inside.append(STEP)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import nn
@@ -59,6 +59,12 @@ class _Owner:
     read: Callable[[], Optimizer]
 
 
+_STEADY: Final[Mapping[str, str]] = {
+    key: "make the scheduler that changes it with cycle_momentum=False" for key in ("betas", "momentum")
+}
+"""What to do about numbers that optimizers do not take as tensors."""
+
+
 @dataclass(frozen=True)
 class TrainingState:
     """All places of one training step, and the numbers that its optimizers were traced with."""
@@ -81,6 +87,8 @@ class TrainingState:
     """Of each parameter group the numbers and flags, which are part of the graph."""
     places: tuple[Place, ...] = field(default=())
     """Those that the graph reads or changes."""
+    idle: tuple[str, ...] = ()
+    """The optimizers' steps that find no gradient, in words."""
 
     @staticmethod
     def of(name: str, held: Reachable, target: object, named: Named) -> TrainingState:
@@ -93,12 +101,12 @@ class TrainingState:
         made = TrainingState(name, leaves, owners, held, target, named, conditions(leaves, held), groups, had)
         return replace(made, options=made._options())
 
-    def walked(self, places: tuple[Place, ...], reached: Collection[int]) -> TrainingState:
+    def walked(self, places: tuple[Place, ...], reached: Collection[int], idle: Sequence[str]) -> TrainingState:
         """The state with these places, of a step whose backward passes reach the tensors with these `id`s."""
         filled = {place.path for place in places if place.kind == "gradient"}
         paths = [each.path for each in self.leaves if id(each.tensor) not in reached]
         had = {path: self.had[path] for path in paths if self.had[path] or f"{path}.grad" not in filled}
-        return replace(self, places=places, had=had)
+        return replace(self, places=places, had=had, idle=tuple(dict.fromkeys(idle)))
 
     def found(self) -> dict[tuple[str, str], Place]:
         """The places that hold a tensor now, by kind and path."""
@@ -157,8 +165,8 @@ class TrainingState:
                 was, is_now = (f"{found[key]!r}" if key in found else "a tensor or missing" for found in (then, now))
                 raise errors.InputMismatch(
                     f"{self.name}: the optimizer's {key} was {was} when the step was traced, and is {is_now} now "
-                    f"(parameter group {number}). Numbers of an optimizer are part of the graph: trace again, or give "
-                    "a number that changes as a tensor: lr=torch.tensor(0.1)"
+                    f"(parameter group {number}). Numbers of an optimizer are part of the graph: trace again, or "
+                    f"{_STEADY.get(key, 'give a number that changes as a tensor: lr=torch.tensor(0.1)')}"
                 )
         if len(self.options) != len(self._options()):
             raise errors.InputMismatch(
@@ -287,7 +295,7 @@ def empty_before(
         if first is not place:
             raise errors.NoTrainingStep(
                 state.name,
-                f"its optimizer makes one tensor for {first.path} and {place.path}, which would be two in a graph",
+                f"it makes one tensor for {first.path} and {place.path}, which would be two in a graph",
                 "Let PyTorch do the first step, and trace the second one",
             )
         if place.kind == "gradient":

@@ -256,9 +256,10 @@ class _Inside(TorchDispatchMode):
         if terms is None:
             return self._made(func, func(*args, **kwargs), LIBRARY if _from_library(func, name) else 0.0)
         place, count = terms(args, kwargs)
-        if name in ("sum", "mean") and args[0].is_floating_point() and torch.rand((), generator=self.lot) < 0.5:
+        x = cast(Any, args[0])
+        if name in ("sum", "mean") and x.dtype == WIDE and torch.rand((), generator=self.lot) < 0.5:
             dims = args[1] if len(args) > 1 else kwargs.get("dim")
-            made, error = func(*args, **kwargs), error_in_order(args[0], dims, self.lot)
+            made, error = func(*args, **kwargs), error_in_order(x, dims, self.lot)
             share = self.half / count if name == "mean" and count else self.half
             return self._made(func, made + share * error.reshape(made.shape), 0.0)
         off = math.sqrt(max(count - 1, 0))

@@ -66,7 +66,7 @@ class OutputCheck:
     max_abs: float
     """Our largest error: the distance from the reference, or from PyTorch's answer where we agree with that."""
     max_rel: float
-    """The largest relative error, over the elements whose expected value is not zero."""
+    """The largest relative error, over the elements whose expected value is larger than their bound."""
     pytorch: float
     """PyTorch's own largest error, where finite."""
     bound: float
@@ -239,7 +239,7 @@ class _Comparison:
             elements,
             int(self.bad.sum()),
             _largest(self.distance),
-            _largest(_relative(self.distance, self.reference)),
+            _largest(_relative(self.distance, self.reference, self.allowed)),
             _largest(torch.where(theirs.isfinite(), theirs, 0.0)),
             *self._bound(),
             *given,
@@ -288,8 +288,9 @@ def _exactly(got: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return got.cpu() == other.cpu()
 
 
-def _relative(distance: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    found = torch.where(distance == 0, 0.0, distance / reference.abs())[reference != 0]
+def _relative(distance: torch.Tensor, reference: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Of the elements that are more than rounding: others may be any multiple of what is expected."""
+    found = torch.where(distance == 0, 0.0, distance / reference.abs())[reference.abs() > allowed]
     return torch.where(found.isnan(), math.inf, found)
 
 

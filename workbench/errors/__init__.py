@@ -17,6 +17,7 @@ from workbench.errors.capture_errors import CaptureFailed as CaptureFailed
 from workbench.errors.capture_errors import GradientsInside as GradientsInside
 from workbench.errors.capture_errors import GraphBreak as GraphBreak
 from workbench.errors.capture_errors import HiddenState as HiddenState
+from workbench.errors.capture_errors import IdleStep as IdleStep
 from workbench.errors.capture_errors import InputMismatch as InputMismatch
 from workbench.errors.capture_errors import MissingFake as MissingFake
 from workbench.errors.capture_errors import NoGradients as NoGradients
@@ -67,6 +68,7 @@ from workbench.errors.rewrite_errors import InvalidRewrite as InvalidRewrite
 from workbench.errors.rewrite_errors import PatternFailed as PatternFailed
 from workbench.errors.run_errors import EmptyTable as EmptyTable
 from workbench.errors.run_errors import IndexOutOfRange as IndexOutOfRange
+from workbench.errors.run_errors import IndexType as IndexType
 from workbench.errors.run_errors import KernelCrashed as KernelCrashed
 from workbench.errors.run_errors import KernelFault as KernelFault
 from workbench.errors.run_errors import KernelHung as KernelHung

@@ -63,8 +63,8 @@ class GradientsInside(WorkbenchError):
         where = f", at {place}" if place else ""
         super().__init__(
             f"{name} takes gradients inside ({call}{where}), but a trace is a forward pass without gradients. "
-            "A step of training is traced with train=True: wb.trace(step, x, y, train=True). Or return the value to "
-            "differentiate, and take gradients of PyTorch's own result outside"
+            "A step of training is traced with train=True: wb.trace(step, x, y, train=True), or workbench trace "
+            "--train. Or return the value to differentiate, and take gradients of PyTorch's own result outside"
         )
 
 
@@ -82,6 +82,10 @@ class NoTrainingStep(WorkbenchError):
         super().__init__(
             f"{name} cannot be traced as a training step: {why}{f', at {place}' if place else ''}. {advice}"
         )
+
+
+class IdleStep(UserWarning):
+    """An optimizer of a training step has no gradient to step with."""
 
 
 class ReshapedInput(WorkbenchError):

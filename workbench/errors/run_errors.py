@@ -73,6 +73,16 @@ class IndexOutOfRange(WorkbenchError, IndexError):
         )
 
 
+class IndexType(WorkbenchError, TypeError):
+    """Indices or labels have a type that PyTorch does not take for them."""
+
+    def __init__(self, node: str, place: str, argument: str, name: str, dtype: str) -> None:
+        super().__init__(
+            f"{node} at {place}: its {argument} ({name}) has type {dtype}; expected i64, as in PyTorch. Give "
+            f"{name}.long()"
+        )
+
+
 class ReplayError(WorkbenchError):
     """A tile program cannot be replayed: an instruction has no meaning in numpy, or reaches outside its memory."""
 

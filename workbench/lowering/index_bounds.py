@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.aten.overload_schema import arguments, plain_arguments
-from workbench.errors import IndexOutOfRange
+from workbench.errors import IndexOutOfRange, IndexType
 from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType, View
 from workbench.lowering.indexing_ops import ALONG_DIM, BY_POSITION, EMBEDDING, FROM_THE_END
 
@@ -68,6 +68,25 @@ def _shape(node: Node, types: Mapping[str, TensorType], tensor: str) -> tuple[in
 def _made(node: Node, index: object, argument: str, low: int, high: int) -> Bound:
     assert isinstance(index, Ref)
     return Bound(index.value, low, high, node.origin.node, argument, node.origin.place)
+
+
+_OF_64_BITS: Final = {
+    **dict.fromkeys(("cross_entropy_loss", "nll_loss", "nll_loss_nd", "nll_loss_forward"), "target"),
+    **dict.fromkeys(("nll_loss2d", "nll_loss2d_forward"), "target"),
+    **dict.fromkeys(("multi_margin_loss", "multilabel_margin_loss", "multilabel_margin_loss_forward"), "target"),
+    **dict.fromkeys(("index_fill", "index_copy"), "index"),
+}
+"""Arguments that PyTorch takes in 64 bits alone. Its stand-ins without data take others."""
+
+
+def check_index_types(graph: AtenGraph) -> None:
+    """Raises `IndexType` for labels and indices of a type that PyTorch refuses when it has their data."""
+    paths = {item.value: item.path for item in graph.inputs}
+    for node in graph.nodes:
+        argument = _OF_64_BITS.get(node.op.split(".")[1]) if node.op.startswith("aten.") else None
+        index = arguments(node)[argument] if argument else None
+        if argument and isinstance(index, Ref) and (dtype := graph.types[index.value].dtype) in ("i32", "i16", "i8"):
+            raise IndexType(node.origin.node, node.origin.place, argument, paths.get(index.value, index.value), dtype)
 
 
 def check_traced(

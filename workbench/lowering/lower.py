@@ -44,7 +44,7 @@ from workbench.lowering.fusion_candidate import node_class
 from workbench.lowering.fusion_options import choice_of, pairs_apart, rules_off
 from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER, kind_of
 from workbench.lowering.grouping import Grouping
-from workbench.lowering.index_bounds import bounds_before, bounds_of, check_traced
+from workbench.lowering.index_bounds import bounds_before, bounds_of, check_index_types, check_traced
 from workbench.lowering.moved_creations import at_their_readers
 from workbench.lowering.one_attention import one_attention
 from workbench.lowering.one_kernel import OneKernels
@@ -88,6 +88,7 @@ def lower(
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
     check_known(graph)
+    check_index_types(graph)
     known = registrations if registrations is not None else DEFAULT.now()
     if prefer is not None and prefer not in known.dialects:
         listed = ", ".join(map(repr, known.dialects)) or "none"

@@ -99,9 +99,11 @@ class Contents:
 def contents(trace: Trace, launches: Launches, lowered: KernelGraph) -> Contents:
     """What lies in DRAM during a run, by the plan of its storages."""
     kinds, parts = _kinds(lowered), [part_of(lowered, kernel) for kernel in lowered.kernels]
+    thrown_away = _thrown_away(lowered)
     tensors = tuple(
         Held(each.value, kinds.get(each.value) or _between(each, parts), each.bytes, each.first, each.last)
         for each in launches.storages
+        if each.value not in thrown_away
     )
     changes = [[0] * (len(lowered.kernels) + 1) for _ in KINDS]
     for each in tensors:
@@ -114,6 +116,13 @@ def contents(trace: Trace, launches: Launches, lowered: KernelGraph) -> Contents
         stretches.append(Stretch(kernel.name, part_of(lowered, kernel), begin, end, tuple(now)))
         begin = end
     return Contents(tensors, tuple(stretches))
+
+
+def _thrown_away(lowered: KernelGraph) -> set[str]:
+    """The gradients of the step before that no kernel reads: `zero_grad()` drops them before anything runs."""
+    base = {view.value: view.base for view in lowered.views}
+    read = {base.get(value, value) for kernel in lowered.kernels for value in kernel.inputs}
+    return {item.value for item in lowered.captured.inputs if item.kind == "gradient"} - read
 
 
 def _between(storage: Storage, parts: list[str]) -> str:
