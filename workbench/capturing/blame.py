@@ -28,6 +28,11 @@ A recurrent module keeps its parameters in such a list as well and puts there wh
 does for as long as it works.
 """
 
+ON_ANOTHER_DEVICE = (
+    ". A model on the meta device has shapes and no numbers: give it inputs on that device too, or move it to the CPU "
+    "by model.to_empty(device='cpu') and load its weights"
+)
+
 
 @contextlib.contextmanager
 def user_errors(name: str) -> Generator[None]:
@@ -46,9 +51,11 @@ def user_errors(name: str) -> Generator[None]:
     except dynamo_exc.InternalTorchDynamoError as error:
         raise errors.CaptureFailed(_dynamos_own(name, error)).instead_of(error) from None
     except dynamo_exc.TorchRuntimeError as error:
-        raise errors.CaptureFailed(
-            f"{name} raised while it was captured: {faked(str(error)) or in_words(str(error))}{_where(error)}"
-        ).instead_of(error) from None
+        what = (faked(str(error)) or in_words(str(error))).rstrip("!")
+        advice = ON_ANOTHER_DEVICE if "to be on the same device" in what else ""
+        raise errors.CaptureFailed(f"{name} raised while it was captured: {what}{_where(error)}{advice}").instead_of(
+            error
+        ) from None
     except (AssertionError, IndexError, KeyError) as error:
         if not is_of_torch(error):
             raise

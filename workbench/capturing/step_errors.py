@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from workbench import errors
-from workbench.capturing.blame import is_of_torch
+from workbench.capturing.blame import ON_ANOTHER_DEVICE, is_of_torch
 from workbench.environment.call_sites import place_text
 
 _REFUSED_BY_AUTOGRAD = {
@@ -76,8 +76,8 @@ def step_errors(name: str) -> Generator[None]:
             if said in str(error):
                 raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
         if is_of_torch(error):
-            what, place = str(error).strip().partition("\n")[0].rstrip("."), _place(error)
-            advice = _ON_ANOTHER_DEVICE if isinstance(error, FakeTensorDeviceMismatchError) else ""
+            what, place = str(error).strip().partition("\n")[0].rstrip(".!"), _place(error)
+            advice = ON_ANOTHER_DEVICE if isinstance(error, FakeTensorDeviceMismatchError) else ""
             raise errors.CaptureFailed(
                 f"{name} raised while it was captured: {type(error).__name__}: {what}{f', at {place}' if place else ''}"
                 f"{advice}"
@@ -85,10 +85,6 @@ def step_errors(name: str) -> Generator[None]:
         raise
 
 
-_ON_ANOTHER_DEVICE = (
-    ". A model on the meta device has shapes and no numbers: give it inputs on that device too, or move it to the CPU "
-    "by model.to_empty(device='cpu') and load its weights"
-)
 _WRITE_OUT = "Compute both branches and choose by torch.where, or write the loop in Python"
 
 _BY_DATA = {

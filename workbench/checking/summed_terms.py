@@ -65,7 +65,7 @@ def error_in_order(x: torch.Tensor, dims: Any, lot: torch.Generator) -> torch.Te
     terms = x.permute([*kept, *summed]).reshape(sums, count).contiguous()
     odd = torch.randint(-(1 << 62), 1 << 62, (), generator=lot) * 2 + 1
     directions = (terms.view(torch.int64) * odd).to(torch.float64) / float(1 << 63)
-    return (terms.cumsum(-1) * directions).nan_to_num()[:, 1:].sum(-1)
+    return (terms.cumsum(-1) * directions).nan_to_num(0.0, 0.0, 0.0)[:, 1:].sum(-1)
 
 
 def _bags(args: Any, kwargs: Any) -> tuple[int, int]:
