@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,20 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
+from tests.capturing.test_training import Step, stepping
 from workbench import errors
-
-Step = Callable[..., torch.Tensor]
-
-
-def losses(model: nn.Module, optimizer: torch.optim.Optimizer) -> Step:
-    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.detach()
-
-    return step
 
 
 def layer(device: str = "cpu") -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -36,8 +23,18 @@ def layer(device: str = "cpu") -> tuple[nn.Module, torch.optim.Optimizer]:
 @pytest.mark.parametrize(
     ("x", "y", "device", "told"),
     [
-        ((6, 9), torch.int64, "cpu", r"RuntimeError: a and b must have same reduction dim.*, at .*steps\.py:\d+$"),
-        ((6, 8), torch.float32, "cpu", r"RuntimeError: gather\(\): Expected dtype int32/int64.*, at .*steps\.py:\d+$"),
+        (
+            (6, 9),
+            torch.int64,
+            "cpu",
+            r"RuntimeError: a and b must have same reduction dim.*, at .*test_training\.py:\d+$",
+        ),
+        (
+            (6, 8),
+            torch.float32,
+            "cpu",
+            r"RuntimeError: gather\(\): Expected dtype int32/int64.*, at .*test_training\.py:\d+$",
+        ),
         ((6, 8), torch.int64, "meta", r"to be on the same device.*model\.to_empty\(device='cpu'\)"),
     ],
 )
@@ -45,14 +42,14 @@ def test_what_pytorch_refuses_is_one_message_with_the_line(
     x: tuple[int, int], y: torch.dtype, device: str, told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(errors.CaptureFailed, match=told):
-        wb.trace(losses(*layer(device)), torch.randn(x), torch.zeros(6, dtype=y), train=True)
+        wb.trace(stepping(*layer(device)), torch.randn(x), torch.zeros(6, dtype=y), train=True)
     assert not capfd.readouterr().err
 
 
 @pytest.mark.parametrize("train", [False, True])
 def test_labels_have_the_type_that_pytorch_takes(train: bool) -> None:
     model, optimizer = layer()
-    step: Step = losses(model, optimizer) if train else lambda x, y: F.cross_entropy(model(x), y)
+    step: Step = stepping(model, optimizer) if train else lambda x, y: F.cross_entropy(model(x), y)
     with pytest.raises(errors.IndexType, match=r"its target \(y\) has type i32; expected i64.*Give y\.long\(\)"):
         wb.trace(step, torch.randn(6, 8), torch.zeros(6, dtype=torch.int32), train=train)
 
@@ -111,7 +108,7 @@ def test_a_step_that_takes_the_gradients_of_the_one_before_is_none() -> None:
 def test_a_scheduler_of_momentum_is_told_what_to_leave_out() -> None:
     model = nn.Linear(8, 4)
     optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.05))
-    j = wb.trace(losses(model, optimizer), torch.randn(6, 8), torch.arange(6) % 4, train=True)
+    j = wb.trace(stepping(model, optimizer), torch.randn(6, 8), torch.arange(6) % 4, train=True)
     optimizer.param_groups[0]["betas"] = (0.94, 0.999)
     with pytest.raises(errors.InputMismatch, match=r"betas was .*make the scheduler that changes it with cycle_mom"):
         j.run(torch.randn(6, 8), torch.arange(6) % 4)

@@ -28,7 +28,7 @@ A recurrent module keeps its parameters in such a list as well and puts there wh
 does for as long as it works.
 """
 
-ON_ANOTHER_DEVICE = (
+_ON_ANOTHER_DEVICE = (
     ". A model on the meta device has shapes and no numbers: give it inputs on that device too, or move it to the CPU "
     "by model.to_empty(device='cpu') and load its weights"
 )
@@ -51,11 +51,8 @@ def user_errors(name: str) -> Generator[None]:
     except dynamo_exc.InternalTorchDynamoError as error:
         raise errors.CaptureFailed(_dynamos_own(name, error)).instead_of(error) from None
     except dynamo_exc.TorchRuntimeError as error:
-        what = (faked(str(error)) or in_words(str(error))).rstrip("!")
-        advice = ON_ANOTHER_DEVICE if "to be on the same device" in what else ""
-        raise errors.CaptureFailed(f"{name} raised while it was captured: {what}{_where(error)}{advice}").instead_of(
-            error
-        ) from None
+        what = faked(str(error)) or in_words(str(error))
+        raise raised(name, what, _place(error)).instead_of(error) from None
     except (AssertionError, IndexError, KeyError) as error:
         if not is_of_torch(error):
             raise
@@ -86,6 +83,13 @@ def exports_errors(name: str) -> Generator[None]:
             f"{name} cannot be captured: PyTorch's own export failed{f' at {place}' if place else ''} with "
             f"{type(error).__name__}: {what}. Write that call in another way"
         ).instead_of(error) from None
+
+
+def raised(name: str, what: str, place: str) -> errors.CaptureFailed:
+    """The error of a function, in whose capture `what` was raised, with what to do where that is known."""
+    where = f", at {place}" if place else ""
+    advice = _ON_ANOTHER_DEVICE if "to be on the same device" in what else ""
+    return errors.CaptureFailed(f"{name} raised while it was captured: {what.rstrip('.!')}{where}{advice}")
 
 
 def is_of_torch(error: BaseException) -> bool:
@@ -160,7 +164,7 @@ def _fake_text(name: str, op: str, where: str) -> str:
 
 def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
     if getattr(error, "gb_type", "") == "Observed exception":
-        return errors.CaptureFailed(f"{name} raised while it was captured: {_context(error)}{_where(error)}")
+        return raised(name, _context(error), _place(error))
     said, place = str(error).strip(), _place(error)
     if call := gradients_in(said):
         return errors.GradientsInside(name, call, place)

@@ -7,14 +7,10 @@ import re
 import traceback
 from collections.abc import Generator
 
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorDeviceMismatchError,
-)
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from workbench import errors
-from workbench.capturing.blame import ON_ANOTHER_DEVICE, is_of_torch
+from workbench.capturing.blame import is_of_torch, raised
 from workbench.environment.call_sites import place_text
 
 _REFUSED_BY_AUTOGRAD = {
@@ -76,12 +72,8 @@ def step_errors(name: str) -> Generator[None]:
             if said in str(error):
                 raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
         if is_of_torch(error):
-            what, place = str(error).strip().partition("\n")[0].rstrip(".!"), _place(error)
-            advice = ON_ANOTHER_DEVICE if isinstance(error, FakeTensorDeviceMismatchError) else ""
-            raise errors.CaptureFailed(
-                f"{name} raised while it was captured: {type(error).__name__}: {what}{f', at {place}' if place else ''}"
-                f"{advice}"
-            ).instead_of(error) from None
+            what = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            raise raised(name, what, _place(error)).instead_of(error) from None
         raise
 
 
