@@ -8,64 +8,70 @@ IP ?= localhost
 WORKERS ?= 4
 N ?= 200
 BIN := $(VENV)/bin
-INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test binder-front fuzz sweeps ulp gradients wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
+.NOTPARALLEL:
+.PHONY: help lab test test-all binder-front fuzz sweeps ulp gradients wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
-lab:  ## open the course in JupyterLab (prints its address; PORT=8888, IP=localhost)
+lab:  ## open the course in JupyterLab (prints its address; PORT=8888, IP=localhost, TORCH=cuda)
 	@$(PYTHON) scripts/setup.py lab --venv $(VENV) --port $(PORT) --ip $(IP)
 
-test:  ## run the tests, then every notebook, on all cores but no more than WORKERS=4
+test:  ## run the first tests and two notebooks, about ten minutes, on all cores but no more than WORKERS=4
 	@$(PYTHON) scripts/setup.py test --venv $(VENV) --workers $(WORKERS)
+
+test-all:  ## run all tests, then every notebook; REST=1 leaves out what `make test` runs
+	@$(PYTHON) scripts/setup.py test-all --venv $(VENV) --workers $(WORKERS) $(if $(REST),--rest)
 
 binder-front:  ## install the JupyterLab of mybinder beside ours: the browser tests then drive both
 	@$(PYTHON) scripts/setup.py front --venv $(VENV)-front
 
-fuzz: $(INSTALLED)  ## compare N random programs, and their training steps, with PyTorch (N=200); failures are shrunk and printed
+fuzz: installed-test  ## compare N random programs, and their training steps, with PyTorch (N=200); failures are shrunk and printed
 	$(BIN)/python -m tests.fuzz $(N)
 	$(BIN)/python -m tests.fuzz $(N) --train
+	$(BIN)/python -m tests.fuzz $(N) --train --conv
 
-sweeps: $(INSTALLED)  ## run the sweeps of the tests whole; `make test` runs a part of each
+sweeps: installed-test  ## run the sweeps of the tests whole; `make test-all` runs a part of each
 	$(BIN)/python -m pytest -n logical --maxprocesses $(WORKERS) --disable-warnings --whole -m sweep tests
 
-ulp: $(INSTALLED)  ## measure the errors of every operator in units in the last place; writes docs/ulp.md
+ulp: installed-test  ## measure the errors of every operator in units in the last place; writes docs/ulp.md
 	$(BIN)/python -m tests.ulp
 
-gradients: $(INSTALLED)  ## compare the gradients of every family with PyTorch's and with differences; writes docs/gradients.md
+gradients: installed-test  ## compare the gradients of every family with PyTorch's and with differences; writes docs/gradients.md
 	$(BIN)/python -m tests.gradients
 
-wrong-results: $(INSTALLED)  ## make every operator's results wrong in four ways, and see that the check notices
+wrong-results: installed-test  ## make every operator's results wrong in four ways, and see that the check notices
 	$(BIN)/python -m tests.wrong_results
 
-right-results: $(INSTALLED)  ## draw the tensors of every operator anew, 12 times, and see that right results pass the check
+right-results: installed-test  ## draw the tensors of every operator anew, 12 times, and see that right results pass the check
 	$(BIN)/python -W ignore -m tests.right_results
 
-mutation: $(INSTALLED)  ## make 120 lines of our own sources wrong, one at a time, and see that tests notice (an hour)
+mutation: installed-test  ## make 120 lines of our own sources wrong, one at a time, and see that tests notice (an hour)
 	$(BIN)/python -m tests.mutation
 
-calls: $(INSTALLED)  ## call every public name N times with wrong values (N=200); only errors of our own may come back
+calls: installed-test  ## call every public name N times with wrong values (N=200); only errors of our own may come back
 	$(BIN)/python -m tests.calls $(N)
 
-crafted: $(INSTALLED)  ## craft N journey files (N=200): each opens and shows everything, or is one told error
+crafted: installed-test  ## craft N journeys and N other files (N=200): each opens and shows everything, or is one told error
 	$(BIN)/python -W ignore -m tests.crafted $(N)
+	$(BIN)/python -W ignore -m tests.crafted $(N) --texts
+	$(BIN)/python -W ignore -m tests.crafted.other_files $(N)
 
-invariants: $(INSTALLED)  ## simulate N random programs on random machines (N=200), and hold them against all invariants
+invariants: installed-test  ## simulate N random programs on random machines (N=200), and hold them against all invariants
 	$(BIN)/python -m tests.simulator.random_programs $(N)
 
-processors: $(INSTALLED)  ## compare every operator in every type with PyTorch, for each level of processor this one has
+processors: installed-test  ## compare every operator in every type with PyTorch, for each level of processor this one has
 	$(BIN)/python -m tests.processors
 
-demo: $(INSTALLED)  ## walk one journey through the five stages in the terminal
+demo: installed-lab  ## walk one journey through the five stages in the terminal
 	$(BIN)/python scripts/demo.py
 
-doctor: $(INSTALLED)  ## look the installation over, and say what to do about what is wrong
+doctor: installed-lab  ## look the installation over, and say what to do about what is wrong
 	$(BIN)/workbench doctor
 
-check: $(INSTALLED)  ## lint, arrows between packages, circles, sizes, types
+check: installed-check  ## lint, arrows between packages, circles, sizes, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
@@ -73,11 +79,11 @@ check: $(INSTALLED)  ## lint, arrows between packages, circles, sizes, types
 	$(BIN)/python scripts/make_typings.py
 	$(BIN)/pyright
 
-format: $(INSTALLED)  ## let ruff fix and format the sources
+format: installed-check  ## let ruff fix and format the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-notebooks: $(INSTALLED)  ## run the notebooks; draw and write what the docs show; record the journeys in notebooks/recorded
+notebooks: installed-test  ## run the notebooks; draw and write what the docs show; record the journeys in notebooks/recorded
 	$(BIN)/python scripts/run_notebooks.py
 	$(BIN)/python scripts/make_readme_pictures.py
 	$(BIN)/python scripts/make_operators.py
@@ -90,6 +96,6 @@ clean:  ## remove what the other targets made here; compiled kernels lie elsewhe
 clean-cache:  ## remove compiled kernels and the compiled simulator from the user's cache; they are made again
 	$(PYTHON) scripts/clean_cache.py
 
-# The stamp is keyed on the files that say what to install: a second run costs nothing.
-$(INSTALLED): pyproject.toml constraints.txt
-	@$(PYTHON) scripts/setup.py install --venv $(VENV)
+# What a target needs is an extra of pyproject.toml. Where it is installed already, this takes a tenth of a second.
+installed-%:
+	@$(PYTHON) scripts/setup.py install --venv $(VENV) $*

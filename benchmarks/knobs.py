@@ -66,15 +66,15 @@ def turns(knobs: Knobs) -> list[tuple[str, int]]:
 
 
 def in_page() -> None:
+    from tests.browser import chromium
     from tests.jupyter.live import live
-    from tests.jupyter.served import browser
 
     print(f"{'program':<16}   spans  turns  from key to picture: median     worst  CPU of Python")
     for name, (function, inputs) in PROGRAMS.items():
         j = wb.trace(function, *inputs)
         kernel = j.scheduled.kernels[0].name
         widget = j.knobs(kernel).widget()
-        with live(widget) as address, browser() as opened:
+        with live(widget) as address, chromium.running() as opened:
             page = opened.new_page(viewport={"width": 1280, "height": 1000})
             page.goto(address)
             page.wait_for_selector('.kn-pictures[data-step="0"]')

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.browser import lab
+from tests.browser import chromium, lab
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page
@@ -77,16 +77,15 @@ def main() -> int:
     parser.add_argument("times", nargs="?", type=int, default=100)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    executable = lab.chromium()
-    if executable is None:
-        raise SystemExit("there is no chromium here: apt-get install chromium")
+    if chromium.executable() is None:
+        raise SystemExit(chromium.MISSING)
     if options.times < 12:
         raise SystemExit("at least 12 times: every view is opened once before anything is measured")
     with (
         tempfile.TemporaryDirectory() as scratch,
         tempfile.TemporaryDirectory() as folder,
         lab.server(Path(folder), Path(scratch)) as server,
-        lab.browser(executable) as browser,
+        lab.browser() as browser,
         lab.opened(browser, server, Path(folder) / "closing.ipynb", [MODEL, OPEN]) as opened,
     ):
         first, last = measured(opened.page, options.times)

@@ -30,7 +30,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from million import program
 
 from simulator import Launched, load_machine, simulate
-from tests.jupyter.served import browser, page_files, served
+from tests.browser import chromium
+from tests.jupyter.served import page_files, served
 from workbench.ir import Launch, Launches
 from workbench.views.timelines.columns import Columns, timeline_columns
 
@@ -126,8 +127,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     made, found = columns(options.spans)
-    with browser() as chromium, served(page_files({"timeline": made})) as address:
-        page = chromium.new_page(viewport={"width": 1280, "height": 800})
+    with chromium.running() as browser, served(page_files({"timeline": made})) as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.goto(address)
         page.wait_for_function("window.loaded")
         found |= measured(page)

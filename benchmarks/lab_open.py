@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import nbformat
 
-from tests.browser import lab
+from tests.browser import chromium, lab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -98,14 +98,13 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    executable = lab.chromium()
-    if executable is None:
-        raise SystemExit("there is no chromium here: apt-get install chromium")
+    if chromium.executable() is None:
+        raise SystemExit(chromium.MISSING)
     with (
         tempfile.TemporaryDirectory() as scratch,
         tempfile.TemporaryDirectory() as folder,
         lab.server(Path(folder), Path(scratch)) as server,
-        lab.browser(executable) as browser,
+        lab.browser() as browser,
         lab.page(browser) as page,
     ):
         found = {name: measured(page, server, Path(folder), name) for name in _MODELS}

@@ -1,5 +1,5 @@
 """Checks the house rules that no linter has, and counts: circles of imports, long files, functions of many parameters,
-and files of one name.
+files of one name, other ways to start a browser, and HTML that is made without the builder.
 
 Prints each violation with its place, then the counts; the exit status is 1 if there is any.
 """
@@ -13,10 +13,17 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts import check_markup  # noqa: E402 - found from the root, wherever this runs
+
 PACKAGES = ("simulator", "templates", "workbench")
 NAMED = (*PACKAGES, "benchmarks", "scripts", "tests")
 """The folders in which a file's name stands for one file."""
 MOST_LINES, MOST_PARAMETERS = 400, 8
+STARTS_BROWSERS = "tests/browser/chromium.py"
+PLAYWRIGHT_DRIVERS = ("playwright.sync_api", "playwright.async_api")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MIRRORS = {
     "workbench.verbs": "the verbs of `wb`",
     "workbench.journey.with_": "the options of `wb.trace`",
@@ -109,9 +116,31 @@ def same_names(root: Path = ROOT) -> dict[str, list[str]]:
     return {name: found for name, found in folders.items() if len(found) > 1 and name not in SAME_NAMES}
 
 
+def browser_starts(root: Path = ROOT) -> list[str]:
+    """The places beside `STARTS_BROWSERS` that start a browser: there tests would fail where none is installed."""
+    found = list[str]()
+    for path in sorted(path for folder in NAMED[len(PACKAGES) :] for path in (root / folder).rglob("*.py")):
+        place = path.relative_to(root).as_posix()
+        if place not in (STARTS_BROWSERS, "scripts/check_house.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            lines = sorted({node.lineno for node in ast.walk(tree) if _starts_browser(node)})
+            found += [f"{place}:{line}" for line in lines]
+    return found
+
+
+def _starts_browser(node: ast.AST) -> bool:
+    """True for the import of Playwright's driver, its calls that launch a browser, and a browser's own program."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module in PLAYWRIGHT_DRIVERS and any(each.name.endswith("_playwright") for each in node.names)
+    if isinstance(node, ast.Call) and _called(node) in ("launch", "launch_persistent_context"):
+        return any(each.arg in ("executable_path", "headless", "args", "channel") for each in node.keywords)
+    return isinstance(node, ast.Constant) and (node.value in BROWSERS or str(node.value).startswith("--headless"))
+
+
 def main() -> int:
     known = modules()
     round_about, long, many, same = circle(known), long_files(known), many_parameters(known), same_names()
+    browsers = browser_starts()
     if round_about:
         print(f"imports in a circle: {' -> '.join(round_about)}")
     for name, count in long.items():
@@ -120,11 +149,17 @@ def main() -> int:
         print(f"{function}: {count} parameters; expected {MOST_PARAMETERS} at most")
     for name, folders in same.items():
         print(f"{name}: in {', '.join(folders)}; expected a name of its own for each")
+    for place in browsers:
+        print(f"{place}: starts a browser; expected only {STARTS_BROWSERS} to, so that tests skip where there is none")
+    marked = list(check_markup.violations(ROOT))
+    for path, line, told in marked:
+        print(f"{path.relative_to(ROOT)}:{line}: {told}")
     print(
         f"{len(known)} files: {int(bool(round_about))} circles, {len(long)} files over {MOST_LINES} lines, "
-        f"{len(many)} functions over {MOST_PARAMETERS} parameters, {len(same)} names of several files"
+        f"{len(many)} functions over {MOST_PARAMETERS} parameters, {len(same)} names of several files, "
+        f"{len(browsers)} other ways to start a browser, {len(marked)} places of HTML without the builder"
     )
-    return int(bool(round_about or long or many or same))
+    return int(bool(round_about or long or many or same or browsers or marked))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # runs without 
 from simulator.errors import BadSetting
 from simulator.files.cache_folder import user_cache
 
-OURS = ("graphs", "kernels", "modules", "native", "verdicts", "numba-*")
+OURS = ("graphs", "kernels", "modules", "native", "tests", "verdicts", "numba-*")
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +14,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
-from tests.browser.lab import chromium  # noqa: E402
+from tests.browser import chromium  # noqa: E402
 from workbench.jupyter.plot_timeline import timeline_figure  # noqa: E402
 from workbench.models.resnet import resnet18  # noqa: E402
 from workbench.models.seeded import with_statistics  # noqa: E402
 from workbench.views.timelines.timeline import gantt_of  # noqa: E402
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 FOLDER = ROOT / "docs" / "images"
 WIDE = 1040
@@ -46,26 +50,22 @@ def model() -> wb.Journey:
     return journey
 
 
-def shot(browser: str, html: str, name: str) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
-        page = opened.new_page(viewport={"width": WIDE, "height": 400}, device_scale_factor=1.5)
-        page.set_content(f'<!doctype html><meta charset="utf-8"><body style="margin:14px">{html}')
-        page.screenshot(path=FOLDER / f"{name}.png", full_page=True)
-        opened.close()
+def shot(browser: Browser, html: str, name: str) -> None:
+    page = browser.new_page(viewport={"width": WIDE, "height": 400}, device_scale_factor=1.5)
+    page.set_content(f'<!doctype html><meta charset="utf-8"><body style="margin:14px">{html}')
+    page.screenshot(path=FOLDER / f"{name}.png", full_page=True)
+    page.close()
 
 
 def main() -> None:
     example = timeline()
-    browser = chromium()
-    if browser is None:
+    if chromium.executable() is None:
         sys.stderr.write("no chromium is installed: the pictures of outputs are left as they are\n")
         return
-    shot(browser, model().html(), "overview")
-    smaller = example.with_(mapping={"*": {"tile": {"m": 64}}})
-    shot(browser, wb.compare(example, smaller, names=("as scheduled", "tiles of 64 rows")).html(), "comparison")
+    with chromium.running() as browser:
+        shot(browser, model().html(), "overview")
+        smaller = example.with_(mapping={"*": {"tile": {"m": 64}}})
+        shot(browser, wb.compare(example, smaller, names=("as scheduled", "tiles of 64 rows")).html(), "comparison")
 
 
 if __name__ == "__main__":

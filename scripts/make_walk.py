@@ -18,7 +18,7 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.browser import lab  # noqa: E402
+from tests.browser import chromium, lab  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -137,14 +137,13 @@ def look(film: Film, lab_of: Locator, title: str) -> None:
 
 
 def main() -> None:
-    executable = lab.chromium()
-    if executable is None:
-        raise SystemExit("there is no chromium here: apt-get install chromium")
+    if chromium.executable() is None:
+        raise SystemExit(chromium.MISSING)
     with (
         tempfile.TemporaryDirectory() as scratch,
         tempfile.TemporaryDirectory() as folder,
         lab.server(Path(folder), Path(scratch)) as server,
-        lab.browser(executable) as browser,
+        lab.browser() as browser,
         lab.opened(browser, server, Path(folder) / "walk.ipynb", CODES) as opened,
     ):
         opened.page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})

@@ -1,6 +1,6 @@
-"""What tests schedule and compile is kept for one run, in a folder that is empty when it begins: whatever a cache on
-this machine holds, each kernel is made once, and then read by all that ask for the same. Tests of the cache, and those
-that count what is made, have their own or none.
+"""What tests schedule and compile is kept in a folder of the user's cache that only tests use, under keys that hold the
+contents of all sources: each kernel is made once, and the next run reads those that no change touched. Tests of the
+cache, and those that count what is made, have their own or none.
 
 Each test draws its random numbers from its own name: alone or among others, here or elsewhere, they are the same. Other
 draws are made by the sweeps (`make fuzz`, `make right-results`).
@@ -17,27 +17,26 @@ what is let go ask for a search themselves.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import random
-import shutil
 import sys
-import tempfile
 import zlib
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 
+from simulator.files.cache_folder import user_cache
+from tests import tiers
+from tests.browser import chromium
 from tests.sweeps import left_out
 
 _MANY_FILES = 50
 
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have that of the process that starts them
-    _OF_THIS_RUN = tempfile.mkdtemp(prefix="aten-workbench-tests-")
-    os.environ["ATEN_WORKBENCH_KERNEL_CACHE"] = _OF_THIS_RUN
-    atexit.register(shutil.rmtree, _OF_THIS_RUN, ignore_errors=True)
+    os.environ["ATEN_WORKBENCH_KERNEL_CACHE"] = str(user_cache() / "tests")
 else:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -59,6 +58,17 @@ def _numbers_of_its_own(request: pytest.FixtureRequest) -> None:
         sys.modules["torch"].manual_seed(seed)
 
 
+@pytest.fixture(autouse=True)
+def _in_the_folder_it_began_in() -> Generator[None]:
+    """Later tests in the process read files of the repository, and start processes that do."""
+    before = os.getcwd()
+    yield
+    after = os.getcwd()
+    if after != before:
+        os.chdir(before)
+        pytest.fail(f"the test has left the process in {after}", pytrace=False)
+
+
 @pytest.fixture
 def whole_sweep(request: pytest.FixtureRequest) -> bool:
     """For tests that are sweeps in themselves: whether to go through all."""
@@ -74,21 +84,39 @@ def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     sweep = "sweep(one_in=1, pairs=True): combinations, of which a part runs unless --whole is given (sweeps.py)"
     config.addinivalue_line("markers", sweep)
+    config.addinivalue_line("markers", "test_all(but=0): `make test` runs none, or so many of its cases (tiers.py)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Runs a part of each sweep, unless all is asked for, or single combinations are."""
-    if config.getoption("--whole") or any("[" in argument for argument in config.args):
+    """Skips what needs a browser where there is none; runs a part of each sweep, unless all is asked for, or single
+    combinations are; runs the tests of the asked run alone."""
+    if chromium.skips():
+        for item in items:
+            if any(fixture in chromium.FIXTURES for fixture in getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.skip(reason=chromium.MISSING))
+    if any("[" in argument for argument in config.args):
         return
-    left = left_out(items)
-    if left:
+    if not config.getoption("--whole"):
+        _leave_out(config, items, {item.nodeid for item in left_out(items)})
+    if asked := config.getoption("--run"):
+        rest = tiers.rest_of(items)
+        if missing := tiers.without_first(items, rest):
+            raise pytest.UsageError(f"no test of these files is in the first run (tests/tiers.py): {missing}")
+        other = rest if asked == tiers.FIRST else {item.nodeid for item in items} - rest
+        _leave_out(config, items, other)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], ids: set[str]) -> None:
+    if left := [item for item in items if item.nodeid in ids]:
         config.hook.pytest_deselected(items=left)
-        gone = {id(item) for item in left}
-        items[:] = [item for item in items if id(item) not in gone]
+        items[:] = [item for item in items if item.nodeid not in ids]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole", action="store_true", help="run all combinations of sweeps: tests/sweeps.py")
+    parser.addoption(
+        "--run", choices=tiers.RUNS, help="the run of `make test`, or the rest of `make test-all`: tests/tiers.py"
+    )
     told = "write tests/golden/programs anew with today's cycles, bytes and tiles"
     parser.addoption("--rewrite-golden", action="store_true", help=told)
 

@@ -1,4 +1,4 @@
-"""Sweeps: tests of every combination of some values, of which `make test` runs a part and `make sweeps` all.
+"""Sweeps: tests of every combination of some values, of which `make test-all` runs a part and `make sweeps` all.
 
 The part is the same everywhere, and has each value of each axis in it; of three axes and more, each pair of values.
 Which combinations these are follows from their names, so a new value changes little of it.

@@ -22,6 +22,7 @@ def _fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("name", ["softmax_ragged", "mlp", "matmul_ragged", "results_in_tuple", "both_transposed"])
 def test_the_compiled_function_gives_the_same_numbers(name: str):
     program = PROGRAMS[name]
@@ -43,6 +44,7 @@ def test_options_reach_the_journey():
     assert wb.last_journeys()[0].machine.name == "edge-8x8"
 
 
+@pytest.mark.test_all
 def test_origins_are_the_users_lines_and_inputs_have_their_names():
     model = MLP()
     with torch.no_grad():
@@ -63,6 +65,7 @@ def test_parameters_are_read_as_they_are():
     assert wb.last_journeys() == first
 
 
+@pytest.mark.test_all
 def test_another_shape_is_another_journey_and_an_earlier_one_is_still_there():
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(x, -1) + x.shape[0]
@@ -77,6 +80,7 @@ def test_another_shape_is_another_journey_and_an_earlier_one_is_still_there():
     assert shapes == [(5, 12), (7, 12), (9, 12), (5, 12), (5, 12)]  # one graph for all sizes made one of its own for 5
 
 
+@pytest.mark.test_all
 def test_a_number_that_was_fixed_is_guarded():
     def function(x: torch.Tensor, times: int) -> torch.Tensor:
         return x * times
@@ -86,6 +90,7 @@ def test_a_number_that_was_fixed_is_guarded():
         torch.testing.assert_close(compiled(x, times), x * times)
 
 
+@pytest.mark.test_all
 def test_each_side_of_a_graph_break_is_a_journey():
     def broken(x: torch.Tensor) -> torch.Tensor:
         y = torch.softmax(x, -1)

@@ -329,6 +329,7 @@ def a_checkpoint_calls_a_compiled_model_twice(compiles: Compiles) -> Seen:
     return [*(each.clone() for each in model.buffers()), *(each.grad for each in model.parameters())]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
 @pytest.mark.parametrize("name", SCENES)
@@ -396,6 +397,7 @@ def _after_a_change_of_a_result(w: torch.Tensor) -> None:
     result.sum().backward()
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     ("does", "message"),
     [
@@ -443,6 +445,7 @@ def test_a_backward_pass_on_the_host_can_be_refused():
         called(torch.ones(3)).sum().backward()
 
 
+@pytest.mark.test_all
 def test_autocast_casts_once_and_not_again_in_the_graphs():
     w = leaf(8, 8)
     with torch.autocast("cpu", torch.bfloat16):
@@ -478,6 +481,7 @@ class Viewing(nn.Module):
         return self.out(mixed.transpose(1, 2).view(2, 5, 32))
 
 
+@pytest.mark.test_all
 def test_attention_lies_as_pytorchs_fused_kernel_leaves_it(recwarn: pytest.WarningsRecorder):
     model, x = Viewing(), torch.randn(2, 5, 32)
 
@@ -496,6 +500,7 @@ def test_attention_lies_as_pytorchs_fused_kernel_leaves_it(recwarn: pytest.Warni
     assert laid[0] == laid[1] and not [each for each in recwarn if "Host" in str(each.category)]
 
 
+@pytest.mark.test_all
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # Dynamo reads it
 def test_hooks_of_gradients_that_nothing_reaches_get_zeros():
     class Heads(nn.Module):
@@ -517,6 +522,7 @@ def test_hooks_of_gradients_that_nothing_reaches_get_zeros():
     assert torch.equal(y.grad, torch.full((2,), 2.0))
 
 
+@pytest.mark.test_all
 def test_a_batch_norm_in_a_checkpoint_of_a_compiled_function_has_its_gradients():
     torch.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU()), torch.randn(3, 4)
@@ -538,6 +544,7 @@ def in_batches(compiles: Compiles) -> Seen:
     return [batch, jacobian, single]
 
 
+@pytest.mark.test_all
 def test_a_batch_of_gradients_is_computed_on_the_host():
     torch.manual_seed(0)
     with pytest.warns(errors.HostRoute, match="its gradients are a batch"):
@@ -553,6 +560,7 @@ def test_a_batch_of_gradients_can_be_refused():
         torch.autograd.functional.jacobian(called, x, vectorize=True)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_what_bags_of_embeddings_keep_is_what_pytorch_keeps(mode: str):
     bags, offsets = nn.EmbeddingBag(5, 3, mode=mode, padding_idx=1), torch.tensor([0, 2, 2])
@@ -560,6 +568,7 @@ def test_what_bags_of_embeddings_keep_is_what_pytorch_keeps(mode: str):
     assert all(each.check().ok for each in wb.last_journeys())
 
 
+@pytest.mark.test_all
 def test_a_batch_norm_of_what_is_given_keeps_statistics_that_are_right():
     for seed in range(4):
         torch.manual_seed(seed)
@@ -568,6 +577,7 @@ def test_a_batch_norm_of_what_is_given_keeps_statistics_that_are_right():
         assert all(each.check().ok for each in wb.last_journeys())
 
 
+@pytest.mark.test_all
 def test_the_backward_pass_of_an_earlier_compilation_has_its_forward_pass_beside_it():
     model = on_npu(nn.Sequential(nn.Linear(6, 3), nn.ReLU()))
     x = torch.randn(8, 6)

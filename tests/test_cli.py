@@ -325,6 +325,7 @@ def in_a_process(arguments: list[str], **how: Any) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("arguments", [["machines"], ["--help"], ["machines", "tpu-v3"]])
 def test_when_nobody_reads_any_more_it_ends_quietly(arguments: list[str]):
     reads, writes = os.pipe()
@@ -335,6 +336,7 @@ def test_when_nobody_reads_any_more_it_ends_quietly(arguments: list[str]):
         os.close(writes)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("arguments", [["machines"], ["--help"]])
 def test_a_full_disk_under_what_is_printed_is_told_in_a_line(tmp_path: Path, arguments: list[str]):
     resource = pytest.importorskip("resource", reason="limits how long a file may become")
@@ -361,6 +363,7 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path):
     assert in_a_process(["trace", program]) == (cli.INTERRUPTED, "")
 
 
+@pytest.mark.test_all
 def test_a_step_of_training_is_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = """
 import torch
@@ -386,3 +389,34 @@ def step(x):
     assert "takes no gradients" in capsys.readouterr().err
     assert cli.main(["trace", "--model", "mlp", "--train"]) == 2
     assert "mlp has no step" in capsys.readouterr().err
+
+
+def test_a_program_that_ends_itself_is_told_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = write(tmp_path, ADD + "raise SystemExit(3)\n")
+    line = Path(file).read_text().splitlines().index("raise SystemExit(3)") + 1
+    assert cli.main(["trace", file]) == cli.USER_ERROR
+    assert f"ends itself while it runs: SystemExit(3) at line {line}" in capsys.readouterr().err
+
+
+def test_trace_writes_the_journey_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = write(tmp_path, ADD + "inputs = (x, torch.randn(50))\n")
+    saved, page = tmp_path / "made.journey", tmp_path / "made.html"
+    assert cli.main(["trace", file, "--save", str(saved), "--html", str(page)]) == cli.OK
+    cycles = printed(capsys)["cycles"]
+    assert wb.load(saved).simulated.cycles == cycles and f"{cycles:,}" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "words"),
+    [("--save", "no/where.journey", "where.journey"), ("--html", "page.pdf", "must end in .html")],
+)
+def test_trace_refuses_what_it_cannot_write_before_the_work(
+    option: str, name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert cli.main(["trace", "nothing.py", option, str(tmp_path / name)]) == cli.USER_ERROR
+    assert words in capsys.readouterr().err
+
+
+def test_a_dialect_of_no_builder_is_refused(capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["ops", "aten.frac", "--prefer", "zz"]) == cli.USER_ERROR
+    assert "prefer='zz': no builder is registered in that dialect" in capsys.readouterr().err

@@ -35,6 +35,7 @@ def _fresh() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", [each for each in (*FOUND, *SAMPLE) if each not in OF_OTHERS])
 def test_what_eager_runs_npu_runs(name: str):
@@ -100,6 +101,7 @@ def test_kinds_of_call_are_kept_and_forgotten_in_turn():
     assert wb.last_journeys() == kept
 
 
+@pytest.mark.test_all
 def test_a_number_that_equals_another_is_not_the_other():
     """0.0 and -0.0 are equal, and so are 0 and False; NaN is not even equal to itself, and makes one journey."""
     compiled = torch.compile(lambda x, a: x * a, backend="npu")

@@ -53,6 +53,7 @@ def test_importing_the_workbench_loads_nothing_heavy():
     assert run(f"import workbench; print([name for name in {heavy} if name in sys.modules])", blocked=()) == "[]\n"
 
 
+@pytest.mark.test_all
 def test_compiling_loads_neither_the_simulator_nor_what_arranges_tables():
     later = ["numba", "pandas", "matplotlib", "simulator.engine.engine", "workbench.findings"]
     code = (
@@ -74,6 +75,7 @@ def test_machines_are_listed_without_any_heavy_library():
     assert "tpu-v3" in out and "edge-8x8" in out and out.endswith("0\n")
 
 
+@pytest.mark.test_all
 def test_a_saved_program_is_simulated_without_any_heavy_library(tmp_path: Path):
     from simulator.tileprogram.program import (
         Access,
@@ -136,6 +138,7 @@ except MissingExtra as error:
     assert "pip install 'aten-workbench[lab]'" in out and "matplotlib is not installed" in out
 
 
+@pytest.mark.test_all
 def test_a_saved_journey_opens_shows_itself_and_is_simulated_without_any_heavy_library(tmp_path: Path):
     import torch
 

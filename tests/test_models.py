@@ -39,6 +39,7 @@ def test_a_model_computes_the_same_each_time_and_leaves_random_numbers_alone(nam
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", QUICK)
 def test_a_trace_of_a_model_is_right_and_without_the_host(name: str):
     example = getattr(wb.models, name)()
@@ -48,6 +49,7 @@ def test_a_trace_of_a_model_is_right_and_without_the_host(name: str):
     assert journey.check().ok and journey.simulated.cycles > 0
 
 
+@pytest.mark.test_all
 def test_a_model_is_printed_in_a_line():
     assert repr(wb.models.lenet()) == "Example(Sequential, called with float32 (1, 1, 28, 28))"
     told = r"Example\(\w+, called with int64 \(1, 1\), cache=DynamicCache\)"
@@ -89,6 +91,7 @@ def test_the_list_of_models_loads_neither_pytorch_nor_transformers():
     assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True).stdout.strip() == "set()"
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_tokens_that_a_compiled_model_generates_are_pytorchs(name: str, whole_sweep: bool):
@@ -109,6 +112,7 @@ def test_tokens_that_a_compiled_model_generates_are_pytorchs(name: str, whole_sw
     assert torch.equal(ours, theirs)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", ["gpt2_decode", "llama_decode"])
 def test_a_step_of_decoding_leaves_the_cache_as_pytorch_does(name: str):
     example = wb.models.get(name)
@@ -126,6 +130,7 @@ def test_a_step_of_decoding_leaves_the_cache_as_pytorch_does(name: str):
         torch.testing.assert_close((mine.keys, mine.values), (other.keys, other.values))
 
 
+@pytest.mark.test_all
 def test_a_step_whose_loss_a_model_of_transformers_computes_runs_again_and_again():
     from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
-import importlib.util
+import importlib
 import json
 import math
 import os
@@ -30,10 +30,11 @@ import workbench as wb
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import SimulatorError
 from simulator.files.versioned_files import check_folder, replace_file
-from workbench import aten, doctor, environment, new_op, views
+from workbench import aten, doctor, environment, lab_server, new_op, views
 from workbench.doctor import diagnosis
+from workbench.environment.page_path import check_page_path
 from workbench.environment.progress import waiting
-from workbench.errors import BadOption, MissingExtra, ProgramFileError, WorkbenchError
+from workbench.errors import BadOption, ProgramFileError, WorkbenchError
 from workbench.program_file import INPUTS_FORMS, ProgramFile, load_program
 from workbench.views.basics.table import Table
 
@@ -45,7 +46,6 @@ OK, CHECK_FAILED, USER_ERROR = 0, 1, 2
 INTERRUPTED, NO_READER = 128 + 2, 128 + 13  # SIGINT, SIGPIPE
 PROBLEMS = CHECK_FAILED
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_PAGE_ENDINGS: Final = (".html", ".htm")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,6 +120,8 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     trace.add_argument("--machine", default="tpu-v3", metavar="M", help=machine_help)
     trace.add_argument("--capture", default="dynamo", choices=("dynamo", "export"), help="how the graph is captured")
     trace.add_argument("--train", action="store_true", help="NAME is a step of training; see docs/training.md")
+    trace.add_argument("--save", metavar="FILE.journey", help="write the journey there, for wb.load and workbench open")
+    trace.add_argument("--html", metavar="PAGE.html", help="write the journey there as a page to read")
     trace.add_argument("--json", default="-", metavar="PATH", help="where the result goes (default: -, the terminal)")
 
     _command(commands, "models", _models, "list the example models that trace --model takes")
@@ -134,15 +136,26 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
 
     opened = _command(commands, "open", _open, "show a saved journey in the browser, as a page with the lab in it")
     opened.add_argument("file", metavar="FILE.journey", help="what j.save(path) wrote")
-    opened.add_argument(
-        "--to", metavar="PAGE.html", help="the file to write the page to (default: in a temporary folder)"
-    )
+    opened.add_argument("--to", metavar="PAGE.html", help="the file of the page (default: in a temporary folder)")
     opened.add_argument("--no-browser", action="store_true", help="write the page and print where it is; open nothing")
+    opened.add_argument(
+        "--trust", action="store_true", help="let MLIR have the file's own scripts and passes, as they are"
+    )
 
-    lab = _command(commands, "lab", _lab, "open JupyterLab on the notebooks")
-    lab.add_argument("--port", type=_port, default=8888, help="the port to listen on (default: 8888)")
-    lab.add_argument("--ip", default="localhost", help="the address to listen on; 0.0.0.0 is all (default: localhost)")
-    lab.add_argument("--notebook", default="notebooks/00_start_here.ipynb", help="the notebook to open first")
+    lab = _command(
+        commands,
+        "lab",
+        _lab,
+        f"open JupyterLab on the course, which is copied to ./{lab_server.COPY} where it is not here",
+    )
+    lab.add_argument("--port", type=lab_server.port, default=8888, help="the port to listen on (default: 8888)")
+    told = "the address to listen on; 0.0.0.0 is all (default: localhost)"
+    lab.add_argument("--ip", type=lab_server.address, default="localhost", help=told)
+    lab.add_argument(
+        "--notebook",
+        metavar="FILE",
+        help=f"the notebook to open first, yours or of the course (default: {lab_server.FIRST})",
+    )
 
     ops = _command(commands, "ops", _ops, "list the registered operators, or show the route of one")
     ops.add_argument("overload", nargs="?", metavar="OVERLOAD", help="aten.add.Tensor, or aten.add for all of them")
@@ -157,13 +170,6 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     health = _command(commands, "doctor", _doctor, "check the installation, and say how to mend each fault")
     health.add_argument("--json", action="store_true", help="print the findings as one JSON object")
     return parser, tuple(commands.choices)
-
-
-def _port(given: str) -> int:
-    """A port as it is given: in the digits 0 to 9, and one that there is."""
-    if not re.fullmatch("[0-9]{1,5}", given) or int(given) >= 1 << 16:
-        raise argparse.ArgumentTypeError(f"{given!r} is no port; expected a whole number, 0 to {(1 << 16) - 1:,}")
-    return int(given)
 
 
 def _command(
@@ -215,8 +221,10 @@ def _new_op(options: argparse.Namespace) -> int:
 
 
 def _trace(options: argparse.Namespace) -> int:
-    if options.json != "-":
-        check_folder(options.json)  # before the work, not after it
+    for path in {options.json, options.save} - {"-", None}:
+        check_folder(path)  # before the work, not after it
+    if options.html is not None:
+        check_page_path("--html", Path(options.html))
     journey = _traced(_program(options), options)
     check = journey.check()
     result = summary(journey, check)
@@ -224,6 +232,10 @@ def _trace(options: argparse.Namespace) -> int:
         parts = views.training_parts.by_part(journey.simulated.record, journey.lowered.record)
         result["parts"] = {str(row[0]): row[parts.columns.index("cycles")] for row in parts.rows}
     sys.stderr.write(f"{views.timeline.sum_text(journey.simulated.record)}\n")
+    if options.save is not None:
+        journey.save(options.save)
+    if options.html is not None:
+        journey.to_html(options.html)
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     if options.json == "-":
         sys.stdout.write(text)
@@ -271,9 +283,8 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
 def _open(options: argparse.Namespace) -> int:
     page = Path(options.to) if options.to else None
     if page is not None:
-        check_folder(page)  # before the work, not after it
-        _check_page_ending(page)
-    journey = wb.load(options.file)
+        check_page_path("--to", page)
+    journey = wb.load(options.file, trust=options.trust)
     page = page or Path(tempfile.mkdtemp(prefix="workbench-")) / f"{Path(options.file).stem}.html"
     with waiting("write the page"):
         journey.to_html(page, interactive=True)
@@ -281,15 +292,6 @@ def _open(options: argparse.Namespace) -> int:
     if not options.no_browser:
         webbrowser.open(page.resolve().as_uri())
     return OK
-
-
-def _check_page_ending(page: Path) -> None:
-    """A page is HTML; a name with another file's ending is a mistake."""
-    if page.suffix.lower() not in _PAGE_ENDINGS:
-        raise BadOption(
-            f"--to {page}: the command writes a page, whose name must end in {' or '.join(_PAGE_ENDINGS)}. "
-            "Python writes other files: j.save('FILE.journey'), j.to_perfetto('FILE.json')"
-        )
 
 
 def _machines(options: argparse.Namespace) -> int:
@@ -315,37 +317,29 @@ def _ops(options: argparse.Namespace) -> int:
 
 
 def _lab(options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("jupyterlab") is None:
-        raise MissingExtra("JupyterLab is not installed; pip install 'aten-workbench[lab]' brings it.")
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={options.port}", f"--ip={options.ip}"]
-    if os.path.exists(options.notebook):
-        command.append(f"--LabApp.default_url=/lab/tree/{options.notebook}")
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")
+    lab_server.check_jupyterlab()
+    notebook, told = lab_server.notebook_to_open(options.notebook)
+    if told:
+        sys.stdout.write(f"{told}\n")
+        sys.stdout.flush()
+    command = lab_server.command(notebook, options.port, options.ip)
     if os.name == "posix":
-        os.execve(sys.executable, command, lab_environment())
+        os.execve(sys.executable, command, lab_server.lab_environment())
     # elsewhere the shell would not wait for a program that replaces this one
-    return subprocess.call(command, env=lab_environment())
+    return subprocess.call(command, env=lab_server.lab_environment())
 
 
 def _compile(options: argparse.Namespace) -> int:
-    ahead = importlib.import_module("simulator.engine.compile_ahead")
     folder = importlib.import_module("simulator.compiled").cache_folder()
-    sys.stdout.write(f"compiling the simulator into {folder}; the first time this takes about a minute\n")
-    sys.stdout.flush()
+    if not folder.is_dir():  # the import below makes it
+        sys.stdout.write(f"compiling the simulator into {folder}: about a minute, once\n")
+        sys.stdout.flush()
+    ahead = importlib.import_module("simulator.engine.compile_ahead")
     for ready in ahead.compile_ahead():
         how = "was there" if ready.was_there else f"compiled in {ready.seconds:.0f} s"
         sys.stdout.write(f"  {ready.memory} memory: {how}\n")
         sys.stdout.flush()
     return OK
-
-
-def lab_environment() -> dict[str, str]:
-    """What JupyterLab is started with: our defaults for its settings, below those that the user made. It asks no one
-    whether to fetch news, in a toast over the page."""
-    folder = Path(__file__).parent / "jupyter" / "config"
-    given = os.environ.get("JUPYTER_CONFIG_PATH", "")
-    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [given, str(folder)]))}
 
 
 def _doctor(options: argparse.Namespace) -> int:

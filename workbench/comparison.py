@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from simulator.files.versioned_files import replace_file
 from workbench import views
 from workbench.artefacts import drawing_of_comparisons
@@ -15,6 +17,7 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.findings import Facts, found
 from workbench.findings.rule_search import LEAST_SHARE
+from workbench.views.basics.html_builder import html
 from workbench.views.basics.shown import Shown
 from workbench.views.comparisons.finding_groups import Found
 
@@ -112,7 +115,7 @@ class Comparison(Shown):
         return views.compare_html.text(self.record, width=width)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The same for a notebook: no script, no network."""
         return views.markup.fragment(views.compare_html.body(self.record))
 
@@ -121,7 +124,7 @@ class Comparison(Shown):
         """Writes the comparison as one page that opens from disk, without network, script or Python."""
         *others, last = self.record.names
         title = f"{', '.join(others)} and {last}"
-        body = f"<h1>{views.markup.escape(title)}</h1>{views.compare_html.body(self.record)}"
+        body = html("<h1>{title}</h1>{}", views.compare_html.body(self.record), title=title)
         replace_file(path, views.markup.page(title, body).encode("utf-8"))
 
     @knows_its_options

@@ -34,6 +34,8 @@ from workbench.version import VERSION
 from workbench.views.basics.shown import Shown
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from workbench.advice import Advice
     from workbench.findings.findings_answer import Findings
     from workbench.knobs import Experiment, Knobs
@@ -173,8 +175,7 @@ class Journey(Shown):
 
     @knows_its_options
     def experiment(self) -> Experiment[Journey]:
-        """A session of turning knobs: each setting is computed in the background, the newest one wins, and every step
-        is kept with its costs and the `with_` call that makes it."""
+        """A session of turning knobs in the background: the newest setting wins, and each step keeps its costs."""
         from workbench.knobs import Experiment
 
         return Experiment(self, self._request)
@@ -188,7 +189,7 @@ class Journey(Shown):
         return overview(self._request, self._stages, cards, self._checks.values())
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The overview as HTML that needs nothing else."""
         return self.overview.html()
 
@@ -206,8 +207,8 @@ class Journey(Shown):
         """Runs the scheduled MLIR natively and returns what the function returns under `torch.no_grad()`.
 
         Results have no gradients, whether the inputs require them or not. Weights and closed-over tensors have their
-        current values; the function's changes in place happen. Kernels with no path between them run side by side,
-        on as many threads as `torch.get_num_threads()`.
+        current values; the function's changes in place happen. A function whose graph would be another one now, as
+        with another number or hook, is refused. Kernels run side by side, on `torch.get_num_threads()` threads.
         """
         return self._computing.run(inputs, kwargs)
 
@@ -383,10 +384,8 @@ class Journey(Shown):
         title = f"{self.captured.record.name} on {self.machine.label}"
         whole = overview(self._request, self._stages, self._advice.cards(predicted=True), self._checks.values())
         static = views.journey_html.journey_body(whole, self._stages.sources(), bodies)
-        if lab is None:
-            _write(path, views.journey_html.journey_page(title, static))
-        else:
-            _write(path, lab.lab_page(self, self._request, self._stages, self._checks, title=title, static=static))
+        of, plain = (self, self._request, self._stages, self._checks), views.journey_html.journey_page
+        _write(path, lab.lab_page(*of, title=title, static=static) if lab else plain(title, static))
 
     def __reduce__(self) -> NoReturn:
         raise NotCopied

@@ -64,9 +64,20 @@ def _run(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
+    except SystemExit as ended:
+        raise ProgramFileError(
+            f"{path} ends itself while it runs: {_ended(ended)}. The file is run for what it defines; put what is for "
+            'the command line below `if __name__ == "__main__":`'
+        ) from None
     except Exception:  # the message is the traceback of the user's own code
         raise ProgramFileError(f"{path} failed while it ran:\n{traceback.format_exc()}") from None
     return module
+
+
+def _ended(ended: SystemExit) -> str:
+    """The call that ended a program, with its line."""
+    places = [frame.lineno for frame in traceback.extract_tb(ended.__traceback__)]
+    return f"SystemExit({ended.code!r}) at line {places[-1]}"
 
 
 def _where(error: SyntaxError | ValueError) -> str:

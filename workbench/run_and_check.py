@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -61,11 +61,10 @@ class Computing:
     def run(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None) -> object:
         """The function's results, computed by the scheduled MLIR."""
         program = self._program("run")
-        with (
-            checking.wide_reference.SWAPPING
-        ):  # a check in another thread may have widened the function's tensors to 64 bits
-            values = self._with_data("run", program.values(inputs, kwargs))
-            now = [value.detach() for value in values]
+        values = self._with_data("run", program.values(inputs, kwargs))
+        now = [value.detach() for value in values]
+        if not program.conditions_hold(now):
+            self._refuse_changed(program, inputs, kwargs, values)
         if program.parts:
             capturing.result_aliases.refuse_unwritable(program.graph, values)
             with turn(), program.as_traced():  # Dynamo runs it, and may compile another graph
@@ -88,18 +87,35 @@ class Computing:
         if not inputs and kwargs is None:
             inputs, kwargs = self.request.inputs, self.request.kwargs
         values = self._with_data("check", program.values(inputs, kwargs))
+        if not program.conditions_hold(values):
+            self._refuse_changed(program, inputs, kwargs, values)
         count = sum(slot.kind == "user" for slot in program.graph.inputs)
         user, held = values[:count], values[count:]
-        changes = bool(
-            program.parts or program.graph.mutations or held
-        )  # these are widened during the check, and put back
-        with turn() if changes else nullcontext(), waiting("check"), program.as_traced():
+        alone = program.parts or program.training or self._draws(program.graph)
+        with turn() if alone else nullcontext(), waiting("check"), program.as_traced():
             pairs, answers = self._of_parts(stage, user) if program.parts else self._of_whole(stage, user, held)
             check = Check(stage, checking.tensor_comparison.compare(pairs, answers, rtol=rtol, atol=atol))
             if answers.change_from_call_to_call():
                 changing = tuple(replace(each, problem=_CHANGES) for each in check.results)
                 return replace(check, results=changing, hint=_CHANGING)
             return check if check.ok else replace(check, hint=self._hint())
+
+    @staticmethod
+    def _draws(graph: AtenGraph) -> bool:
+        """Whether a call draws random numbers, of which PyTorch has one generator for all threads."""
+        return checking.wide_reference.draws_lots(node.op for node in graph.nodes)
+
+    def _refuse_changed(
+        self,
+        program: CapturedProgram,
+        inputs: Sequence[object],
+        kwargs: Mapping[str, object] | None,
+        values: Sequence[torch.Tensor],
+    ) -> None:
+        """Refuses a function under other conditions than those of its graph, which neither stage nor kernel is to
+        blame for."""
+        with turn():
+            program.refuse_changed_conditions(inputs, kwargs, values)
 
     def _hint(self) -> str:
         """A possible cause of a failure: indices of equal elements are open."""
@@ -132,15 +148,20 @@ class Computing:
             value.detach().clone() if slot.value in changed else value
             for slot, value in zip(graph.inputs, [*user, *held], strict=True)
         ]
+        slots, training = graph.inputs[len(user) :], self._program("check").training
+        changing = frozenset(id(value) for slot, value in zip(slots, held, strict=True) if slot.value in changed)
+        trained = None if training is None else [leaf.tensor for leaf in training.leaves]
+        holds = checking.held_tensors.Holds(held, changing, trained)
         answers = checking.wide_reference.Answers(
-            partial(checking.wide_reference.outcome, partial(self._eager, held), graph, user, held)
+            partial(checking.wide_reference.outcome, partial(self._eager, held), graph, user, holds)
         )
+        drawn = self._draws(graph)
         if stage == "captured":
             plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
-            with checking.wide_reference.lots_put_back():  # PyTorch draws the same random numbers
+            with checking.wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
                 got = host.run_graph.execute(graph, plain, self._registered())
         else:
-            with checking.wide_reference.lots_put_back():  # PyTorch draws the same random numbers
+            with checking.wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
                 outputs = self._native(stage).run(values)
             after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
             got = host.run_graph.Executed(outputs, {name: after[name] for name in changed})
@@ -176,22 +197,30 @@ class Computing:
         assert target is not None
 
         def called(
-            call: Callable[[Arguments], object], arithmetic: checking.wide_reference.Arithmetic
+            call: Callable[[Arguments], object], held: Callable[..., AbstractContextManager[None]]
         ) -> list[tuple[str, torch.Tensor, TensorType]]:
             given, holds = capturing.tensor_copies.copies(user), tensors_room.reachable_tensors.reachable(target)
-            arguments, held = program.arguments(given), [each.tensor for each in holds.tensors.values()]
-            as_before = capturing.tensor_copies.holding_as_before(holds.containers)
-            with capturing.tensor_copies.put_back(held), as_before, arithmetic([*given, *held]):
+            arguments, tensors = program.arguments(given), [each.tensor for each in holds.tensors.values()]
+            with capturing.tensor_copies.holding_as_before(holds.containers), held(given, tensors):
                 result = call(arguments)
                 now = [(each.path, each.read()) for each in holds.tensors.values()]
                 return capturing.run_pieces.leaves((result, arguments), now)
 
-        def theirs(arithmetic: checking.wide_reference.Arithmetic) -> list[torch.Tensor]:
+        def ours(_: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> AbstractContextManager[None]:
+            return capturing.tensor_copies.put_back(tensors)  # Dynamo calls it, and takes no copies for them
+
+        def theirs(arithmetic: checking.held_tensors.Arithmetic) -> list[torch.Tensor]:
+            def on_copies(
+                given: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]
+            ) -> AbstractContextManager[None]:
+                every = checking.held_tensors.Holds(tensors, frozenset(map(id, tensors)))
+                return every.on_copies(given, arithmetic)
+
             with checking.wide_reference.as_found():
-                return [tensor for _, tensor, _ in called(lambda given: target(*given[0], **given[1]), arithmetic)]
+                return [tensor for _, tensor, _ in called(lambda given: target(*given[0], **given[1]), on_copies)]
 
         with checking.wide_reference.lots_put_back():  # PyTorch draws the same random numbers
-            mine = called(lambda given: self._run_parts(stage, *given), checking.wide_reference.as_given)
+            mine = called(lambda given: self._run_parts(stage, *given), ours)
         return [
             checking.tensor_comparison.Pair(name, got, kind) for name, got, kind in mine
         ], checking.wide_reference.Answers(theirs)

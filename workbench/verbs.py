@@ -133,16 +133,19 @@ def tune(
 
 
 @knows_its_options
-def load(path: str | os.PathLike[str]) -> Journey:
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
     """The journey that `j.save(path)` wrote. Opening, reading and simulating it needs neither PyTorch nor MLIR.
 
     Its views and selections work like those of any journey. `wb.simulate(j.lowered, j.scheduled, machine=...)`
     simulates it again, on any machine that its tiles fit. `with_` works from the records and needs MLIR, but not the
     function; `run` and `check` need the function and are refused.
+
+    A file may be anybody's. Until `trust=True` vouches for it, its scripts and passes may only change kernels: anything
+    else opens and shows, and is refused when a stage would run it. See docs/sharing.md.
     """
     found = ir.archive.load(path)
     asked, none = found.asked, MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, found.machine, registrations=None, path=str(path))
+    request = Request(None, (), none, found.machine, registrations=None, path=str(path), trusted=trust)
     kept = {each.name: each for each in found.lowered.rewrites}
     try:
         request = replace(request, rewrites=kept, **_options(asked))

@@ -1,18 +1,22 @@
 """Compiling the simulator before anybody waits for it.
 
 The first use compiles it, once for each kind of memory: banked memory is another program. A small run on each kind
-leaves the machine code in the cache (see compiled.py); where the code is there already, the run ends at once. Networks
-and several buses need code of their own; these few machines compile it at their first use.
+leaves the machine code in the cache (see compiled.py); where the code is there already, the run ends at once. An empty
+cache is filled by a process for each kind, side by side. Networks and several buses need code of their own; these few
+machines compile it at their first use.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from simulator.analysis.slack import slack_of
-from simulator.compiled import when_compiling
+from simulator.compiled import cache_folder, when_compiling
 from simulator.engine.engine import simulate
 from simulator.machine.machine_file import load_machine
 from simulator.records.spans import Launched
@@ -44,13 +48,23 @@ class Ready:
 
 def compile_ahead() -> Iterator[Ready]:
     """Each kind of memory, as soon as its code is compiled."""
+    processes = min(len(KINDS), os.cpu_count() or 1)
+    if processes == 1 or any(cache_folder().rglob("*.nbi")):  # to read the cache takes less than to start a process
+        yield from map(_ready, KINDS)
+        return
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        for made in as_completed([pool.submit(_ready, memory) for memory in KINDS]):
+            yield made.result()
+
+
+def _ready(memory: str) -> Ready:
+    """One kind of memory, after a run on it."""
     program = _a_load()
-    for memory in KINDS:
-        compiled: list[bool] = []
-        began = time.perf_counter()
-        with when_compiling(compiled.append):
-            slack_of(simulate([Launched(program.kernel, program, (0,))], load_machine("tpu-v3", memory=memory)))
-        yield Ready(memory, not compiled, time.perf_counter() - began)
+    compiled: list[bool] = []
+    began = time.perf_counter()
+    with when_compiling(compiled.append):
+        slack_of(simulate([Launched(program.kernel, program, (0,))], load_machine("tpu-v3", memory=memory)))
+    return Ready(memory, not compiled, time.perf_counter() - began)
 
 
 def _a_load() -> TileProgram:

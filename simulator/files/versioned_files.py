@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from simulator.did_you_mean import not_there
 from simulator.errors import FileFormatError, NoFile, NoFolder
-from simulator.files import regular_files, unpacking
+from simulator.files import regular_files, unpacking, visible_text
 
 Array = npt.NDArray[Any]
 Json = dict[str, Any]
@@ -129,7 +129,7 @@ def read(path: str | os.PathLike[str] | BinaryIO, format: str, *versions: int) -
     except (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise FileFormatError(f"{path}: not a whole {format} file: {error}") from None
     try:
-        header = cast(Json, json.loads(arrays.pop(_HEADER).tobytes()))
+        header = cast(Json, visible_text.of_json(arrays.pop(_HEADER).tobytes()))
         unpacking.check_nesting(header)
         found = header.pop("format"), header["version"]
     except (KeyError, ValueError, AttributeError, TypeError, RecursionError):

@@ -134,5 +134,7 @@ def _grouped(figures: Mapping[str, Figure]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, value in figures.items():
         place = PLACES[name]
+        if place.kind == "int" and isinstance(value, float) and value.is_integer():
+            value = int(value)  # 480e9 is how people write it
         found.setdefault(place.part, {})[place.field] = value
     return found

@@ -158,7 +158,13 @@ class Machine(MachineRecord):
 
     @property
     def named_memory(self) -> Memory:
-        """The memory of `dram_timing` as its file or the shipped one gives it."""
+        """The memory of `dram_timing` as its file or the shipped one gives it. No file is read here: a machine may be
+        from somebody's file, which would choose what is read."""
+        if self.own_memory is None and is_file(self.dram.timing):
+            raise MachineError(
+                f"machine {self.name!r} is from a file that does not hold its memory, dram_timing = "
+                f"{self.dram.timing!r:.80}; if you have that memory file, machine.with_(dram_timing=...) reads it"
+            )
         return self.own_memory or load_memory(self.dram.timing)
 
     @property
@@ -262,9 +268,11 @@ class Machine(MachineRecord):
         for key in replaced:
             if key not in PLACES:
                 raise MachineError(f"machine {self.name!r} has no figure {key!r}{_instead(key)}")
-        memory = None if "dram_timing" in replaced else self.own_memory
         told = {**self.figures(), **replaced}
-        return machine_from(told, self.provenance.replaced(replaced), memory=memory, anew=True)
+        provenance = self.provenance.replaced(replaced)
+        if "dram_timing" in replaced:
+            return machine_from(told, provenance, anew=True)
+        return machine_from(told, provenance, memory=self.own_memory, anew=True, reads=False)
 
     def figures(self) -> dict[str, Figure]:
         """Every figure by its flat name, in the order of the record."""
@@ -333,14 +341,15 @@ def machine_from(
     *,
     memory: Memory | None = None,
     anew: bool = False,
+    reads: bool = True,
 ) -> Machine:
     """The machine that `Machine.figures`, `.provenance` and `.own_memory` were taken from.
 
-    If `anew`, it reads a memory file that was not read yet, and checks its memory.
+    If `anew`, it reads a memory file that was not read yet, unless not `reads`, and checks its memory.
     """
     fields = fields_from(figures)
     timing = figures["dram_timing"]
-    if anew and memory is None and isinstance(timing, str) and is_file(timing):
+    if anew and reads and memory is None and isinstance(timing, str) and is_file(timing):
         memory = load_memory(timing)
     machine = Machine(**fields, provenance=provenance, own_memory=memory)
     if anew:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
+from typing import Final
 
 from simulator.did_you_mean import not_there
 from simulator.errors import MachineError
 from simulator.files.regular_files import check_readable
+from simulator.files.visible_text import visible
 
 _BYTE_ORDER_MARK = "\ufeff"
 """Some editors begin a file with it; it is no part of the text."""
+_MOST_PARTS: Final = 100
+_LONG_KEY: Final = re.compile(rf"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){{{_MOST_PARTS}}}""")
+_LARGEST: Final = 2**63
+"""TOML's whole numbers have 64 bits; Python reads longer ones, in hexadecimal of any length, and cannot print them."""
 
 
 def read_text(what: str, path: Path) -> str:
@@ -24,9 +31,23 @@ def read_text(what: str, path: Path) -> str:
         raise MachineError(f"the {what} {str(path)!r} cannot be read: {error}") from None
 
 
+def toml_of(text: str) -> dict[str, object]:
+    """The table that a text describes; a ValueError for what is no TOML, or would take hours to read."""
+    if _LONG_KEY.search(text):  # tomllib takes time with the square of a key's parts
+        raise ValueError(f"a key of more than {_MOST_PARTS} parts")
+    found: dict[str, object] = tomllib.loads(text.removeprefix(_BYTE_ORDER_MARK))
+    left: list[object] = [found]
+    while left:
+        each = left.pop()
+        if isinstance(each, int) and not -_LARGEST <= each < _LARGEST:
+            raise ValueError("a whole number of more than 64 bits")
+        left += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+    return visible(found)
+
+
 def parse_toml(where: str, text: str) -> dict[str, object]:
     """The table that a text describes; `where` is the file."""
     try:
-        return tomllib.loads(text.removeprefix(_BYTE_ORDER_MARK))
+        return toml_of(text)
     except (ValueError, RecursionError) as error:  # of TOML, and of numbers and nesting beyond what Python reads
         raise MachineError(f"{where}: not TOML: {error}") from None

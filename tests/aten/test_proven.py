@@ -43,6 +43,7 @@ def drawn(script: Any, count: int) -> list[AtenGraph]:
     return found
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 def test_a_worker_survives_what_is_listed(script: Any, whole_sweep: bool):
     count = SAMPLES_OF_A_SWEEP if whole_sweep else SAMPLES

@@ -79,6 +79,7 @@ def test_other_names_are_refused(name: str) -> None:
         workload(name)
 
 
+@pytest.mark.test_all
 def test_json_is_all_there_is_on_stdout(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +107,7 @@ def test_without_measurements_there_is_no_error(
 OF_MICROSECONDS = "workload,regime,input_dtype,output_dtype,measured_us,samples"
 
 
+@pytest.mark.test_all
 def test_microseconds_of_the_two_core_chip(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,6 +128,7 @@ def test_microseconds_of_the_two_core_chip(
     assert "| copy_64x128 |" in capsys.readouterr().out
 
 
+@pytest.mark.test_all
 def test_another_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "table.csv"
     table.write_text("workload\nadd_256x512\n")
@@ -163,6 +166,7 @@ def test_a_table_without_sense_is_one_error(
     assert told in printed.err and str(table) in printed.err and printed.err.count("\n") == 1 and not printed.out
 
 
+@pytest.mark.test_all(but=4)
 @pytest.mark.parametrize(
     ("header", "row", "told"),
     [

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.attention_kernels import MACHINES, TWO, measured, table
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
@@ -16,6 +17,7 @@ def test_one_kernel_takes_fewer_cycles_and_moves_fewer_bytes_than_three(machine:
     assert f"| 128 | {machine} | {row.cycles[0]:,} |" in list(table([row]))[-1]
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("machine", MACHINES)
 def test_two_kernels_move_more_bytes_and_are_faster_only_where_the_array_is_all_that_counts(machine: str, causal: bool):

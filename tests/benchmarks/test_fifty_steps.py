@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ def seeded() -> Iterator[None]:
         yield
 
 
+@pytest.mark.test_all
 def test_steps_are_as_near_to_pytorchs_as_rounding_explains() -> None:
     row = fifty_steps.measured("mlp", "sgd", 4, "tpu-v3")
     assert row["ok"] and row["host"] == {} and set(row["kernels"]) == {"forward", "backward", "step"}
@@ -38,6 +40,7 @@ def test_differences_are_those_of_losses_and_of_all_weights() -> None:
     assert ours.greatest(theirs) == (pytest.approx(0.4), "b")
 
 
+@pytest.mark.test_all
 def test_a_step_that_is_a_little_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours learns a thousandth faster than PyTorch; the first optimizer that is made is ours."""
     made: list[torch.optim.Optimizer] = []
@@ -60,6 +63,7 @@ def test_a_moved_weight_is_as_far_off_as_one_rounding(dtype: torch.dtype, at_mos
         assert at_most / 4 < apart.max() <= at_most * (1 + 1e-6)
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("name", trained_models.TRAINED)
 def test_batches_can_be_learned_and_their_order_is_no_matter(name: str) -> None:
     torch.manual_seed(0)
@@ -75,13 +79,14 @@ def test_batches_can_be_learned_and_their_order_is_no_matter(name: str) -> None:
 def test_a_peak_is_seen_and_set_back() -> None:
     training_memory.set_peak_back()
     before = training_memory.peak_mb()
-    held = torch.ones(64 << 18)
-    del held
+    with mmap.mmap(-1, 64 << 20) as held:  # a tensor may lie where others were let go, and raise no peak
+        held.write(b"1" * (64 << 20))
     assert training_memory.peak_mb() > before + 60
     training_memory.set_peak_back()
     assert training_memory.peak_mb() < before + 30
 
 
+@pytest.mark.test_all
 @needs_proc
 def test_steps_leave_no_objects_behind() -> None:
     seen = training_memory.left_behind("mlp", "sgd", (20, 60))

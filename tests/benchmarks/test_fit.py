@@ -132,6 +132,7 @@ def test_unknowns_and_mechanisms_are_figures_of_both_chips() -> None:
         assert any(one.figures() != two.figures() for one, two in zip(machines, off, strict=True)), name
 
 
+@pytest.mark.test_all
 def test_one_row_is_simulated_with_every_variant() -> None:
     from measured_tables import CYCLES, MICROSECONDS, Row
     from simulated_rows import simulated_row

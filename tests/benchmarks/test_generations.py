@@ -12,6 +12,7 @@ from benchmarks.monotonic import ALL
 SMALL = [name for name in ALL if name not in ("ffn_residual", "softmax_long_row", "matmul_512")]
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("memory", ["simple", "banked"])
 @pytest.mark.parametrize("program", random.Random(16).sample(SMALL, 5))
 def test_a_later_machine_is_no_slower(program: str, memory: str) -> None:

@@ -18,6 +18,7 @@ def test_calls_of_one_journey_leave_nothing_behind() -> None:
     assert last - first < memory.CALLS_MB
 
 
+@pytest.mark.test_all
 def test_compiling_and_dropping_journeys_leaves_little_behind() -> None:
     """Less a cycle than the five hundred of the benchmark may leave, with room for what settles first."""
     count = 20

@@ -16,6 +16,7 @@ SMALL = [name for name in ALL if name not in ("ffn_residual", "softmax_long_row"
 SAMPLE = random.Random(0).sample([(p, m, k) for p in SMALL for m in machine_names() for k in KNOBS], 12)
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize(("program", "machine", "knob"), SAMPLE)
 def test_twice_as_much_is_no_slower(program: str, machine: str, knob: str) -> None:
     given = wb.machine(machine)
@@ -23,6 +24,7 @@ def test_twice_as_much_is_no_slower(program: str, machine: str, knob: str) -> No
     assert made.with_(machine=KNOBS[knob](given)).simulated.cycles <= MOST * made.simulated.cycles
 
 
+@pytest.mark.test_all
 def test_lanes_that_a_convolution_leaves_empty_cost_nothing() -> None:
     made = [
         journey(ALL["conv_3x3"], wb.machine("tpu-v3", vector_lanes=lanes)).simulated.cycles for lanes in (32, 64, 256)
@@ -39,6 +41,7 @@ def test_two_cores_are_taken_only_where_they_are_faster() -> None:
     assert _product(256, cores=2) <= _product(256)
 
 
+@pytest.mark.test_all
 def test_a_core_that_gets_two_shares_waits_twice_for_the_memory() -> None:
     machine = wb.machine("tpu-v2", cores=2, core_figures="1: clock_ratio=3")
     layer = wb.trace(nn.Conv2d(8, 8, 3, padding=1, groups=8), torch.randn(2, 8, 14, 14), machine=machine)

@@ -98,6 +98,7 @@ def _number(node: ast.AST) -> int | None:
     return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_nothing_knows_a_row(folder: str) -> None:
     workloads = names()

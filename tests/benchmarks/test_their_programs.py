@@ -36,6 +36,7 @@ def asked_bytes(name: str, unit: str, dtype: str, *, whose: str = "theirs") -> i
     return counters["dram_read_bytes"] + counters["dram_write_bytes"]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize(
     ("machine", "unit", "dtype"),
@@ -50,12 +51,14 @@ def test_every_family_is_simulated_on_both_chips(name: str, machine: str, unit: 
         assert trace.makespan > 0 and trace.counters["dram_read_bytes"] + trace.counters["dram_write_bytes"] > 0
 
 
+@pytest.mark.test_all
 def test_a_copy_writes_no_dram() -> None:
     assert asked_bytes("copy_64x256", "us", "f16") == 64 * 256 * 2
     counters = programs("copy_64x256", "us", "f16").theirs.on(wb.machine("tpu-v4-chip")).counters
     assert counters["common_write_bytes"] == 64 * 256 * 2 and not counters["dram_write_bytes"]
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     ("name", "result"), [("copy_64x64", "f32"), ("copy_1x2048", ""), ("copy_2048x1", ""), ("copy_1x1", "")]
 )
@@ -73,6 +76,7 @@ def test_copies_of_one_row_and_of_another_type_are_copies(name: str, result: str
 ROWS, COLUMNS = 64, 256
 
 
+@pytest.mark.test_all
 def test_softmax_of_tpu_v3_is_four_passes() -> None:
     x, per_row = ROWS * COLUMNS * 4, ROWS * 4
     maximum, total, quotient = x + per_row, x + 2 * per_row, 2 * x + 2 * per_row
@@ -81,6 +85,7 @@ def test_softmax_of_tpu_v3_is_four_passes() -> None:
     assert len(programs(f"softmax_{ROWS}x{COLUMNS}", "cycles", "f32").theirs.launches) == 3
 
 
+@pytest.mark.test_all
 def test_layer_norm_of_tpu_v3_is_six_passes() -> None:
     name, x, per_row, per_column = f"layernorm_{ROWS}x{COLUMNS}", ROWS * COLUMNS * 4, ROWS * 4, COLUMNS * 4
     mean, variance, normal, scaled = x + per_row, x + 2 * per_row, 2 * x + 2 * per_row, 2 * x + 2 * per_column
@@ -88,6 +93,7 @@ def test_layer_norm_of_tpu_v3_is_six_passes() -> None:
     assert len(programs(name, "cycles", "f32").theirs.launches) == 4
 
 
+@pytest.mark.test_all
 def test_attention_of_tpu_v3_is_three_passes_over_the_scores() -> None:
     heads, sequence, depth = 2, 64, 32
     scores, operand, sums = heads * sequence * sequence * 4, heads * sequence * depth * 4, heads * sequence * 4
@@ -96,6 +102,7 @@ def test_attention_of_tpu_v3_is_three_passes_over_the_scores() -> None:
     assert asked_bytes(name, "cycles", "f32", whose="ours") == 4 * scores + 4 * operand
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(("dtype", "size"), [("f32", 4), ("f16", 2), ("bf16", 2)])
 def test_norms_of_tpu_v4(dtype: str, size: int) -> None:
     x, per_row, per_column = ROWS * COLUMNS * size, ROWS * size, COLUMNS * size
@@ -107,6 +114,7 @@ def test_norms_of_tpu_v4(dtype: str, size: int) -> None:
     assert len(programs(root, "us", dtype).theirs.launches) == 1
 
 
+@pytest.mark.test_all
 def test_elementwise_work_of_tpu_v4_is_one_kernel() -> None:
     for name, passes in (("add_64x128", 3), ("mul_64x128", 3), ("relu_64x128", 2), ("sigmoid_64x128", 2)):
         assert asked_bytes(name, "us", "f16") == passes * 64 * 128 * 2
@@ -115,6 +123,7 @@ def test_elementwise_work_of_tpu_v4_is_one_kernel() -> None:
     assert 0 <= asked_bytes("batchnorm_2x8x8x128", "us", "f16") - image * (2 + 4) <= 2 * 2 * 8 * 4
 
 
+@pytest.mark.test_all
 def test_documented_passes_are_those_that_are_simulated() -> None:
     for name, unit in (("softmax_64x256", "cycles"), ("layernorm_64x256", "cycles"), ("layernorm_64x256", "us")):
         found = programs(name, unit, "f32")

@@ -25,6 +25,7 @@ from workbench.tensors.element_types import dtype_name
 EVERY_DTYPE = sorted({each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_odd_programs_are_right_when_compiled(kind: str):
@@ -33,6 +34,7 @@ def test_odd_programs_are_right_when_compiled(kind: str):
     assert {name: verdict for name, verdict in verdicts.items() if verdict.kind not in ("right", "host")} == {}
 
 
+@pytest.mark.test_all
 @pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
 def test_views_of_another_type_share_memory_with_what_they_are_of():
     def parts(z: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -68,6 +70,7 @@ def test_the_bytes_of_every_element_type():
     assert sizes == {dtype: dtype.itemsize for dtype in EVERY_DTYPE}
 
 
+@pytest.mark.test_all
 def test_pytorch_knows_the_types_of_all_other_mixed_calls():
     """What it says without data, against what it makes: those that are wrong are called in another way."""
     mode, wrong = FakeTensorMode(), set[str]()
@@ -108,6 +111,7 @@ def _mixed(overload, kinds):  # type: ignore[no-untyped-def]
     ]
 
 
+@pytest.mark.test_all
 def test_other_names_of_an_operator_are_not_left_to_the_host():
     """By PyTorch's own list of them."""
     left: list[str] = []
@@ -125,6 +129,7 @@ def test_other_names_of_an_operator_are_not_left_to_the_host():
     assert sum(map(len, known.values())) > 60 and left == []
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 def test_some_of_pytorchs_own_sample_calls(whole_sweep: bool):
     """In a worker: one that ends the process is a verdict too."""
@@ -134,6 +139,7 @@ def test_some_of_pytorchs_own_sample_calls(whole_sweep: bool):
     assert [each for each in found if each[1][0] in ("wrong", "raw", "dead", "told")] == []
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 def test_some_overloads_in_every_combination_of_tensors_and_numbers(whole_sweep: bool):
     drawn = ["aten.greater.Scalar", *random.Random(0).sample(schemas.overloads(), 3)]

@@ -44,9 +44,7 @@ def server(
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[BrowserContext]:
-    executable = lab.chromium()
-    assert executable is not None, "there is no chromium here: apt-get install chromium"
-    with lab.browser(executable) as made:
+    with lab.browser() as made:
         yield made
 
 

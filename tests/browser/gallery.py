@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import nbformat
+from typing import TYPE_CHECKING
 
 from tests.browser import lab
+
+if TYPE_CHECKING:
+    import nbformat
 
 _SETUP = """
 import torch
@@ -66,6 +69,8 @@ MODELS = tuple(_MODELS)
 
 def notebook(name: str) -> nbformat.NotebookNode:
     """One model: a cell that traces it, and one for each view."""
+    import nbformat
+
     views = (*_VIEWS, *(_ONCE if name == "softmax" else ()))
     codes = (_SETUP, _MODELS[name], *views)
     cells = [nbformat.v4.new_markdown_cell(f"# {name}")]

@@ -1,11 +1,13 @@
-"""A real JupyterLab server and a real browser, for some tests, and nothing left of them afterwards."""
+"""A real JupyterLab server and a real browser, for some tests, and nothing left of them afterwards.
+
+`nbformat` is imported where it is used: that takes seconds, and many tests import this.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,42 +20,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import nbformat
-import pytest
 from playwright.sync_api import expect
 
-from tests.browser import forked_kernels
+from tests.browser import chromium, forked_kernels
+from tests.browser.chromium import PATIENCE_SECONDS
 from tests.browser.slow import slowed
-from workbench.cli import lab_environment
+from workbench.lab_server import lab_environment
 
 if TYPE_CHECKING:
+    import nbformat
     from playwright.sync_api import BrowserContext, ConsoleMessage, Error, Page, ViewportSize
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 240
-"""How long anything may take: far more than it does, since a busy machine is no failure."""
-
 WINDOW: ViewportSize = {"width": 1400, "height": 1000}
 """What a new page has."""
 
 _BINDER = ROOT / ".venv-front" / "bin" / "python"
 _TOKEN = "test"
-_FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync")
-
-
-def chromium() -> str | None:
-    """A browser that is installed on this machine; none is ever downloaded."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := shutil.which(name):
-            return found
-    return None
-
-
-needs_chromium = pytest.mark.skipif(
-    chromium() is None and not os.environ.get("ATEN_WORKBENCH_NEEDS_CHROMIUM"),
-    reason="there is no chromium here: apt-get install chromium",
-)
-"""What needs a browser is skipped where there is none; where the environment says that one is needed, it fails."""
 
 
 def fronts() -> list[str]:
@@ -133,17 +116,10 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def browser(executable: str) -> Iterator[BrowserContext]:
+def browser() -> Iterator[BrowserContext]:
     """A headless browser without pages."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=executable, args=list(_FLAGS), timeout=PATIENCE_SECONDS * 1000)
-        try:
-            context = made.new_context(viewport=WINDOW)
-            yield context
-        finally:
-            made.close()
+    with chromium.running() as made:
+        yield made.new_context(viewport=WINDOW)
 
 
 def patient(page: Page) -> Page:
@@ -201,6 +177,8 @@ def opened(context: BrowserContext, server: Server, path: Path, codes: Sequence[
 
 def write(path: Path, codes: Sequence[str]) -> None:
     """A notebook of these cells."""
+    import nbformat
+
     nbformat.write(notebook(*(nbformat.v4.new_code_cell(code) for code in codes)), path)
 
 
@@ -231,6 +209,8 @@ def show_what_ran(page: Page, went_well: bool, cells: Sequence[dict[str, Any]]) 
 
 def notebook(*cells: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """A notebook that names its kernel: of one that does not JupyterLab asks which."""
+    import nbformat
+
     return nbformat.v4.new_notebook(
         cells=list(cells), metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     )

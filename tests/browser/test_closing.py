@@ -6,17 +6,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from benchmarks.lab_closing import MODEL, MOST, OPEN, measured
 from tests.browser import lab
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext
 
-pytestmark = lab.needs_chromium
-
 FRONTS = ("ours",)  # what a page keeps of an ES module is the browser's
 
 
+@pytest.mark.test_all
 def test_a_lab_that_is_closed_leaves_nothing_in_the_page(server: lab.Server, browser: BrowserContext, folder: Path):
     times = 14
     with lab.opened(browser, server, folder / "closing.ipynb", [MODEL.replace("64, 64", "32, 32"), OPEN]) as opened:

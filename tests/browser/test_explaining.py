@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
+pytestmark = pytest.mark.sweep(one_in=2)  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, workbench as wb\n"
@@ -57,6 +57,7 @@ def view(page: Page, title: str) -> Locator:
     return page.locator(f".look.of-{title.lower()}")
 
 
+@pytest.mark.test_all
 def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     rows = "j.simulated.events.index[j.simulated.events.kind == 'MATMUL']"
     last = lab.ask_python(opened, f"w.selection = int({rows}[-1])\nprint({rows}[-1])")
@@ -80,6 +81,7 @@ def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     passes.locator(".ex-diff .l.s").first.wait_for()
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(pairs=False)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 @pytest.mark.parametrize("dark", [False, True])
@@ -103,6 +105,7 @@ def test_views_are_legible_in_both_themes_and_all_widths_and_no_reader_is_left_o
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.test_all
 def test_an_array_plays_in_a_notebook_and_keys_stay_in_it(opened: Page):
     cells = len(opened.evaluate(lab.CELLS))
     array = opened.locator(".wb-lab .wb-array").last

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
+pytestmark = pytest.mark.sweep(one_in=2)  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, torch.nn.functional as F, workbench as wb\n"
@@ -54,6 +54,7 @@ def knob(page: Page, name: str, part: str = "input[type=text]") -> Locator:
     return page.locator(f'[data-knob="{name}"] {part}')
 
 
+@pytest.mark.test_all
 def test_it_is_turned_here_and_in_python(opened: Page):
     slider = knob(opened, "tile.m", "input[type=range]")
     slider.focus()
@@ -71,6 +72,7 @@ def test_it_is_turned_here_and_in_python(opened: Page):
     lab.wait_for_python(opened, "print(w.step.number, len(w.experiment.history))", "2 4")
 
 
+@pytest.mark.test_all
 def test_a_row_of_the_comparison_is_marked_here_and_in_python(opened: Page):
     opened.locator(".cmp-lines tbody button:enabled").first.click()
     opened.locator(".cmp-lines tr.s").wait_for()
@@ -91,6 +93,7 @@ def mapped(notebook: lab.Opened) -> Page:
     return page
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(pairs=False)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 @pytest.mark.parametrize("dark", [False, True])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
+pytestmark = pytest.mark.sweep(one_in=2)  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, workbench as wb\n"
@@ -60,6 +60,7 @@ def map_of(page: Page) -> Locator:
     return found
 
 
+@pytest.mark.test_all
 def test_keys_go_from_change_to_change_and_python_hears_where_it_rests(opened: Page):
     changes = lab.ask_python(opened, "print(*j.simulated.replays.of(0).changes[:4])").split()
     opened.locator(".mem-slider").focus()
@@ -74,6 +75,7 @@ def test_keys_go_from_change_to_change_and_python_hears_where_it_rests(opened: P
     wait_for(opened, 5000)
 
 
+@pytest.mark.test_all
 def test_time_is_dragged_in_the_scratchpads_picture(opened: Page):
     box = map_of(opened).bounding_box()
     assert box
@@ -88,6 +90,7 @@ def test_time_is_dragged_in_the_scratchpads_picture(opened: Page):
     lab.wait_for_python(opened, "print(w.cycle)", str(cycle))
 
 
+@pytest.mark.test_all
 def test_it_plays_and_stops(opened: Page):
     opened.get_by_label("how fast it plays").select_option("60")  # it is stopped long before the end
     opened.get_by_role("button", name="play").click()
@@ -99,6 +102,7 @@ def test_it_plays_and_stops(opened: Page):
     lab.wait_for_python(opened, "print(w.cycle)", cycle)
 
 
+@pytest.mark.test_all
 def test_a_slot_and_a_tile_are_selected_in_python(opened: Page):
     lab.ask_python(opened, "w.cycle = 5000")
     wait_for(opened, 5000)
@@ -108,6 +112,7 @@ def test_a_slot_and_a_tile_are_selected_in_python(opened: Page):
     lab.wait_for_python(opened, "print(j.selection.selection.what.partition(', ')[2])", "a box of x")
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(pairs=False)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 @pytest.mark.parametrize("dark", [False, True])

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nbformat
 import pytest
 from playwright.sync_api import expect
 
@@ -18,16 +17,18 @@ from tests.browser import gallery, lab, looks
 from tests.browser.tabs import open_notebook, run_all
 
 if TYPE_CHECKING:
+    import nbformat
     from playwright.sync_api import Page
 
 NOTEBOOKS = lab.ROOT / "notebooks"
 SHOTS = lab.ROOT / "screenshots"
 FRONTS = ("ours",)  # what the notebooks show without widgets is the same HTML in any JupyterLab
-pytestmark = lab.needs_chromium
 
 
 def of_the_course(name: str) -> nbformat.NotebookNode:
     """A notebook of ours that has never been run, so that every output seen is a new one."""
+    import nbformat
+
     made = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     for cell in made.cells:
         if cell.cell_type == "code":
@@ -36,6 +37,8 @@ def of_the_course(name: str) -> nbformat.NotebookNode:
 
 
 def run(server: lab.Server, page: Page, folder: Path, name: str, made: Any) -> tuple[bool, list[dict[str, Any]]]:
+    import nbformat
+
     nbformat.write(made, folder / f"{name}.ipynb")
     return run_all(page, server, f"{name}.ipynb")
 
@@ -62,9 +65,12 @@ def assert_looks_right(page: Page, name: str, shown: Sequence[tuple[bool, int]])
 COURSE = ("00_start_here", "01_add_an_op_foobar")
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", COURSE)
 def test_the_course(name: str, server: lab.Server, page: Page, folder: Path, whole_sweep: bool):
+    import nbformat
+
     kept = [cell for cell in nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells if cell.cell_type == "code"]
     went_well, cells = run(server, page, folder, name, of_the_course(name))
     assert [each for cell in cells for each in cell["outputs"] if each["output_type"] == "error"] == []
@@ -86,6 +92,7 @@ _OVERLAPS = """() => [...document.querySelectorAll('.wb-lab .badge')].flatMap(ba
 """Badges that lie over the figure of their stage, which style sheets of other widgets of the page could make them."""
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path, whole_sweep: bool):
     """All of it runs, and every widget of it lives and says nothing of an error."""
@@ -106,10 +113,11 @@ def test_the_tour_of_the_lab(server: lab.Server, page: Page, folder: Path, whole
     expect(page.locator(".wb-lab .notice:visible")).to_have_count(0)
 
 
-@pytest.mark.sweep
+@pytest.mark.test_all
+@pytest.mark.sweep(one_in=2)  # each takes a minute
 @pytest.mark.parametrize("name", gallery.MODELS)
 def test_the_gallery(name: str, server: lab.Server, page: Page, folder: Path, whole_sweep: bool):
-    """Each model in one look, in turns, so that each view is seen in all of them; whole, each in all.
+    """Each model of a part in one look, in turns; whole, all models in all looks, so that each view is seen in all.
 
     The first shows some views that no other does, and is seen in both themes and both widths.
     """
@@ -146,6 +154,8 @@ def test_a_slow_cell_shows_a_line_while_it_runs_and_leaves_nothing(server: lab.S
 
 
 def test_a_cell_that_fails_is_seen(server: lab.Server, page: Page, folder: Path):
+    import nbformat
+
     cell = nbformat.v4.new_code_cell("import workbench as wb\nwb.machine('tpu-v33')")
     went_well, cells = run(server, page, folder, "fails", lab.notebook(cell))
     ((failed,),) = [each["outputs"] for each in cells]

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
 from playwright.sync_api import expect
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
+pytestmark = pytest.mark.sweep(one_in=2)  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)",
@@ -59,6 +58,14 @@ def row(page: Page, name: str, number: int, lab_number: int = 0) -> Locator:
     return widget(page, lab_number).locator(f".list.of-{name} .row[data-row='{number}']")
 
 
+def press_span(page: Page, number: int) -> None:
+    """Presses a span near the begin, wherever its list was left: only rows in view exist."""
+    widget(page).locator(".list.of-spans").focus()
+    page.keyboard.press("Home")
+    row(page, "spans", number).click()
+    wait_for(page, f"span {number}")
+
+
 def what(page: Page, number: int = 0) -> str:
     return widget(page, number).locator(".what b").inner_text()
 
@@ -90,10 +97,7 @@ def test_what_is_pressed_in_any_list_is_selected_in_python_and_in_every_other(op
         said = lab.ask_python(opened, "print(w.selection.what)")
         wait_for(opened, said)
         wait_for(opened, said, 1)
-    widget(opened).locator(".list.of-spans").focus()
-    opened.keyboard.press("Home")
-    row(opened, "spans", 5).click()
-    wait_for(opened, "span 5")
+    press_span(opened, 5)
     for name in LISTS:
         marked = widget(opened).locator(f".list.of-{name} .row[aria-selected='true']")
         expect(marked.first, name).to_be_visible()
@@ -101,6 +105,7 @@ def test_what_is_pressed_in_any_list_is_selected_in_python_and_in_every_other(op
     expect(widget(opened).locator(".part-rendered .count")).to_have_text(re.compile(f"^{expected} of "))
 
 
+@pytest.mark.test_all
 def test_what_python_selects_moves_both_labs(opened: Page):
     lab.ask_python(opened, "w.selection = j.select(len(j.simulated.events) - 1)")
     last = int(lab.ask_python(opened, "print(len(j.simulated.events) - 1)"))
@@ -140,6 +145,7 @@ def test_keys_step_through_stages_rows_and_selections_and_leave_the_notebook_alo
     assert len(opened.evaluate(lab.CELLS)) == before
 
 
+@pytest.mark.test_all
 def test_the_timeline_takes_part(opened: Page):
     bars = widget(opened).locator(".tl-plot canvas[role='img']")
     bars.focus()
@@ -150,6 +156,7 @@ def test_the_timeline_takes_part(opened: Page):
     expect(widget(opened).locator(".tl-told")).to_have_text(re.compile(f"^{re.escape(chosen)}"))
 
 
+@pytest.mark.test_all
 def test_mistakes_are_said_and_what_is_right_is_checked(opened: Page):
     field = widget(opened).locator(".bar input")
     field.fill("aten.sofmax")
@@ -165,12 +172,12 @@ def test_mistakes_are_said_and_what_is_right_is_checked(opened: Page):
     lab.wait_for_python(opened, "print(j.overview.checks[0][0])", "True")
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(pairs=False)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 @pytest.mark.parametrize("dark", [False, True])
 def test_it_looks_right_in_both_themes_and_all_widths(opened: Page, dark: bool, width: int):
-    row(opened, "spans", 5).click()
-    wait_for(opened, "span 5")
+    press_span(opened, 5)
     lab.show(opened, dark=dark, width=width)
     lab.answered(opened)
     SHOTS.mkdir(exist_ok=True)
@@ -189,9 +196,12 @@ def test_it_looks_right_in_both_themes_and_all_widths(opened: Page, dark: bool, 
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.test_all
 def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey(
     server: lab.Server, page: Page, folder: Path
 ):
+    import nbformat
+
     lab.write(folder / "gone.ipynb", CODES[:2])
     went_well, _ = run_all(page, server, "gone.ipynb")
     assert went_well
@@ -226,6 +236,7 @@ _INTERRUPTED = """async () => {
 }"""
 
 
+@pytest.mark.test_all
 def test_cells_that_are_run_again_and_a_kernel_that_is_interrupted_leave_every_lab_alive(tabs: Tabs, folder: Path):
     with tabs.opened(folder / "again.ipynb", CODES) as made:
         page = made.page

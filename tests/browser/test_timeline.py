@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHOTS = lab.ROOT / "screenshots"
 
-pytestmark = [lab.needs_chromium, pytest.mark.sweep(one_in=2)]  # each test in one JupyterLab of the two
+pytestmark = pytest.mark.sweep(one_in=2)  # each test in one JupyterLab of the two
 
 CODES = (
     "import torch, workbench as wb\nj = wb.trace(torch.softmax, torch.randn(512, 512), 1)\nrun = j.simulated",
@@ -82,6 +82,7 @@ def test_what_is_clicked_is_selected_in_python_and_the_other_way_round(opened: P
     opened.keyboard.press("Escape")
 
 
+@pytest.mark.test_all
 def test_idle_time_is_clicked_and_told_with_its_findings(opened: Page):
     ask = (
         "v = run.gantt(); i = v.idle_time; n = int((i.end - i.start).argmax()); lane = v.lanes[int(i.lane[n])].name;"
@@ -100,6 +101,7 @@ def test_idle_time_is_clicked_and_told_with_its_findings(opened: Page):
     widget(opened).locator(".tl-told .finding, .tl-told p.soft").first.wait_for()
 
 
+@pytest.mark.test_all
 def test_two_runs_show_the_same_time_and_the_page_scrolls_unless_ctrl_is_held(opened: Page):
     expect(widget(opened, 1).locator(".wb-timeline")).to_have_count(2)
     box = bars(opened, 1).bounding_box()
@@ -116,6 +118,7 @@ def test_two_runs_show_the_same_time_and_the_page_scrolls_unless_ctrl_is_held(op
     opened.wait_for_function("document.querySelectorAll('.wb-lab')[1].querySelector('.tl-thumb').style.left === '0%'")
 
 
+@pytest.mark.test_all
 def test_keys_are_the_timelines_and_not_the_notebooks(opened: Page):
     before = len(opened.evaluate(lab.CELLS))
     bars(opened).focus()
@@ -129,6 +132,7 @@ def test_keys_are_the_timelines_and_not_the_notebooks(opened: Page):
     assert len(opened.evaluate(lab.CELLS)) == before
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(pairs=False)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 @pytest.mark.parametrize("dark", [False, True])

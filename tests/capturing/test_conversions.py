@@ -57,6 +57,7 @@ def ops(journey: wb.Journey) -> list[str]:
     return list(journey.captured.table.op)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("mode", ["dynamo", "export"])
 def test_a_conversion_records_other_ops_under_the_nodes_name(mode: str):
     wb.ops.conversion(gate)(taken_apart)
@@ -98,6 +99,7 @@ def fails(info: Any) -> Any:
     raise ValueError("not today")
 
 
+@pytest.mark.test_all(but=5)
 @pytest.mark.parametrize(
     ("conversion", "error", "message"),
     [
@@ -141,6 +143,7 @@ def test_an_executor_gives_a_tensor_for_each_result():
     torch.testing.assert_close(journey.run(X), 2 * X + 3)
 
 
+@pytest.mark.test_all(but=5)
 @pytest.mark.parametrize(
     ("executor", "error", "message"),
     [

@@ -96,6 +96,7 @@ def alike(ours: Cache, theirs: Cache) -> None:
         torch.testing.assert_close(mine.keys, other.keys)
 
 
+@pytest.mark.test_all
 @both
 def test_an_object_that_is_returned_is_made_without_a_call_of_its_class(capture: str):
     journey = wb.trace(model, R(3, 4), machine="edge-8x8", capture=capture)
@@ -110,6 +111,7 @@ def test_an_object_that_is_returned_is_made_without_a_call_of_its_class(capture:
     alike(ours.cache, theirs.cache)
 
 
+@pytest.mark.test_all
 @both
 def test_a_cache_that_a_call_lets_grow_has_grown_after_a_run(capture: str):
     journey = wb.trace(model, R(1, 4), filled(5), machine="edge-8x8", capture=capture)
@@ -128,6 +130,7 @@ def test_a_cache_that_a_call_lets_grow_has_grown_after_a_run(capture: str):
         journey.run(x, cache)
 
 
+@pytest.mark.test_all
 @both
 def test_an_empty_cache_has_layers_after_a_run(capture: str):
     journey = wb.trace(model, R(3, 4), kwargs={"cache": Cache()}, machine="edge-8x8", capture=capture)
@@ -138,6 +141,7 @@ def test_an_empty_cache_has_layers_after_a_run(capture: str):
     alike(cache, model(x).cache)
 
 
+@pytest.mark.test_all
 @both
 def test_lists_and_dicts_hold_afterwards_what_was_put_there(capture: str):
     def function(x: torch.Tensor, seen: list[Any], state: dict[str, Any]) -> torch.Tensor:
@@ -156,6 +160,7 @@ def test_lists_and_dicts_hold_afterwards_what_was_put_there(capture: str):
     assert journey.check().ok
 
 
+@pytest.mark.test_all
 def test_a_saved_journey_says_what_a_call_leaves(tmp_path: Path):
     journey = wb.trace(model, R(1, 4), filled(5), machine="edge-8x8")
     journey.save(tmp_path / "grows.journey")

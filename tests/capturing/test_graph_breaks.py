@@ -98,6 +98,7 @@ def _changed(x: torch.Tensor) -> torch.Tensor:
     return torch.cat([x, x])
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("function", [_listed, _overwritten, _stacked, _changed])
 @pytest.mark.parametrize("fusion", [None, "none"])
 def test_what_is_put_together_after_a_break_was_made_before_it(function: Any, fusion: Any):
@@ -128,6 +129,7 @@ def _twice(x: torch.Tensor) -> torch.Tensor:
     return aloud(aloud(x)) * 2
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(
     ("function", "told"),
     [
@@ -170,6 +172,7 @@ def test_a_break_is_a_step_on_the_host_that_costs_what_crosses():
     assert order.index(step.kernel) == len(order) - 2
 
 
+@pytest.mark.test_all
 def test_no_kernel_spans_a_break_and_a_dead_one_stays():
     def function(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
@@ -180,6 +183,7 @@ def test_no_kernel_spans_a_break_and_a_dead_one_stays():
     assert [kernel.nodes for kernel in journey.lowered.record.kernels] == [("mul",), ("graph_break",), ("add",)]
 
 
+@pytest.mark.test_all
 def test_a_branch_goes_where_the_data_says():
     journey = wb.trace(branching, torch.ones(3, 4), machine="edge-8x8")
     assert journey.captured.breaks[0].endswith("a branch that depends on the data")
@@ -189,6 +193,7 @@ def test_a_branch_goes_where_the_data_says():
         assert journey.check(x).ok
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3"])
 def test_prints_happen_and_changes_in_place_reach_the_caller(machine: str, capsys: pytest.CaptureFixture[str]):
     x = R(3)
@@ -202,6 +207,7 @@ def test_prints_happen_and_changes_in_place_reach_the_caller(machine: str, capsy
     assert capsys.readouterr().out == "between\n" * 2
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("stage", ["captured", "rendered", "scheduled", "simulated"])
 def test_a_check_holds_every_stage_against_eager_and_leaves_no_trace(stage: str):
     torch.manual_seed(0)
@@ -219,6 +225,7 @@ def test_a_check_holds_every_stage_against_eager_and_leaves_no_trace(stage: str)
     assert float(model.calls) == 1
 
 
+@pytest.mark.test_all
 def test_a_shape_that_the_data_decides():
     journey = wb.trace(lambda x: torch.exp(x[x > 0]) * 2, torch.tensor([1.0, -1, 2, -3]), machine="edge-8x8")
     for given in ([1.0, -1, 2, -3], [-1.0, -1, -2, 3], [-1.0, -1, -2, -3]):
@@ -255,6 +262,7 @@ def test_what_cannot_run_cannot_be_broken_up():
         wb.trace(branching, torch.randn(3, device="meta"))
 
 
+@pytest.mark.test_all
 def test_repeated_traces_of_one_function_all_break():
     for count in range(2, 12):
         assert len(wb.capture(talking, R(count)).graphs) == 2

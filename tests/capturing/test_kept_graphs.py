@@ -37,6 +37,7 @@ def exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("program", [pytest.param(each, id=name) for name, each in PROGRAMS.items()])
 def test_the_record_is_the_same_and_so_is_what_follows(program: Program, exports: list[Any]):
     first, again = (wb.trace(program.build(), *program.inputs(), kwargs=program.kwargs()) for _ in range(2))
@@ -70,6 +71,7 @@ def test_ops_without_a_place_have_the_line_of_this_trace(exports: list[Any]):
 SCALE = torch.tensor([3.0, 4.0, 5.0])
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize(
     "function",
     [
@@ -123,6 +125,7 @@ def placed(tensor: torch.Tensor, offset: int) -> torch.Tensor:
 X = torch.randn(4, 6)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(
     ("function", "inputs", "kwargs"),
     [
@@ -190,6 +193,7 @@ class Setting:
         self.change(self.before)
 
 
+@pytest.mark.test_all(but=4)
 @pytest.mark.parametrize("setting", list(changed_settings()))
 def test_another_setting_of_pytorch_is_captured_anew(setting: str, exports: list[Any]):
     x = torch.randn(4, 4)
@@ -255,6 +259,7 @@ def test_an_op_of_pytorchs_with_another_kernel_is_captured_anew(exports: list[An
     assert len(exports) == 2
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("where", ["functional", "what a method calls"])
 def test_a_function_of_pytorchs_that_somebody_replaced_is_captured_anew(
     where: str, exports: list[Any], monkeypatch: pytest.MonkeyPatch
@@ -274,6 +279,7 @@ def test_a_function_of_pytorchs_that_somebody_replaced_is_captured_anew(
     assert len(exports) == 2
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 400, b"aten-workbench store 1\n"])
 def test_a_damaged_entry_counts_as_absent(damage: bytes, exports: list[Any], tmp_path: Path):
     first = capture(gelu, (X,)).graph
@@ -285,6 +291,7 @@ def test_a_damaged_entry_counts_as_absent(damage: bytes, exports: list[Any], tmp
     assert len(exports) == 2
 
 
+@pytest.mark.test_all
 def test_an_entry_that_says_something_else_counts_as_absent(exports: list[Any], monkeypatch: pytest.MonkeyPatch):
     first = capture(gelu, (X,)).graph
     for text in (b"", b"\x78\x9c", zlib.compress(b'{"graph": {}, "inputs": [0]}')):

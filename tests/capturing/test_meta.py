@@ -14,6 +14,7 @@ from tests.programs import PROGRAMS
 from workbench import errors
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("mode", ["dynamo", "export"])
 @pytest.mark.parametrize("name", ["mlp", "layernorm", "linear"])
 def test_a_model_on_the_meta_device_gives_the_same_timeline_as_the_one_with_weights(name: str, mode: str):

@@ -54,6 +54,7 @@ def test_labels_have_the_type_that_pytorch_takes(train: bool) -> None:
         wb.trace(step, torch.randn(6, 8), torch.zeros(6, dtype=torch.int32), train=train)
 
 
+@pytest.mark.test_all
 def test_a_step_without_gradients_is_told() -> None:
     model, optimizer = layer()
     other = torch.optim.SGD(copy.deepcopy(model).parameters(), lr=0.1)
@@ -81,6 +82,7 @@ def test_a_step_without_gradients_is_told() -> None:
             wb.trace(step, torch.randn(6, 8), train=True)
 
 
+@pytest.mark.test_all
 def test_a_step_that_takes_the_gradients_of_the_one_before_is_none() -> None:
     model, optimizer = layer()
 
@@ -105,6 +107,7 @@ def test_a_step_that_takes_the_gradients_of_the_one_before_is_none() -> None:
         assert wb.trace(late, torch.randn(6, 8), train=True).check().ok
 
 
+@pytest.mark.test_all
 def test_a_scheduler_of_momentum_is_told_what_to_leave_out() -> None:
     model = nn.Linear(8, 4)
     optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.05))

@@ -62,6 +62,7 @@ RETURNED: dict[str, Case] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
 def test_results_lie_where_pytorch_has_them(capture: str):
     same_as_eager(*all_of(RETURNED), capture=capture, hosted=None)
@@ -115,6 +116,7 @@ CHANGED: dict[str, Case] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
 def test_changes_in_place_reach_the_same_tensors(capture: str):
     same_as_eager(*all_of(CHANGED), capture=capture, hosted=None)
@@ -143,6 +145,7 @@ def test_a_view_needs_the_strides_it_was_captured_with_and_the_tensor_itself_doe
     assert itself.run(x) is x and x.sum() == 12
 
 
+@pytest.mark.test_all
 def test_memory_that_changes_its_shape_in_place_is_refused():
     changes = {"t_": lambda x: x.t_() + 1, "resize_": lambda x: x.resize_(2, 2) + 1, "unsqueeze_": _unsqueezed}
     for capture in ("dynamo", "export"):
@@ -185,6 +188,7 @@ NORMS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", NORMS)
 def test_batch_norm_in_training_keeps_count(name: str):
     make, shape = NORMS[name]
@@ -202,6 +206,7 @@ def test_batch_norm_in_training_keeps_count(name: str):
         torch.testing.assert_close(mine, reference)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
 def test_inputs_that_lie_on_one_another_when_traced(capture: str):
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,7 @@ def test_an_assertion_about_data_is_a_step_that_raises(function: Callable[..., A
     assert any(kernel.kind == "host" for kernel in j.lowered.record.kernels)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("function", [positive, summed])
 def test_a_compiled_function_asserts(function: Callable[..., Any]):
     compiled = torch.compile(function, backend="npu")
@@ -43,6 +44,7 @@ def test_an_assertion_is_saved(tmp_path: Any):
     assert wb.load(tmp_path / "j.journey").simulated.cycles == j.simulated.cycles
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("given", ["f32", "f64", "i64"])
 def test_a_mean_in_a_narrow_type_is_rounded_once(dtype: torch.dtype, given: str):
@@ -58,6 +60,7 @@ def test_a_mean_in_a_narrow_type_is_rounded_once(dtype: torch.dtype, given: str)
     assert all(map(torch.equal, j.run(x), means(x)))
 
 
+@pytest.mark.test_all
 def test_a_journey_is_checked_under_the_autocast_it_was_traced_under():
     model, x = nn.Sequential(nn.Linear(16, 32), nn.LayerNorm(32), nn.Linear(32, 4)).eval(), torch.randn(8, 16)
     with torch.autocast("cpu", torch.bfloat16):
@@ -94,6 +97,7 @@ def both_and_more(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return y, y.float() @ x
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("function", [scaled, nested, both_types, both_and_more])
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
 def test_casts_of_what_autocast_made(function: Callable[..., Any], capture: str):
@@ -242,6 +246,7 @@ def give_up(module: Any, options: dict[str, str]) -> None:
     raise ValueError("not today")
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     ("name", "told"),
     [

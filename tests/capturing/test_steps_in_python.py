@@ -109,6 +109,7 @@ CACHES = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", CACHES)
 def test_no_cache_keeps_a_tensor_of_the_trace_and_a_full_one_is_read(name: str) -> None:
     make, message = CACHES[name]
@@ -126,6 +127,7 @@ def test_no_cache_keeps_a_tensor_of_the_trace_and_a_full_one_is_read(name: str) 
     assert len([given for given in graph.inputs if given.kind == "closure"]) == 1
 
 
+@pytest.mark.test_all
 def test_a_cache_that_nothing_in_the_function_names_is_found() -> None:
     class Hidden:
         """An object that answers for no attribute of its own."""
@@ -157,6 +159,7 @@ def test_lists_that_hooks_fill_are_refused() -> None:
     assert not kept
 
 
+@pytest.mark.test_all
 def test_a_global_that_is_called_like_a_method_of_the_step_is_none_of_its(monkeypatch: pytest.MonkeyPatch) -> None:
     model = linear()
     step = step_of(model)
@@ -259,6 +262,7 @@ SETTINGS: dict[str, tuple[Callable[[Trainer], object], str]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_run_with_other_numbers_in_python_is_refused(name: str) -> None:
     change, message = SETTINGS[name]
@@ -418,6 +422,7 @@ READ: dict[str, tuple[Callable[[], Step], str]] = {
 }
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("name", READ)
 def test_numbers_that_a_step_reads_are_refused_by_their_cause(name: str) -> None:
     make, message = READ[name]
@@ -450,6 +455,7 @@ HOOKS_OF_ALL: dict[str, Callable[[], RemovableHandle]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute", "ignore:Full backward hook is firing:UserWarning")
 @pytest.mark.parametrize("train", [True, False])
 @pytest.mark.parametrize("name", HOOKS_OF_ALL)
@@ -467,6 +473,7 @@ def test_hooks_of_all_modules_are_part_of_the_graph(name: str, *, train: bool) -
         hook.remove()
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", HOOKS_OF_ALL)
 def test_hooks_of_all_modules_that_come_or_go_are_told_at_the_run(name: str) -> None:
     journey = wb.trace(step_of(linear()), X, train=True)
@@ -498,6 +505,7 @@ class Counts(torch.optim.Optimizer):
             parameter.sub_(parameter.grad * (1 - 0.999 ** count.item()))
 
 
+@pytest.mark.test_all
 def test_counts_have_64_bits_and_layers_are_taken_apart() -> None:
     model = nn.LSTM(4, 2)
     inputs = torch.randn(1, 2, 4)

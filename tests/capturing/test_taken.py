@@ -92,6 +92,7 @@ def _columns_apart(x: torch.Tensor) -> torch.Tensor:
     return y + 1
 
 
+@pytest.mark.test_all
 @both
 @pytest.mark.parametrize("function", [_of_an_input, _of_a_view, _of_several, _rows_apart, _columns_apart])
 def test_an_op_of_ones_own_may_change_its_arguments(function: Any, capture: str):
@@ -134,6 +135,7 @@ def _norm_backward(g: torch.Tensor, x: torch.Tensor, w: torch.Tensor) -> Any:
     return torch.ops.aten.native_layer_norm_backward(g, x, [8], mean, rstd, w, None, [True, False, False])
 
 
+@pytest.mark.test_all(but=1)
 @both
 def test_results_that_an_op_leaves_out_are_none(capture: str):
     same_as_eager(_norm_backward, lambda: (R(4, 8), R(4, 8), R(8)), capture=capture, hosted=None)
@@ -166,6 +168,7 @@ def _with_state(model: nn.Module, capture: str, make: Any) -> wb.Journey:
     return journey
 
 
+@pytest.mark.test_all
 @both
 @pytest.mark.parametrize(
     "make",
@@ -183,6 +186,7 @@ def test_buffers_that_change_are_changes_of_the_graph(make: Any, capture: str):
     assert not journey.captured.breaks and journey.captured.record.mutations
 
 
+@pytest.mark.test_all
 @both
 def test_a_weight_that_is_computed_anew_each_time_is_put_there_by_python(capture: str):
     journey = _with_state(nn.utils.spectral_norm(nn.Linear(4, 3)), capture, lambda: (R(2, 4),))
@@ -202,6 +206,7 @@ class Mixture(nn.Module):
         return made
 
 
+@pytest.mark.test_all
 def test_the_experts_of_a_mixture_are_kernels_between_breaks():
     torch.manual_seed(0)
     journey = wb.trace(model := Mixture(), x := R(5, 4), machine="edge-8x8")
@@ -211,6 +216,7 @@ def test_the_experts_of_a_mixture_are_kernels_between_breaks():
         torch.testing.assert_close(journey.run(x), model(x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.test_all(but=1)
 @both
 @pytest.mark.parametrize("function", [lambda i: torch.unique(i), lambda i: torch.where(i == 1)[0] + 1])
 def test_a_shape_that_data_decides_is_a_step_on_the_host(function: Any, capture: str):
@@ -229,6 +235,7 @@ HIGHER = {
 }
 
 
+@pytest.mark.test_all
 @both
 @pytest.mark.parametrize("name", HIGHER)
 def test_ops_that_are_given_graphs_to_run_are_steps_on_the_host(name: str, capture: str):
@@ -241,6 +248,7 @@ def test_ops_that_are_given_graphs_to_run_are_steps_on_the_host(name: str, captu
     assert again == journey.captured.record
 
 
+@pytest.mark.test_all
 def test_attention_with_a_score_of_ones_own():
     def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return flex_attention(q + 1, k, v, score_mod=lambda score, b, h, i, j: score + (i - j)) * 2
@@ -295,6 +303,7 @@ def _outputs(x: torch.Tensor) -> Any:
     return [Frozen(x * 2, [x + 1, None]), Derived(x * 3), OrderedDict(a=x - 1), {0: x / 2}]
 
 
+@pytest.mark.test_all
 @both
 def test_containers_come_back_as_they_are_made(capture: str):
     journey = wb.trace(_outputs, R(3), machine="edge-8x8", capture=capture)
@@ -321,6 +330,7 @@ def test_a_dict_that_is_a_dataclass_too(capture: str):
     assert ours.logits is ours["logits"] and torch.equal(ours.logits, made.logits * 2)
 
 
+@pytest.mark.test_all
 @both
 def test_what_is_put_into_a_registered_object_is_there_afterwards(capture: str):
     def function(cache: Cache, x: torch.Tensor) -> torch.Tensor:

@@ -100,6 +100,7 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
+@pytest.mark.test_all
 def test_steps_go_as_with_eager_and_a_trace_leaves_no_trace() -> None:
     model = mlp()
     other, (x, y) = copy.deepcopy(model), classes()
@@ -135,6 +136,7 @@ TRAINED = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", TRAINED)
 def test_fifty_steps_beside_eager(name: str) -> None:
@@ -161,6 +163,7 @@ def test_fifty_steps_beside_eager(name: str) -> None:
     assert journey.check(*data()).ok
 
 
+@pytest.mark.test_all
 def test_parts_and_what_is_saved_between_them(tmp_path: Any) -> None:
     model = mlp()
     journey = wb.trace(stepping(model, sgd(model)), *classes(), train=True)
@@ -188,6 +191,7 @@ def captured(step: Callable[..., object], *inputs: object) -> AtenGraph:
     return capture(step, inputs, train=True).graph
 
 
+@pytest.mark.test_all
 def test_lists_and_single_tensors_give_the_same_updates() -> None:
     for options in ({"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, {"lr": 0.1}):
         model = mlp()
@@ -205,6 +209,7 @@ def test_lists_and_single_tensors_give_the_same_updates() -> None:
     assert not any("foreach" in node.op for node in graph.nodes)
 
 
+@pytest.mark.test_all
 def test_gradients_are_kept_added_up_and_clipped() -> None:
     model, (x, y) = mlp(), classes()
     other = copy.deepcopy(model)
@@ -232,6 +237,7 @@ def test_gradients_are_kept_added_up_and_clipped() -> None:
     torch.testing.assert_close(journey.run(x, y), eager(x, y), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.test_all
 def test_dropout_draws_what_eager_draws_and_autocast_casts() -> None:
     model, (x, y) = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 4)), classes()
     other = copy.deepcopy(model)
@@ -462,6 +468,7 @@ REFUSED: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], Step], str
 }
 
 
+@pytest.mark.test_all(but=6)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_step_is_refused_and_leaves_nothing_behind(name: str) -> None:
     make, message = REFUSED[name]
@@ -482,6 +489,7 @@ def test_what_is_no_step_is_refused_and_leaves_nothing_behind(name: str) -> None
     assert [repr(cell.cell_contents) for cell in step.__closure__ or ()] == cells
 
 
+@pytest.mark.test_all
 def test_an_optimizer_with_other_numbers_is_refused_and_tensors_follow() -> None:
     model, (x, y) = mlp(), classes()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -497,6 +505,7 @@ def test_an_optimizer_with_other_numbers_is_refused_and_tensors_follow() -> None
     assert [given.path for given in graph.inputs if given.kind == "state"] == ["optimizer.param_groups[0]['lr']"]
 
 
+@pytest.mark.test_all
 def test_momentum_that_begins_otherwise_needs_a_first_step_of_pytorchs() -> None:
     model, (x, y) = mlp(), classes()
     step = stepping(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.5))
@@ -512,6 +521,7 @@ def test_an_input_that_requires_a_gradient_is_refused() -> None:
         captured(stepping(model, sgd(model)), x.requires_grad_(), y)
 
 
+@pytest.mark.test_all
 def test_hooks_frozen_and_shared_parameters_and_second_derivatives() -> None:
     first, (x, _) = nn.Linear(8, 8), classes()
     first.bias.requires_grad_(False)
@@ -558,6 +568,7 @@ def frozen() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
     return model, optimizer, stepping(model, optimizer)
 
 
+@pytest.mark.test_all
 def test_frozen_parameters_with_gradients_and_momentum_go_as_with_eager() -> None:
     (model, mine, step), (other, theirs, eager) = frozen(), frozen()
     x, y = classes()
@@ -595,6 +606,7 @@ CHANGES: dict[str, tuple[Callable[[nn.Module, torch.optim.Optimizer], object], s
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_run_under_other_conditions_is_refused(name: str) -> None:
     change, message = CHANGES[name]
@@ -619,6 +631,7 @@ def test_hooks_of_all_optimizers_are_conditions_too() -> None:
     program.values((x, y))
 
 
+@pytest.mark.test_all
 def test_a_run_in_another_autocast_is_refused() -> None:
     (model, (x, y)), (other, _) = (mlp(), classes()), (mlp(), classes())
     around = torch.autocast("cpu", torch.bfloat16)
@@ -633,6 +646,7 @@ def test_a_run_in_another_autocast_is_refused() -> None:
         cast.run(x, y)
 
 
+@pytest.mark.test_all
 def test_a_batch_that_counts_for_nothing_changes_no_weight() -> None:
     """PyTorch's loss is NaN there, a sum of nothing over nothing, but its gradients are zero."""
     model, (x, y) = mlp(), classes()
@@ -663,6 +677,7 @@ class Momentum(torch.optim.Optimizer):
             parameter.sub_(state["average"].mul_(0.9).add_(parameter.grad), alpha=0.1)
 
 
+@pytest.mark.test_all
 def test_an_optimizer_of_ones_own_keeps_its_tensors() -> None:
     model, (x, y) = mlp(), classes()
     optimizer = Momentum(model.parameters(), {})
@@ -683,6 +698,7 @@ def step_of_adam(parameter: nn.Parameter, weights: torch.Tensor) -> Callable[[],
     return step
 
 
+@pytest.mark.test_all
 def test_sixteen_bits_are_rounded_where_pytorch_rounds_them():
     """The quotient of tiny numbers times a factor: rounded in between, it would lose a fifth."""
     weights = torch.tensor([-1.478e-05, 3e-4, 0.25], dtype=torch.float16)
@@ -692,6 +708,7 @@ def test_sixteen_bits_are_rounded_where_pytorch_rounds_them():
     assert torch.equal(ours.detach(), theirs.detach())
 
 
+@pytest.mark.test_all
 def test_gradients_after_zero_grad_are_the_tensors_that_the_backward_pass_makes() -> None:
     model = mlp()
     optimizer = sgd(model)
@@ -725,6 +742,7 @@ def test_a_gradient_that_two_parameters_share_is_copied_once() -> None:
     assert sum("copy" in op for op in j.captured.table.op) == 1 and j.check().ok
 
 
+@pytest.mark.test_all
 def test_running_statistics_have_no_history_after_a_trace() -> None:
     model = nn.Sequential(nn.Conv1d(2, 4, 3), nn.InstanceNorm1d(4, affine=True, track_running_stats=True))
 
@@ -737,6 +755,7 @@ def test_running_statistics_have_no_history_after_a_trace() -> None:
     step(x)
 
 
+@pytest.mark.test_all
 def test_a_buffer_that_takes_a_number_with_a_history_has_none_after_a_check() -> None:
     model = nn.Linear(4, 3)
     model.register_buffer("last", torch.zeros(3))
@@ -749,6 +768,7 @@ def test_a_buffer_that_takes_a_number_with_a_history_has_none_after_a_check() ->
     assert wb.trace(step, torch.randn(2, 4), train=True).check().ok and model.last.is_leaf
 
 
+@pytest.mark.test_all
 def test_a_step_with_a_tangent_is_checked() -> None:
     """Roundings are not drawn where tensors have tangents, which ended the process."""
     model, x = mlp(), torch.randn(6, 8)

@@ -106,6 +106,7 @@ def test_what_a_method_of_its_own_returns_is_kept(function: Callable[[torch.Tens
     assert j.check().ok
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", ["warning", "once"])
 def test_what_a_method_of_its_own_does_is_done_in_each_run(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(logging.Logger, "once", once, raising=False)

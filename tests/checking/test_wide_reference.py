@@ -42,6 +42,7 @@ MODULES = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", MODULES)
 def test_functions_that_look_at_the_types_of_their_operands_are_checked(name: str, dtype: torch.dtype):
@@ -123,6 +124,7 @@ def test_what_is_called_gets_its_inputs_as_they_lie() -> None:
     assert wb.trace(changed_after, torch.randn(4, 6)[:, ::2]).check().ok
 
 
+@pytest.mark.test_all
 def test_what_attention_keeps_for_its_backward_pass_is_wide():
     """Inside of another function of PyTorch's, attention of 16 bits is one op with a backward pass of its own."""
     p = [torch.randn(*shape).to(torch.bfloat16).requires_grad_() for shape in ((18, 6), (18,), (6, 6), (6,))]
@@ -140,6 +142,7 @@ def test_what_attention_keeps_for_its_backward_pass_is_wide():
     assert check.ok, check.text()
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("dropped", [0.0, 0.25])
 def test_attention_is_random_only_where_it_drops_something(dropped: float):
     """Trained it is one op of PyTorch's that may draw numbers; with a mask of bools it has one in the narrow type."""

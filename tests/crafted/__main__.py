@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
-from tests.crafted.judge import BAD, Opener, originals, verdicts
+from tests.crafted.craft import crafted, crafted_texts
+from tests.crafted.judge import Opener, originals, report, verdicts
+
+
+def _opener(asked: argparse.Namespace, folder: str) -> Opener:
+    return Opener(originals(Path(folder)), acts=asked.acts)
 
 
 def main() -> int:
@@ -17,24 +21,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=5.0, help="in which each is shown or refused")
     parser.add_argument("--megabytes", type=float, default=500.0, help="that no process takes more of")
+    parser.add_argument("--texts", action="store_true", help="change texts alone: scripts, paths, passes, long runs")
+    parser.add_argument("--acts", action="store_true", help="also change, try and tune each: with PyTorch and MLIR")
     asked = parser.parse_args()
-    counts: Counter[str] = Counter()
-    slowest, largest = 0.0, 0.0
-    with tempfile.TemporaryDirectory() as folder, Opener(originals(Path(folder))) as opener:
-        for seed, found in verdicts(opener, range(asked.seed, asked.seed + asked.count), Path(folder), asked.seconds):
-            slowest, largest = max(slowest, found.seconds), max(largest, found.megabytes)
-            outcome = found.outcome
-            if outcome not in BAD and found.megabytes > asked.megabytes:
-                outcome = "takes too much memory"
-            counts[outcome] += 1
-            if outcome not in ("told", "shown"):
-                print(f"\nseed {seed} ({found.way}): {outcome}: {found.told}")
-            if sum(counts.values()) % 50 == 0:
-                print(f"\r{sum(counts.values()):,} of {asked.count:,}: {dict(counts)}", end="", file=sys.stderr)
-    print(file=sys.stderr)
-    print(f"{asked.count:,} files from seed {asked.seed}: {dict(counts)}")
-    print(f"the slowest took {slowest:.1f} s, the largest process {largest:.0f} MB")
-    return int(set(counts) - {"told", "shown"} != set())
+    craft = crafted_texts if asked.texts else crafted
+    seeds = range(asked.seed, asked.seed + asked.count)
+    with tempfile.TemporaryDirectory() as folder, _opener(asked, folder) as opener:
+        return report(verdicts(opener, seeds, Path(folder), asked.seconds, craft), seeds, asked.megabytes)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import io
 import json
 import random
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,64 @@ _ODD: tuple[Any, ...] = (
     *(-1, 0, 1, 5, 7, 255, 2**31 - 1, 2**31, 2**53, 2**62, 2**63, 10**30, -(2**63), 1e308, 0.5),
     *(None, True, "", "x", MARK, "\ud800", "\0", "aten.relu.default", "a" * 5000, [], {}, [[]], {"float": "nan"}),
 )
+CANARY = "crafted-canary"
+"""Stands in the paths of some texts: no file of such a name may come to be."""
+
+_INTERPRETED = """transform.named_sequence @__transform_main(%root: !transform.any_op {{transform.readonly}}) {{
+  {0}
+  transform.yield
+}}"""
+SCRIPTS = tuple(
+    _INTERPRETED.format(body)
+    for body in (
+        'transform.print %root {name = "x"} : !transform.any_op',
+        '%f = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op\n'
+        '  %g = transform.apply_registered_pass "snapshot-op-locations" with options = {"filename" = "%CANARY%"} to %f '
+        ": (!transform.any_op) -> !transform.any_op",
+        "transform.include @__transform_main failures(propagate) (%root) : (!transform.any_op) -> ()",
+        '%f = transform.structured.match ops{["linalg.generic"]} in %root : (!transform.any_op) -> !transform.any_op\n'
+        "  transform.apply_cse to %root : !transform.any_op",
+    )
+)
+"""Transform scripts: most of them do more than transform, the last one does not."""
+PIPELINES = (
+    *("snapshot-op-locations{filename=%CANARY%}", "func.func(canonicalize),snapshot-op-locations{filename=%CANARY%}"),
+    *("builtin.module(func.func(print-ir{label=x}))", "transform-preload-library{transform-library-paths=%CANARY%}"),
+    *("view-op-graph", "npu-attach-script{" + SCRIPTS[0] + "}", "canonicalize", "canonicalize{test-convergence=true}"),
+    *("cse)", "canonicalize{", "inline{op-pipelines={func.func(snapshot-op-locations{filename=%CANARY%})}}"),
+)
+PATHS = (
+    "%CANARY%",
+    "../../%CANARY%",
+    "/etc/passwd",
+    "/dev/zero",
+    "~/.ssh/id_rsa",
+    "file:///etc/passwd",
+    "%CANARY%.toml",
+)
+_CODES = (
+    "x=1)\nopen('%CANARY%','w')\ndef f(in0=0,in1=0):\n    dict(y", "__import__('os').system('touch %CANARY%')",
+    "{0.__class__}", "%s%n%p", "$(touch %CANARY%)", "load_library.__call__.__call__", "aten.from_file.default",
+    "func.func @x() { return }", "loc(callsite(\"a\" at \"b\"))", "#transform.script", "\x1b]0;x\x07", "\u202e",
+)  # fmt: skip
+_RUNS = tuple(letter * count for letter in (" ", "(", "a", "<", "*", "\n", "[a") for count in (200, 20_000))
+_TEXTS = (*SCRIPTS, *PIPELINES, *PATHS, *_CODES, *_RUNS, MARK, f"'\"><img src=x onerror=alert(1)>{MARK}")
+
 _JSONS = ("lowered.json", "rendered.json", "scheduled.json")
 
 
 def crafted(original: bytes, seed: int) -> tuple[str, bytes]:
-    """What was done, and the file."""
+    """Returns the name of a change and the changed file."""
     draw = random.Random(seed)
     way = draw.choices([*_WAYS], [weight for _, weight in _WAYS.values()])[0]
     return way, _WAYS[way][0](original, draw)
+
+
+def crafted_texts(original: bytes, seed: int) -> tuple[str, bytes]:
+    """The same for texts alone, which all look like ones that something might read, run or open."""
+    draw = random.Random(seed)
+    way = draw.choice([_texts, _options])
+    return way.__name__.strip("_"), way(original, draw)
 
 
 def _members(data: bytes) -> Members:
@@ -111,6 +161,68 @@ def _records(data: bytes, draw: random.Random) -> bytes:
     for _ in range(draw.choice([1, 1, 1, 2])):
         _change(found, draw)
     members[name] = _json(found)
+    return _zipped(members)
+
+
+def _text(draw: random.Random) -> str:
+    return draw.choice(_TEXTS).replace("%CANARY%", draw.choice([CANARY, f"/tmp/{CANARY}"]))
+
+
+def _texts(data: bytes, draw: random.Random) -> bytes:
+    """Texts of records, and names that things go by: in one place, or wherever the same text stands."""
+    members = _members(data)
+    name = draw.choice([*_JSONS, *_JSONS, "journey.json"])
+    for _ in range(draw.choice([1, 1, 3])):
+        found = json.loads(members[name])
+        places = [*_places(found)]
+        inside, key, is_key = draw.choice(places)
+        old, new = key if is_key else inside[key], _text(draw)
+        if old and draw.random() < 0.5:  # as a name, which all that speak of it still know
+            told, tells = json.dumps(old).encode(), json.dumps(new).encode()
+            members |= {each: members[each].replace(told, tells) for each in _JSONS}
+            continue
+        if is_key:
+            inside[new] = inside.pop(key)
+        else:
+            inside[key] = draw.choice([new, new, old + new, new + old])
+        members[name] = _json(found)
+    return _zipped(members)
+
+
+def _places(found: Any) -> Iterator[tuple[Any, Any, bool]]:
+    """(what holds it, its key, whether the key is the text) of each text in nested lists and objects."""
+    items = found.items() if isinstance(found, dict) else enumerate(found)
+    for key, item in list(items):
+        if isinstance(key, str):
+            yield found, key, True
+        if isinstance(item, str):
+            yield found, key, False
+        elif isinstance(item, (dict, list)):
+            yield from _places(item)
+
+
+def _options(data: bytes, draw: random.Random) -> bytes:
+    """Changes the options of the journey, which repeating a stage asks for again."""
+    members = _members(data)
+    manifest, lowered = json.loads(members["journey.json"]), json.loads(members["lowered.json"])
+    kernels = [kernel["name"] for kernel in lowered["kernels"]]
+    steps = ["tile and fuse", "clean up", "bufferize", "fuse elementwise", "open named ops", _text(draw)]
+    one = {
+        "passes": lambda: {draw.choice(steps): draw.choice([_text(draw), draw.choice(PIPELINES), [_text(draw)]])},
+        "schedule": lambda: {draw.choice(["*", *kernels, _text(draw)]): draw.choice([*SCRIPTS, _text(draw)])},
+        "mapping": lambda: {
+            draw.choice(["*", *kernels, _text(draw)]): {"tile": {_text(draw): 4}, "order": [_text(draw)]}
+        },
+        "fusion": lambda: draw.choice([{"off": [_text(draw)]}, [[_text(draw), _text(draw)]], _text(draw)]),
+        "resident": lambda: [_text(draw)],
+        "placement": lambda: {_text(draw): draw.choice([0, "local"])},
+        "layout": lambda: draw.choice([{_text(draw): [1, 0]}, _text(draw)]),
+    }
+    for name in draw.sample([*one], draw.choice([1, 1, 2])):
+        manifest["asked"][name] = json.dumps(one[name]()).replace("%CANARY%", f"/tmp/{CANARY}")
+    if draw.random() < 0.2:
+        manifest["asked"][draw.choice(["capture", "on_missing", "prefer"])] = _text(draw)
+    members["journey.json"] = _json(manifest)
     return _zipped(members)
 
 

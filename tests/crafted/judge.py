@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,10 @@ from torch import nn
 import workbench as wb
 from tests.crafted.craft import crafted
 
-BAD = ("raw", "dead", "hangs")
+Craft = Callable[[bytes, int], tuple[str, bytes]]
+"""Makes what was done, and the file, of a whole file and a seed."""
+
+BAD = ("raw", "dead", "hangs", "acts")
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,11 @@ def originals(folder: Path, names: Sequence[str] | None = None) -> list[Path]:
 
 
 class Opener:
-    """A process without PyTorch that opens files, each in a child of its own."""
+    """A process that opens files, each in a child of its own; without PyTorch, unless it also `acts` on them."""
 
-    def __init__(self, paths: list[Path]) -> None:
+    def __init__(self, paths: list[Path], *, acts: bool = False, under: Sequence[str] = ()) -> None:
         self.originals = [path.read_bytes() for path in paths]
-        command = [sys.executable, "-m", "tests.crafted.opening", *map(str, paths)]
+        command = [*under, sys.executable, "-m", "tests.crafted.opening", *["--acts"] * acts, *map(str, paths)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for path in paths:
             first = self._answer()
@@ -96,11 +100,33 @@ class Opener:
         return json.loads(self._process.stdout.readline() or '{"outcome": "dead", "told": "the opener itself"}')
 
 
-def verdicts(opener: Opener, seeds: Iterable[int], folder: Path, seconds: float) -> Iterator[tuple[int, Found]]:
-    """What becomes of the file of each seed."""
+def verdicts(
+    opener: Opener, seeds: Iterable[int], folder: Path, seconds: float, craft: Craft = crafted
+) -> Iterator[tuple[int, Found]]:
+    """Opens the file of each seed, and yields the seed and the outcome."""
     path = folder / "crafted.journey"
     for seed in seeds:
-        way, data = crafted(opener.originals[seed % len(opener.originals)], seed)
+        way, data = craft(opener.originals[seed % len(opener.originals)], seed)
         path.write_bytes(data)
         found = opener.open(path, seconds)
         yield seed, Found(way, found["outcome"], found["told"], found.get("seconds", 0.0), found.get("mb", 0.0))
+
+
+def report(found: Iterable[tuple[int, Found]], seeds: range, megabytes: float) -> int:
+    """Prints each bad file and the count of each outcome; returns the exit status."""
+    counts: Counter[str] = Counter()
+    slowest, largest = 0.0, 0.0
+    for seed, each in found:
+        slowest, largest = max(slowest, each.seconds), max(largest, each.megabytes)
+        outcome = each.outcome
+        if outcome not in BAD and each.megabytes > megabytes:
+            outcome = "takes too much memory"
+        counts[outcome] += 1
+        if outcome not in ("told", "shown"):
+            print(f"\nseed {seed} ({each.way}): {outcome}: {each.told}")
+        if sum(counts.values()) % 50 == 0:
+            print(f"\r{sum(counts.values()):,} of {len(seeds):,}: {dict(counts)}", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    print(f"{len(seeds):,} files from seed {seeds.start}: {dict(counts)}")
+    print(f"the slowest took {slowest:.1f} s of processor, the largest process {largest:.0f} MB")
+    return int(set(counts) - {"told", "shown"} != set())

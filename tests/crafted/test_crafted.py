@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -33,6 +36,7 @@ def opener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
         yield made
 
 
+@pytest.mark.test_all
 @pytest.mark.filterwarnings("ignore")
 def test_a_sample_of_crafted_files_is_shown_or_refused(opener: Opener, tmp_path: Path):
     """`make crafted` draws 2,000; benchmarks/data/crafted.txt has what it last found."""
@@ -40,6 +44,15 @@ def test_a_sample_of_crafted_files_is_shown_or_refused(opener: Opener, tmp_path:
     assert not [each for each in found if each.outcome in BAD]
     assert max(each.megabytes for each in found) < 500
     assert {each.outcome for each in found} == {"told", "shown"}
+
+
+@pytest.mark.test_all
+def test_a_sample_of_other_crafted_files_is_shown_or_refused():
+    """Mappings, tuned tables, machines, memories and traces; `make crafted` draws more."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.crafted.other_files", "50", "--seed", "10000"]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert re.search(r"^50 files from seed 10,?000: \{.*'told': \d+", made.stdout) and "'shown'" in made.stdout
 
 
 @pytest.fixture(scope="module")

@@ -70,6 +70,7 @@ def test_every_example_is_found():
     }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(("name", "source", "shown"), examples(), ids=[name for name, _, _ in examples()])
 def test_the_example_prints_what_the_page_says(
     name: str, source: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

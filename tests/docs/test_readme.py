@@ -26,6 +26,7 @@ def blocks(language: str) -> str:
     return "".join(found)
 
 
+@pytest.mark.test_all
 def test_the_examples_print_what_the_readme_says(tmp_path: Path):
     example = tmp_path / "example.py"
     example.write_text(blocks("python"), encoding="utf-8")

@@ -36,6 +36,7 @@ def doctor(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.test_all
 def test_a_sound_installation_is_examined_to_the_end(tmp_path: Path):
     done = doctor(tmp_path, PYTHONPATH=str(ROOT))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -48,6 +49,7 @@ def test_a_sound_installation_is_examined_to_the_end(tmp_path: Path):
     assert [each for each in found["findings"] if each["level"] == "problem"] == []
 
 
+@pytest.mark.test_all
 def test_a_library_that_crashes_and_a_package_that_hides_ours_are_two_findings_and_an_exit_code(tmp_path: Path):
     path = tmp_path / "path"
     (path / "torch").mkdir(parents=True)
@@ -66,6 +68,7 @@ def test_a_library_that_crashes_and_a_package_that_hides_ours_are_two_findings_a
     )
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -97,6 +100,7 @@ def test_a_trial_run_that_gives_other_numbers_fails(monkeypatch: pytest.MonkeyPa
     assert found.level == Level.PROBLEM and "other numbers than PyTorch: FAILED at stage scheduled" in found.what
 
 
+@pytest.mark.test_all
 @pytest.mark.skipif(not available(), reason="levels are those of x86-64")
 def test_a_type_that_this_processor_cannot_compute_is_named(monkeypatch: pytest.MonkeyPatch):
     """Narrow floats left to a compiler that has no instructions for them: the other types are tried all the same."""
@@ -109,6 +113,7 @@ def test_a_type_that_this_processor_cannot_compute_is_named(monkeypatch: pytest.
     assert "functions that this process does not have: __truncsfbf2." in found.what
 
 
+@pytest.mark.test_all
 def test_a_processor_that_does_not_exist_is_told_once_by_the_trial_run(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ATEN_WORKBENCH_PROCESSOR", "z80")
     found = only(child_processes.trial())

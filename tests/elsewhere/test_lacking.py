@@ -7,17 +7,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_main_path_needs_nothing_that_only_posix_systems_have(tmp_path: Path) -> None:
+def walked(way: str, cache: Path) -> None:
+    code = f"import tests.elsewhere.lacking; from tests.elsewhere import walk; walk.walk({way!r})"
     done = subprocess.run(
-        [sys.executable, "-c", "import tests.elsewhere.lacking; from tests.elsewhere import walk; walk.walk()"],
+        [sys.executable, "-c", code],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env={**os.environ, "ATEN_WORKBENCH_KERNEL_CACHE": str(tmp_path / "cache")},
+        env={**os.environ, "ATEN_WORKBENCH_KERNEL_CACHE": str(cache)},
     )
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["walked"]), done.stderr
-    assert not (tmp_path / "cache" / "native").exists(), "machine code is not kept where it cannot be linked"
+    assert not (cache / "native").exists(), "machine code is not kept where it cannot be linked"
+
+
+def test_the_main_path_needs_nothing_that_only_posix_systems_have(tmp_path: Path) -> None:
+    walked("main path", tmp_path / "cache")
     assert list((tmp_path / "cache" / "kernels").glob("*.entry"))
+
+
+@pytest.mark.test_all
+def test_kernels_that_go_wrong_are_found_without_it(tmp_path: Path) -> None:
+    walked("faults", tmp_path / "cache")

@@ -1,4 +1,4 @@
-"""All of the main path where a system has nothing but what all systems have; then two kernels that go wrong."""
+"""All of the main path where a system has nothing but what all systems have; and two kernels that go wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refused(trial: Trial) -> str:
     return "passed"
 
 
-def main(folder: Path) -> None:
+def main_path(folder: Path) -> None:
     assert fence() is None and default_native_store() is None
     said = "; ".join(finding.what for finding in surroundings.protection())
     assert (
@@ -48,6 +48,9 @@ def main(folder: Path) -> None:
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(model, backend="npu")(x), model(x), rtol=1e-4, atol=1e-4)
     assert len(wb.last_journeys()) == 1
+
+
+def faults() -> None:
     TRIALS.worker = worker_process.WorkerProcess([sys.executable, "-c", LACKING_TOO, *sys.path])
     crashed = refused(import_trial("k0_mm", *int8_mm(), ("y",)))
     assert crashed.startswith("KernelCrashed") and "segmentation fault" in crashed, crashed
@@ -56,9 +59,9 @@ def main(folder: Path) -> None:
     TRIALS.worker.end()
 
 
-def walk() -> None:
+def walk(way: str) -> None:
     assert "tests.elsewhere.lacking" in sys.modules, "it is to be imported before anything of the workbench"
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as made:
-        main(Path(made))
+        main_path(Path(made)) if way == "main path" else faults()
     sys.stdout.write("walked\n")

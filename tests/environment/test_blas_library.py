@@ -36,6 +36,7 @@ else:
 """
 
 
+@pytest.mark.test_all
 @needs_blas
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
 def test_it_starts_no_thread_and_works_in_a_forked_child() -> None:

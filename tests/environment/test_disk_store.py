@@ -194,6 +194,7 @@ WRITER = """
 """
 
 
+@pytest.mark.test_all
 def test_two_processes_at_the_same_keys(tmp_path: Path):
     """Both write, read, replace and drop the same entries all the time: every answer is whole and right, or none."""
     limit = 6 * 41_000
@@ -238,6 +239,7 @@ SLOW_WRITER = """
 """
 
 
+@pytest.mark.test_all
 def test_killed_in_the_middle_of_writing_again_and_again(tmp_path: Path):
     """Whatever moment the kill hits: what is there afterwards is whole and right. Writing is slowed down to be hit."""
     moments, half_written, kept = random.Random(0), 0, 0

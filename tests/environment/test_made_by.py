@@ -31,6 +31,7 @@ def made_by(library: Path) -> str:
     return digest
 
 
+@pytest.mark.test_all(but=4)
 @pytest.mark.parametrize(
     "source",
     [

@@ -108,6 +108,7 @@ def worker():
     made.end()
 
 
+@pytest.mark.test_all
 def test_a_worker_sees_a_function_that_is_not_there(
     worker: WorkerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -118,6 +119,7 @@ def test_a_worker_sees_a_function_that_is_not_there(
     assert worker.started == 1 and worker.pid is not None
 
 
+@pytest.mark.test_all
 @x86
 def test_a_verdict_holds_for_the_processor_it_was_found_on(
     worker: WorkerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -201,11 +203,13 @@ def untried(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ATEN_WORKBENCH_WORKER", "off")
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int64], ids=str)
 def test_casts_to_every_type_are_right_on_old_processors(dtype: torch.dtype, untried: None):
     assert problems(casts(dtype), OLD) == {name: [] for name in OLD}
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", ["matmul", "conv2d", "max pool 2d", "attention", "batch norm", "cumsum", "gather"])
 def test_a_program_of_each_family_is_right_in_a_narrow_float_on_old_processors(name: str, untried: None):
     """What `python -m tests.processors` does for the whole table, every type and every level."""

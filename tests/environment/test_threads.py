@@ -98,6 +98,7 @@ def compiled(function: Callable[..., torch.Tensor]) -> None:
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > before, "it ran without being compiled"
 
 
+@pytest.mark.test_all
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("turned", range(2))
 def test_six_threads_trace_compile_simulate_and_run_different_programs(turned: int) -> None:
@@ -112,6 +113,7 @@ def test_six_threads_trace_compile_simulate_and_run_different_programs(turned: i
     together(*works[turned:], *works[:turned])
 
 
+@pytest.mark.test_all
 def test_threads_share_a_journey_and_each_stage_is_made_once(nothing_kept: None) -> None:
     journey = wb.trace(softmax, torch.randn(4, 16))
 
@@ -178,6 +180,7 @@ def test_registering_from_threads_keeps_every_registration() -> None:
         assert all(DEFAULT.now().find(name, "executor") for name in names)
 
 
+@pytest.mark.test_all
 def test_the_backend_is_found_by_threads_that_name_it_for_the_first_time_at_once() -> None:
     alone("""
 import threading, torch
@@ -199,6 +202,7 @@ assert not errors and workbench.last_journeys(), errors
 """)
 
 
+@pytest.mark.test_all
 def test_names_of_the_package_are_fetched_by_threads_at_once() -> None:
     alone("""
 import threading, workbench as wb
@@ -247,6 +251,7 @@ def test_workers_of_a_data_loader_trace_and_run(quiet: None) -> None:
     assert [each.unique().tolist() for each in found] == [[0.0], [2.0]]
 
 
+@pytest.mark.test_all
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_child_forked_while_another_thread_traces_finds_nothing_half_done(quiet: None) -> None:
     stop = threading.Event()
@@ -281,6 +286,7 @@ def forked(work: Callable[[], object]) -> int:
     os._exit(0)
 
 
+@pytest.mark.test_all
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_child_asks_a_worker_of_its_own_and_does_not_keep_its_parents_alive() -> None:
     """Also where another thread of the parent is waiting for an answer, and has the lock, when it forks."""
@@ -319,6 +325,7 @@ def test_a_child_asks_a_worker_of_its_own_and_does_not_keep_its_parents_alive() 
         worker.end()
 
 
+@pytest.mark.test_all
 def test_a_spawned_process_works() -> None:
     alone("""
 import multiprocessing

@@ -57,6 +57,7 @@ def caught(program: TileProgram, made: Flow) -> bool:
     return False
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_dropped_edge_that_matters_is_caught(name: str, whole_sweep: bool, capsys: pytest.CaptureFixture[str]):

@@ -86,6 +86,7 @@ CRASHERS = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", CRASHERS)
 def test_what_crashes_torch_mlir_gives_what_eager_gives(name: str) -> None:
     function, inputs = CRASHERS[name]
@@ -139,6 +140,7 @@ def test_where_the_host_is_no_route_the_reason_is_in_the_error() -> None:
 # Users' own MLIR
 
 
+@pytest.mark.test_all
 def test_a_builder_whose_kernel_faults_is_an_error_naming_node_and_stage() -> None:
     def one(x: Any) -> Any:
         whole, square = (arith.fptosi(ir.IntegerType.get_signless(32), each) for each in (x, arith.mulf(x, x)))
@@ -154,6 +156,7 @@ def test_a_builder_whose_kernel_faults_is_an_error_naming_node_and_stage() -> No
     assert TRIALS.worker.started == started, "the verdict is known"
 
 
+@pytest.mark.test_all
 def test_a_good_builder_passes_and_is_run_here() -> None:
     builder(lambda x: arith.addf(x, x))
     journey = wb.trace(torch.frac, X)
@@ -162,12 +165,14 @@ def test_a_good_builder_passes_and_is_run_here() -> None:
     torch.testing.assert_close(journey.run(X * 3), X * 6)
 
 
+@pytest.mark.test_all
 def test_a_template_that_reaches_too_far_is_found_before_it_runs() -> None:
     template(COPY.replace("to 16", "to 20"))
     with pytest.raises(TemplateBoundsError, match="reaches bytes 0 to 80 of %Y, which has 64"):
         wb.trace(torch.frac, X).rendered  # noqa: B018
 
 
+@pytest.mark.test_all
 def test_a_kernel_that_writes_past_its_output_when_it_runs() -> None:
     given = Arguments(("x", "out"), [X, torch.empty(16)], 1)
     TRIALS.pass_or_raise(run_trial("scheduled", GOOD, "k", (), given))
@@ -185,12 +190,14 @@ def looping(steps: int, step: int) -> str:
   scf.for %k = %first to %last step %step {{ {COPY} }}"""
 
 
+@pytest.mark.test_all
 def test_a_loop_of_a_template_without_end_in_sight_is_refused_before_it_is_walked() -> None:
     template(looping(10**12, 1))
     with pytest.raises(TooManyInstructions, match=r"k0_frac.* would be a program of 1,000,000,000,000 instructions"):
         wb.trace(torch.frac, X).run(X)
 
 
+@pytest.mark.test_all
 def test_an_endless_loop_of_a_template_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its step is zero, which only shows when it runs."""
     template(looping(16, 0))
@@ -214,6 +221,7 @@ def test_a_users_schedule_is_applied_elsewhere_first(monkeypatch: pytest.MonkeyP
 # What it costs
 
 
+@pytest.mark.test_all
 def test_what_is_proven_needs_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TRIALS, "worker", WorkerProcess(["/nowhere/python"]))
     x, w, b = torch.randn(8, 16), torch.randn(4, 16), torch.randn(4)
@@ -221,6 +229,7 @@ def test_what_is_proven_needs_no_worker(monkeypatch: pytest.MonkeyPatch) -> None
     assert journey.check().ok and TRIALS.worker.started == 0
 
 
+@pytest.mark.test_all
 def test_a_verdict_on_disk_serves_the_next_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "on")
     monkeypatch.setenv("ATEN_WORKBENCH_CACHE", str(tmp_path))

@@ -23,6 +23,7 @@ def first_line(function: Any) -> int:
     return function.__code__.co_firstlineno + 1
 
 
+@pytest.mark.test_all
 def test_only_what_does_not_come_back_is_a_fault(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     seen: list[int] = []
 
@@ -116,6 +117,7 @@ def test_interrupting_it_ends_the_fork(monkeypatch: pytest.MonkeyPatch):
         os.kill(forks[0], 0)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("erases", [False, True])
 def test_a_builder_that_would_end_the_process_is_an_error(erases: bool):
     with wb.ops.scope():

@@ -58,6 +58,7 @@ def test_a_crash_is_an_error_with_kernel_nodes_stage_and_signal(trials: Trials) 
         assert part in text
 
 
+@pytest.mark.test_all
 def test_what_hangs_and_what_overruns_have_errors_of_their_own(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATEN_WORKBENCH_WORKER_TIMEOUT", "3")
     with pytest.raises(KernelHung, match=r"stage: sleep\): was not done after 3 s"):
@@ -109,6 +110,7 @@ def test_kinds_keys_and_versions_have_verdicts_of_their_own(
     assert len(list((kept / "verdicts").glob("*.entry"))) == 3
 
 
+@pytest.mark.test_all
 def test_what_hung_is_tried_again_when_there_is_more_time(
     trials: Trials, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +139,7 @@ class _Victim(WorkerProcess):
         return super().ask(job, seconds, kill)
 
 
+@pytest.mark.test_all
 def test_a_kill_from_outside_says_nothing_of_the_work(kept: Path) -> None:
     once, always = Trials(_Victim(pretender(), 1)), Trials(_Victim(pretender(), 99))
     assert once.verdict(asked(sleep=0.1)).outcome == "ok", "it is tried a second time"

@@ -154,6 +154,7 @@ def test_a_fork_leaves_its_parents_worker_alone(worker: WorkerProcess) -> None:
     assert outcome(worker.ask(job(), LONG)) == "ok" and worker.started == 1
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("asked", [{}, {"sleep": LONG}])
 def test_it_goes_when_the_process_that_asked_is_killed(asked: dict[str, float]) -> None:
     """Idle, it sees the end of the pipe; at work, the system ends it."""

@@ -64,6 +64,7 @@ FOLDED: dict[str, tuple[nn.Module, torch.Tensor]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("model, x", FOLDED.values(), ids=FOLDED)
 def test_folded_norms_compute_what_the_model_does_and_save_no_more_than_is_at_stake(model: nn.Module, x: torch.Tensor):
     j = wb.trace(_learnt(model), x, machine="tpu-v3")
@@ -89,6 +90,7 @@ KEPT: dict[str, tuple[nn.Module, torch.Tensor]] = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("model, x", KEPT.values(), ids=KEPT)
 def test_norms_that_cannot_be_folded_are_not_advised(model: nn.Module, x: torch.Tensor):
     j = wb.trace(_learnt(model), x, machine="tpu-v3")
@@ -97,6 +99,7 @@ def test_norms_that_cannot_be_folded_are_not_advised(model: nn.Module, x: torch.
         j.changed("folded batch norms")
 
 
+@pytest.mark.test_all
 def test_a_copy_that_computes_other_numbers_is_refused_and_the_table_comes_all_the_same():
     def branches(m: Any, x: torch.Tensor) -> torch.Tensor:
         y = m.norm(m.conv(x))
@@ -111,6 +114,7 @@ def test_a_copy_that_computes_other_numbers_is_refused_and_the_table_comes_all_t
         assert pd.isna(row.gain) and why in row.untried
 
 
+@pytest.mark.test_all
 def test_a_frozen_norm_of_a_model_in_training_is_folded():
     model = _learnt(nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8))).train()
     model[1].eval()  # type: ignore[index]
@@ -123,6 +127,7 @@ def test_a_module_that_runs_twice_has_one_path():
     assert [node.origin.module for node in j.captured.record.nodes] == ["norm", "conv", "norm"]
 
 
+@pytest.mark.test_all
 def test_windows_and_norms_are_folded_in_either_order():
     model = _learnt(nn.Sequential(_conv(3), nn.BatchNorm2d(8), nn.ReLU(), _conv(), nn.BatchNorm2d(8)))
     j = wb.trace(model, _image(3), machine="tpu-v3")
@@ -152,6 +157,7 @@ class Always(nn.Module):
         return F.dropout(self.linear(x), 0.5, training=True)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("target", [OwnMode(), Always(), lambda x: F.dropout(x @ x, 0.5, training=True)])
 def test_what_evaluation_may_leave_as_it_is_promises_nothing(target: Any):
     found = wb.trace(target, torch.randn(64, 64), machine="tpu-v3").findings.table
@@ -166,12 +172,14 @@ TRAINING: dict[str, nn.Module] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("model", TRAINING.values(), ids=TRAINING)
 def test_whatever_trains_of_pytorchs_own_is_told(model: nn.Module):
     row = _row(wb.trace(model.train(), _image(), machine="tpu-v3"), "training mode")
     assert 0.9 * row.predicted < row.gain <= row.cycles
 
 
+@pytest.mark.test_all
 def test_attention_that_drops_is_at_stake_and_stays():
     layer = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.1, batch_first=True).train()
     row = _row(wb.trace(layer, torch.randn(2, 8, 32), machine="tpu-v3"), "training mode")

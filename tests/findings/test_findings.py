@@ -18,7 +18,7 @@ from torch import nn
 
 import workbench as wb
 from workbench.errors import BadOption
-from workbench.findings import rule_registry, rule_search
+from workbench.findings import findings_answer, rule_registry, rule_search
 from workbench.findings.folded_windows import folded_window, folds
 from workbench.findings.source_changes import changed
 
@@ -153,6 +153,7 @@ def test_a_run_of_no_cycles_has_no_latency_in_the_open():
     assert "latency in the open" not in set(views.findings.rule)
 
 
+@pytest.mark.test_all
 def test_a_loaded_journey_has_findings_and_says_what_needs_the_function(tmp_path: Path):
     live = wb.trace(nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 14, 14), machine=ROW_AFTER_ROW)
     live.save(tmp_path / "saved.journey")
@@ -167,6 +168,7 @@ def test_a_loaded_journey_has_findings_and_says_what_needs_the_function(tmp_path
     assert "was loaded from a file" in found.followed(1).untried[1]
 
 
+@pytest.mark.test_all
 def test_channels_last_is_tried_on_a_copy():
     layer, x = nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 20, 20)
     tried = wb.trace(layer, x, machine=ROW_AFTER_ROW).findings.tried()
@@ -194,6 +196,7 @@ def test_a_copy_of_a_folded_window_has_weights_of_its_own():
     assert torch.equal(model(x), before) and not torch.equal(copied(x), before)
 
 
+@pytest.mark.test_all
 def test_a_first_convolution_fills_more_of_the_arrays_with_its_rows_folded():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU())
@@ -226,6 +229,7 @@ def _normed(*, hook: bool = False, twice: bool = False) -> nn.Module:
     return nn.Sequential(conv, norms[0], nn.ReLU(), *after).eval()
 
 
+@pytest.mark.test_all
 def test_batch_norms_become_part_of_the_weights_of_a_copy():
     torch.manual_seed(0)
     model, x = _normed(), torch.randn(2, 16, 12, 12)
@@ -238,6 +242,7 @@ def test_batch_norms_become_part_of_the_weights_of_a_copy():
     torch.testing.assert_close(made.run(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.test_all
 def test_a_model_in_training_mode_is_told_and_its_copy_is_not():
     model = _normed().train()
     j = wb.trace(model, torch.randn(2, 16, 12, 12))
@@ -248,6 +253,7 @@ def test_a_model_in_training_mode_is_told_and_its_copy_is_not():
         RELU.changed("evaluation mode")
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("twice", [False, True])
 def test_evaluation_takes_what_goes_along_with_the_norm_and_no_more_than_is_at_stake(twice: bool):
     """Relu is in one kernel with the norm, which goes with the product in evaluation. A convolution that runs twice
@@ -284,6 +290,7 @@ def test_what_there_is_to_follow_is_said():
     assert repr(nothing).splitlines()[-1] == "no finding has a remedy to follow"
 
 
+@pytest.mark.test_all
 def test_a_batch_norm_after_a_linear_layer_is_folded_too():
     model, x = nn.Sequential(nn.Linear(32, 24), nn.BatchNorm1d(24)).eval(), torch.randn(40, 32)
     made = wb.trace(model, x).changed("folded batch norms")
@@ -291,6 +298,7 @@ def test_a_batch_norm_after_a_linear_layer_is_folded_too():
     assert len(made.scheduled.record.launches.launches) == 1
 
 
+@pytest.mark.test_all
 def test_only_batch_norms_that_can_be_folded_are():
     """What a hook does would be lost, two readers need what the layer made, and in training there are other figures."""
     x = torch.randn(2, 16, 12, 12)
@@ -309,6 +317,7 @@ def test_only_batch_norms_that_can_be_folded_are():
         RELU.changed("folded batch norms")
 
 
+@pytest.mark.test_all
 def test_refusals_for_one_reason_are_one_finding():
     model = nn.Sequential(*(nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()) for _ in range(4))).eval()
     found = wb.trace(model, torch.randn(1, 8, 16, 16)).findings
@@ -317,6 +326,7 @@ def test_refusals_for_one_reason_are_one_finding():
     assert missed.nodes[:4] == ("relu", "conv2d_1.convolution", "relu_1", "conv2d_2.convolution")
 
 
+@pytest.mark.test_all
 def test_remedies_are_followed_one_after_another_on_copies():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1)).eval()
@@ -390,6 +400,7 @@ def test_steps_are_a_number():
         softmax().findings.followed(0)
 
 
+@pytest.mark.test_all
 def test_mappings_keep_the_tiles_on_another_machine():
     journey = wb.trace(nn.Sequential(nn.Linear(64, 96), nn.Softmax(1)), torch.randn(40, 64), machine="edge-8x8")
     faster = journey.with_(machine=journey.machine.with_(dram_latency_ns=10), mapping=journey.scheduled.mappings)
@@ -401,6 +412,7 @@ def _images() -> tuple[nn.Sequential, torch.Tensor]:
     return nn.Sequential(nn.Conv2d(3, 16, 5, padding=2), nn.ReLU()).eval(), torch.randn(1, 3, 56, 56)
 
 
+@pytest.mark.test_all
 def test_a_remedy_is_a_line_of_python_and_leaves_the_traced_model_alone():
     model, x = _images()
     j = wb.trace(model, x, machine="tpu-v4")
@@ -413,6 +425,7 @@ def test_a_remedy_is_a_line_of_python_and_leaves_the_traced_model_alone():
     torch.testing.assert_close(names["model"](x), model(x))
 
 
+@pytest.mark.test_all
 def test_remedies_that_were_followed_run_one_after_the_other():
     j = wb.trace(*_images(), machine="tpu-v4")
     followed = j.findings.followed(3)
@@ -478,6 +491,7 @@ class Doubled(nn.Conv2d):
         return super().forward(input) * 2
 
 
+@pytest.mark.test_all
 def test_only_a_plain_convolution_is_folded():
     """What a subclass or a hook does as well would be lost."""
     hooked = nn.Conv2d(3, 16, 5, padding=2)
@@ -517,6 +531,7 @@ def test_a_missed_fusion_is_worth_what_the_kernels_move():
     assert row.cycles <= j.simulated.cycles
 
 
+@pytest.mark.test_all
 def test_what_stays_in_the_common_memory_has_not_gone_out():
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return (x @ w).cumsum(0)
@@ -532,6 +547,7 @@ def test_channels_innermost_are_no_advice_where_there_are_few():
     assert "channels outermost" not in set(found.rule)
 
 
+@pytest.mark.test_all
 def test_what_was_tried_and_followed_is_read_whole():
     """The calls are to be run, so they are never cut; a part of the rows is a plain table."""
     journey = wb.trace(torch.softmax, torch.randn(64, 64), 1)
@@ -553,6 +569,7 @@ def test_a_changed_journey_is_called_by_what_was_changed():
     assert repr(journey.changed("channels last")).startswith("Journey('Conv2d' on tpu-v3")
 
 
+@pytest.mark.test_all
 def test_one_slot_that_is_waited_for_has_more_slots_for_a_remedy():
     mapping = {"k0_matmul": {"tile": {"m": 128, "n": 128, "k": 128}, "buffers": 1}}
     a = torch.randn(512, 512)
@@ -566,3 +583,8 @@ def test_a_product_deeper_than_the_array_passes_through_it_several_times():
     journey = wb.trace(torch.matmul, a, b, machine="tpu-v3", mapping={"*": {"tile": {"m": 64, "n": 8, "k": 256}}})
     reasons = " ".join(journey.findings.reason)
     assert "depth 256 of 2 times 128 rows, 8 of 128 columns" in reasons
+
+
+def test_one_remedy_that_is_left_is_told_as_one():
+    told = findings_answer._what_is_left(step_count=1, left=0, others=1, same_machine=True)
+    assert told == "1 remedy is left that needs another machine: call it without same_machine=True to follow it"

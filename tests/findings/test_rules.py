@@ -236,6 +236,7 @@ def _rules(journey: wb.Journey) -> set[str]:
     return set(found.rule)
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_fires_where_it_must_and_nowhere_else(rule: str):
     fires, does_not = RULES[rule]
@@ -291,6 +292,7 @@ REMEDIES: list[tuple[str, Program]] = [
 ]
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(("rule", "program"), REMEDIES)
 def test_a_remedy_saves_what_it_is_said_to(rule: str, program: Program):
     made = program()
@@ -301,6 +303,7 @@ def test_a_remedy_saves_what_it_is_said_to(rule: str, program: Program):
     assert row.gain > 0 and 0.5 <= row.predicted / row.gain <= 2
 
 
+@pytest.mark.test_all
 def test_what_a_rule_says_can_be_written_down_and_run():
     """The calls are text that a person copies."""
     for program in (_means, _mlp):
@@ -311,6 +314,7 @@ def test_what_a_rule_says_can_be_written_down_and_run():
             assert journey.simulated.cycles - again == row.gain
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     ("function", "shape"),
     [
@@ -325,6 +329,7 @@ def test_padding_that_no_order_saves_is_no_finding(function: Callable[..., objec
     assert "padded tensors" not in _rules(padded.with_(machine=ROW_AFTER_ROW))
 
 
+@pytest.mark.test_all
 def test_halos_and_tiles_that_come_again_are_told_apart():
     images = _traced(nn.MaxPool2d(7, 1, 3), (1, 64, 56, 56))
     rows = images.with_(mapping={"*": {"tile": {"oh": 2}}}).findings.query("rule == 'moved again'")
@@ -340,6 +345,7 @@ def test_groups_are_not_folded_and_their_channels_stay_outermost():
     assert "channels outermost" not in set(made.findings.rule)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     "machine", ["edge-8x8", "tpu-v3", "tpu-v4", ROW_AFTER_ROW, wb.machine("tpu-v4", dram_tile="")], ids=str
 )
@@ -359,6 +365,7 @@ SMALL = [name for name in PROGRAMS if name not in ("ffn_residual", "softmax_long
 SAMPLE = random.Random(1).sample([(program, machine) for program in SMALL for machine in machine_names()], 6)
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize(("program", "machine"), SAMPLE)
 def test_what_is_predicted_is_what_is_measured(program: str, machine: str):
     made = journey(PROGRAMS[program], wb.machine(machine))

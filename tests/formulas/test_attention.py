@@ -25,10 +25,12 @@ FORMULA: Any = {"fusion": {"off": ["attention"]}}
 SHAPES: tuple[Shape, Shape, Shape] = ((2, 3, 10, 8), (2, 3, 12, 8), (2, 3, 12, 8))
 
 
+@pytest.mark.test_all
 def test_values_of_another_width():
     agrees(F.scaled_dot_product_attention, *qkv((4, 9, 16), (4, 9, 16), (4, 9, 5)), **FORMULA)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     "off, kinds",
     [
@@ -48,6 +50,7 @@ def test_the_softmax_is_in_the_kernel_of_the_first_product_or_one_of_its_own(off
     assert [kernel.kind for kernel in made.lowered.record.kernels] == kinds
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize(
     "mask_shape", [(10, 12), (1, 1, 10, 12), (2, 1, 10, 12), (2, 3, 10, 12), (2, 1, 1, 12)], ids=str
 )
@@ -69,6 +72,7 @@ def test_in_64_bits():
     agrees(F.scaled_dot_product_attention, *qkv(*SHAPES, dtype=torch.float64), **FORMULA)
 
 
+@pytest.mark.test_all
 def test_query_heads_share_keys_and_values():
     shapes = (2, 6, 10, 8), (2, 3, 12, 8), (2, 3, 12, 8)
     agrees(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), *qkv(*shapes), **FORMULA)
@@ -78,6 +82,7 @@ def test_in_the_order_of_the_trace():
     replays(F.scaled_dot_product_attention, *qkv(*SHAPES), torch.rand(10, 12) > 0.3)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 def test_self_attention(machine: str):
@@ -88,6 +93,7 @@ def test_self_attention(machine: str):
     agrees(lambda x: layer(x, x, x), x, machine=machine)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_encoder_layer(norm_first: bool):
     torch.manual_seed(0)
@@ -97,6 +103,7 @@ def test_encoder_layer(norm_first: bool):
     assert torch.backends.mha.get_fastpath_enabled() == before
 
 
+@pytest.mark.test_all
 def test_decoder_layer():
     torch.manual_seed(0)
     layer = nn.TransformerDecoderLayer(32, 4, 64, batch_first=True).eval()
@@ -123,6 +130,7 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 def test_a_gpt_block_with_causal_mask_and_embedding(machine: str):

@@ -36,6 +36,7 @@ def assert_same(mine: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_every_element_is_pytorchs(dtype: torch.dtype):
     x = torch.tensor(HERE, dtype=dtype)
@@ -54,6 +55,7 @@ BOUNDED: dict[str, Callable[[Tensor], Tensor]] = {
 }  # fmt: skip
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("dtype", FLOATS[:3])
 def test_gradients_at_the_bounds_are_pytorchs(dtype: torch.dtype):
     mine, theirs = (torch.nn.Parameter(torch.tensor(HERE[:11], dtype=dtype)) for _ in range(2))

@@ -97,6 +97,7 @@ def drawn(makers: Sequence[Maker], seed: int = 0) -> tuple[torch.Tensor, ...]:
     return tuple(make() for make in makers)
 
 
+@pytest.mark.test_all(but=8)
 @pytest.mark.sweep
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", CASES)
@@ -170,6 +171,7 @@ def test_the_numbers_of_indices_are_in_the_record_and_those_of_weights_are_not()
     assert numbers.array.tolist() == drawn(CASES["embedding"][1])[1].tolist()
 
 
+@pytest.mark.test_all
 def test_a_saved_journey_with_a_gather_takes_the_same_cycles_without_torch(tmp_path):
     j = wb.trace(EMBEDDING, *drawn(CASES["embedding"][1]))
     j.save(tmp_path / "j.wbj")
@@ -229,6 +231,7 @@ def test_computed_indices_have_their_own_name_and_copied_ones_that_of_the_input(
         j.run(torch.randn(4), torch.tensor([0, 3]))
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", BAGS)
 def test_bags_of_rows_have_kernels(name: str):
     function, makers = BAGS[name]
@@ -237,6 +240,7 @@ def test_bags_of_rows_have_kernels(name: str):
     assert "host" not in set(j.lowered.table.route)
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_the_offsets_of_bags_lie_within_the_indices(mode: str):
     table, indices = torch.arange(1.0, 7).reshape(3, 2), torch.tensor([0, 2, 2])

@@ -63,6 +63,7 @@ CASES: dict[str, tuple[Callable[[torch.Tensor], object], Shapes]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", CASES)
@@ -72,6 +73,7 @@ def test_moves_what_eager_moves(name: str, machine: str):
     assert_same(lambda *given: [function(x) for x in given], inputs, machines=(machine,))
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bfloat16], ids=str)
 def test_moves_every_size_of_element(dtype: torch.dtype):

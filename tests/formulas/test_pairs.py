@@ -23,6 +23,7 @@ CASES: dict[str, tuple[Callable[..., T], tuple[tuple[int, ...], ...]]] = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", CASES)
 def test_numbers(name: str):
     function, shapes = CASES[name]

@@ -78,6 +78,7 @@ def corners(count: int) -> tuple[torch.Tensor, ...]:
     return values[:, None].expand(17, 17).contiguous(), values[None, :].expand(17, 17).contiguous()
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(("functions", "count"), [(ONE, 1), (TWO, 2)], ids=["one", "two"])
 def test_corner_values(functions: dict[str, Function], count: int):
     agrees(lambda *inputs: {name: function(*inputs) for name, function in functions.items()}, *corners(count))
@@ -87,6 +88,7 @@ SHAPES = [(1,), (33,), (7, 1), (3, 5, 17), (2, 3, 4, 33)]
 RUNS = [*((shape, "edge-8x8") for shape in SHAPES), (SHAPES[-1], "tpu-v3")]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize(("functions", "count"), [(ONE, 1), (TWO, 2)], ids=["one", "two"])
 @pytest.mark.parametrize(("shape", "machine"), RUNS, ids=str)
@@ -98,6 +100,7 @@ def test_shapes(shape: tuple[int, ...], machine: str, functions: dict[str, Funct
     agrees(everything, *torch.rand(2, *shape)[:count].unbind(), machine=machine)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.uint8], ids=str)
 def test_whole_numbers(dtype: torch.dtype):
@@ -108,6 +111,7 @@ def test_whole_numbers(dtype: torch.dtype):
     agrees(lambda x, y: {name: function(x, y) for name, function in WHOLE.items()}, x, y)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8], ids=str)
 def test_shifts(dtype: torch.dtype):
     x, by = torch.randint(0, 127, (5, 33), dtype=dtype), torch.randint(0, 12, (5, 33), dtype=dtype)
@@ -116,6 +120,7 @@ def test_shifts(dtype: torch.dtype):
     agrees(together([torch.bitwise_left_shift, torch.bitwise_right_shift, lambda x, y: (x << 2) + (x >> 1)]), x, by)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_other_floats(dtype: torch.dtype):
     x, y = torch.randn(5, 33).to(dtype), torch.randn(5, 33).to(dtype)
@@ -131,12 +136,14 @@ def test_truth():
     )
 
 
+@pytest.mark.test_all
 def test_channels_and_halves():
     x = torch.randn(2, 6, 5)
     agrees(together([lambda x, w: F.prelu(x, w), lambda x, w: F.glu(x, 1)]), x, torch.rand(6))
     agrees(lambda x, w: F.prelu(x, w), torch.randn(7), torch.rand(1))
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("name", ["remainder", "floor_divide", "logaddexp", "xlogy"])
 def test_in_the_order_of_the_trace(name: str):
     replays(TWO[name], torch.randn(5, 33), torch.randn(5, 33))

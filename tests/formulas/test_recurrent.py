@@ -11,6 +11,7 @@ from torch import nn
 from tests.agreement import agrees, together
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("cell", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
 def test_cells(cell: Callable[..., nn.Module]):
     torch.manual_seed(0)
@@ -21,6 +22,7 @@ def test_cells(cell: Callable[..., nn.Module]):
     agrees(cell(7, 5, bias=False), x, machine="tpu-v3")
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(
     ("layer", "shape"),
     [
@@ -34,6 +36,7 @@ def test_layers(layer: nn.Module, shape: tuple[int, ...]):
     agrees(layer.eval(), torch.randn(shape))
 
 
+@pytest.mark.test_all
 def test_einsum_and_its_kin():
     a, b, c = torch.randn(3, 4, 5), torch.randn(3, 5, 6), torch.randn(6, 7)
     equations = ("bij,bjk,kl->bil", "bij,bjk->ik", "bij,bjk->", "bij,bjk,kl->lb")

@@ -35,6 +35,7 @@ RUNS = [*((*case, "edge-8x8") for case in SHAPES), ((40, 130), -1, "tpu-v3"), ((
 THIRDS = {third: [*ALONG][number::3] for number, third in enumerate(("first", "second", "third"))}
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("third", THIRDS)
 @pytest.mark.parametrize(("shape", "dim", "machine"), RUNS, ids=str)
@@ -44,11 +45,13 @@ def test_along_a_dim(shape: tuple[int, ...], dim: int, machine: str, third: str)
     agrees(lambda x: {name: function(x, dim) for name, function in tested.items()}, x, machine=machine)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("shape", [(7,), (5, 33), (2, 3, 4, 5)], ids=str)
 def test_of_everything(shape: tuple[int, ...]):
     agrees(lambda x: {name: function(x) for name, function in WHOLE.items()}, torch.randn(shape))
 
 
+@pytest.mark.test_all
 def test_several_dims():
     x = torch.randn(3, 4, 5, 6)
     orders = (0, 1, 2, math.inf, -math.inf)
@@ -71,6 +74,7 @@ def test_logsumexp_of_infinities_and_nothing_known():
     agrees(lambda x: x.logsumexp(1), x)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.int8], ids=str)
 def test_element_types(dtype: torch.dtype):
@@ -79,6 +83,7 @@ def test_element_types(dtype: torch.dtype):
     agrees(together([*functions, lambda x: (x % 3).prod(1)]), x)
 
 
+@pytest.mark.test_all
 def test_a_long_row_is_folded_in_parts():
     """On the small machine it does not fit; the place is that in the whole row."""
     x = torch.randn(2, 150_001)

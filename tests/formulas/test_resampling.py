@@ -41,6 +41,7 @@ LINEAR: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Shapes]] = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", NEAREST)
@@ -50,6 +51,7 @@ def test_nearest_neighbours_are_those_of_eager(name: str, machine: str):
     assert_same(lambda *given: [function(x) for x in given], inputs, machines=(machine,), replay=replay)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", LINEAR)
@@ -63,6 +65,7 @@ def test_interpolation_agrees_with_eager(name: str, machine: str):
     assert_same(every, inputs, machines=(machine,), tolerance=1e-5, replay=replay)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.uint8], ids=str)
 def test_other_dtypes(dtype: torch.dtype):
@@ -73,5 +76,6 @@ def test_other_dtypes(dtype: torch.dtype):
     assert_same(several, [tensor((1, 2, 4, 6), dtype)], machines=MACHINES[:1], tolerance=1e-2)
 
 
+@pytest.mark.test_all
 def test_three_dims():
     assert_same(partial(resized, scale_factor=2, mode="trilinear"), [tensor((1, 2, 3, 2, 4))], tolerance=1e-5)

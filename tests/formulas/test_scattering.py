@@ -87,6 +87,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Maker, ...]]] = {
 }
 
 
+@pytest.mark.test_all(but=4)
 @pytest.mark.sweep
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", CASES)

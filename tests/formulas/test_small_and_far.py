@@ -45,6 +45,7 @@ def one_kernel(functions: list[Function], inputs: list[tuple[torch.Tensor, ...]]
     return journey.run(*given)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_digits_of_small_and_far_results(dtype: torch.dtype):
     inputs = [tuple(torch.tensor([x], dtype=dtype) for x in given) for _, given, _ in NUMBERS.values()]
@@ -64,6 +65,7 @@ SMALL = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
 """Seven numbers whose squares about their mean add up to 28."""
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("repeats", [1, 300])
 def test_spread_of_data_far_from_zero(repeats: int):
     x = (LARGE + torch.tensor(SMALL)).repeat(repeats)[None]
@@ -100,6 +102,7 @@ def test_powers_of_zero_and_infinity():
     assert made[2].tolist() == [0.0, 0.25]
 
 
+@pytest.mark.test_all
 def test_zeros_keep_the_sign_that_pytorch_gives_them():
     zero, below = torch.tensor([0.0]), torch.tensor([-0.0])
     made = one_kernel(

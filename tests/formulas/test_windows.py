@@ -39,6 +39,7 @@ def test_tiles_that_begin_within_the_padding(places: int):
     in_trace_order(made, (x,), 1e-4)
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", CASES)
@@ -54,6 +55,7 @@ def test_numbers_invariants_and_replay(name: str, machine: str):
     in_trace_order(made, (fresh,), 1e-4)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(
@@ -74,6 +76,7 @@ def test_blocks(make: Callable[[], nn.Module], shape: tuple[int, ...], machine: 
     simulate(made.lowered, made.scheduled, made.machine).invariants()
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_other_floats(dtype: torch.dtype):
@@ -96,6 +99,7 @@ def test_largest_whole_numbers(dtype: torch.dtype):
     assert torch.equal(made.run(x), F.max_pool2d(x, 3, 2, 1))
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 def test_a_whole_residual_network(whole_sweep: bool):
     """On a small picture; whole, on one of the size that it is made for."""
@@ -149,6 +153,7 @@ PLACES: dict[str, tuple[Callable[[torch.Tensor], Any], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", PLACES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -175,6 +180,7 @@ COLUMNS: dict[str, tuple[Callable[[torch.Tensor], Any], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_windows_as_columns_and_back(name: str):
@@ -207,6 +213,7 @@ LARGE: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep
 @pytest.mark.parametrize("figure", [(4, 4, 16_384), (256, 256, 131_072)], ids=str)
 @pytest.mark.parametrize("name", LARGE)

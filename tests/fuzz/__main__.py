@@ -44,6 +44,8 @@ for line in sys.stdin:
     print("\\n@" + json.dumps([seed, verdict.kind, verdict.detail]), flush=True)
 """
 
+CONVOLVER = TRAINER.replace("training_steps", "conv_nets").replace("judged_step", "judged_net")
+
 
 def judged(worker: str, seeds: list[int]) -> list[tuple[int, Verdict]]:
     """The verdicts of some seeds."""
@@ -105,12 +107,16 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--show", type=int, default=10, help="how many failures are shrunk and printed")
     parser.add_argument("--train", action="store_true", help="training steps of the programs, with their gradients")
+    parser.add_argument("--conv", action="store_true", help="with --train: of convolutional nets instead")
     given = parser.parse_args()
+    if given.conv and not given.train:
+        parser.error("--conv draws training steps: give --train as well")
+    worker = CONVOLVER if given.conv else TRAINER if given.train else WORKER
     seeds = iter(range(given.first, given.first + given.count))
     batches = list(iter(lambda: list(islice(seeds, BATCH)), []))
     begun, counts, hosted, bad = time.monotonic(), Counter[str](), Counter[str](), list[tuple[int, Verdict]]()
     with ThreadPoolExecutor(given.jobs) as pool:
-        for verdicts in pool.map(partial(judged, TRAINER if given.train else WORKER), batches):
+        for verdicts in pool.map(partial(judged, worker), batches):
             for seed, verdict in verdicts:
                 counts[verdict.kind] += 1
                 hosted.update(verdict.detail.split() if verdict.kind == "host" else ())

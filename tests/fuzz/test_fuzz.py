@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from tests.fuzz.conv_nets import conv_net, judge_net
 from tests.fuzz.fuzz_program import Input, Program, Step
 from tests.fuzz.generate import generate
 from tests.fuzz.judge import compared
 from tests.fuzz.shrink import shrink
 from tests.fuzz.training_steps import OPTIMIZERS, judge_step, training_step
+
+CONV_SEEDS = range(8)
 
 
 def test_a_seed_is_always_the_same_program_and_it_has_two_steps_at_least_for_most():
@@ -62,6 +66,7 @@ def test_shrinking_leaves_what_is_needed_to_fail():
     assert all(each.layout == "contiguous" for each in smallest.inputs)
 
 
+@pytest.mark.test_all
 def test_training_steps_are_drawn_and_judged() -> None:
     """One each of those without an optimizer and with one; `python -m tests.fuzz N --train` goes on from there."""
     drawn = {}
@@ -73,3 +78,30 @@ def test_training_steps_are_drawn_and_judged() -> None:
     for step in drawn.values():
         verdict = judge_step(step)
         assert not verdict.bad, f"{verdict.kind}: {verdict.detail}\n{step.program.text()}"
+
+
+def test_convolutional_nets_are_drawn_with_all_kinds_of_layers() -> None:
+    text = "\n".join(layer for seed in range(60) for layer in conv_net(seed).layers)
+    for kind in (
+        "Conv1d",
+        "Conv2d",
+        "Conv3d",
+        "ConvTranspose",
+        "BatchNorm",
+        "GroupNorm",
+        "MaxPool",
+        "AvgPool",
+        "Gated",
+    ):
+        assert kind in text
+    assert conv_net(3) == conv_net(3)
+
+
+@pytest.mark.test_all
+@pytest.mark.sweep(one_in=4)
+@pytest.mark.parametrize("seed", CONV_SEEDS)
+def test_a_training_step_of_a_convolutional_net_is_right(seed: int) -> None:
+    """`python -m tests.fuzz N --train --conv` goes on from there."""
+    net = conv_net(seed)
+    verdict = judge_net(net)
+    assert not verdict.bad, f"{verdict.kind}: {verdict.detail}\n{net.text()}"

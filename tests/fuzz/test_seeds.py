@@ -11,12 +11,14 @@ MENDED = (50257, 60235)
 """Programs that were refused: a result made of no tensor, and a gather, beside a reduction."""
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=4)
 @pytest.mark.parametrize("seed", range(50))
 def test_the_program_of_a_seed_is_right(seed: int):
     assert_right(seed)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("seed", MENDED)
 def test_what_was_refused_is_right(seed: int):
     assert_right(seed)

@@ -40,20 +40,31 @@ class TrainingStep:
         return [each.requires_grad_(each.is_floating_point()) for each in made]
 
     def function(self, leaves: list[torch.Tensor]) -> Callable[[], torch.Tensor]:
-        make = OPTIMIZERS[self.optimizer]
-        optimizer = make([each for each in leaves if each.requires_grad]) if make else None
         program = self.program.function()
 
-        def step() -> torch.Tensor:
+        def loss() -> torch.Tensor:
             results = [each for each in program(*leaves) if each.requires_grad]
-            loss = sum((_weighed(each) for each in results), torch.zeros(()))
-            loss.backward()
-            if optimizer is not None:
-                optimizer.step()
-                optimizer.zero_grad()
-            return loss.detach()
+            return sum((_weighed(each) for each in results), torch.zeros(()))
 
-        return step
+        return step_of(loss, [each for each in leaves if each.requires_grad], self.optimizer)
+
+
+def step_of(
+    loss_of: Callable[[], torch.Tensor], parameters: list[torch.Tensor], optimizer_name: str
+) -> Callable[[], torch.Tensor]:
+    """One step of training, which gives its loss; the optimizer is one of `OPTIMIZERS`."""
+    make = OPTIMIZERS[optimizer_name]
+    optimizer = make(parameters) if make else None
+
+    def step() -> torch.Tensor:
+        loss = loss_of()
+        loss.backward()
+        if optimizer is not None:
+            optimizer.step()
+            optimizer.zero_grad()
+        return loss.detach()
+
+    return step
 
 
 def _weighed(result: torch.Tensor) -> torch.Tensor:
@@ -122,27 +133,25 @@ def judged_step(seed: int) -> Verdict:
 
 def judge_step(step: TrainingStep) -> Verdict:
     """Traces and checks the step: its loss, its gradients, its parameters and what the optimizer keeps."""
+    return judge_function(lambda: step.function(step.leaves()), step.program.machine, step.program.fusion)
+
+
+def judge_function(make: Callable[[], Callable[[], torch.Tensor]], machine: str, fusion: str) -> Verdict:
+    """Traces and checks the training step that `make` makes, for a machine and a fusion as they are written."""
     import workbench as wb
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            leaves = step.leaves()
-            machine = eval(step.program.machine, {"wb": wb})
-            journey = wb.trace(step.function(leaves), machine=machine, fusion=eval(step.program.fusion), train=True)
-            checks = [journey.check()]
+            journey = wb.trace(make(), machine=eval(machine, {"wb": wb}), fusion=eval(fusion), train=True)
+            check = journey.check()
             journey.run()
             journey.simulated.trace.invariants()
         except wb.errors.WorkbenchError as error:
             return Verdict("refused", f"{type(error).__name__}: {error}")
         except Exception:
             return Verdict("failed", traceback.format_exc(limit=-4))
-        problems = [
-            f"{each.name}: {each.problem or each.first_bad}"
-            for check in checks
-            for each in check.results
-            if not each.ok
-        ]
+        problems = [f"{each.name}: {each.problem or each.first_bad}" for each in check.results if not each.ok]
         if problems:
             return Verdict("wrong", "; ".join(problems))
         ops = sorted({node.node.op for node in journey.lowered.record.nodes if node.route == "host"})

@@ -12,6 +12,7 @@ from workbench.scheduling import heuristic
 _HOW = "If that is meant: pytest tests/golden --rewrite-golden"
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_cycles_bytes_and_tiles_are_those_of_the_golden_file(name: str, request: pytest.FixtureRequest):
     made = golden(name)
@@ -25,6 +26,7 @@ def test_every_golden_file_is_of_a_program():
     assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(NAMES)
 
 
+@pytest.mark.test_all
 def test_a_worse_heuristic_fails_by_name(nothing_kept: None, monkeypatch: pytest.MonkeyPatch):
     """With a slot a buffer no transfer is hidden: the file says which program, machine and kernel, and how much."""
     monkeypatch.setattr(heuristic, "SLOTS", 1)

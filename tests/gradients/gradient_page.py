@@ -28,7 +28,7 @@ run. Its gradients, those of all tensors of floats that the call is given, are h
 A dash: PyTorch has no such gradient, the type was not tried, or the gradient is not that of the loss by definition
 (padding of an embedding). **Bold** is wrong. The last column names ops that the
 host computes, for the reasons below the table. `python -m tests.gradients NAME ...` measures some again: families, or
-cases whose names have such a part. A sample is part of `make test`.
+cases whose names have such a part. A sample is part of `make test-all`.
 """
 
 Rows = Mapping[str, Mapping[str, list[str]]]

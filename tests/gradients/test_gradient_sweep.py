@@ -23,6 +23,7 @@ def _assert_right(name: str, dtype: str) -> None:
     assert found is None or all(op in REASONS for op in found.hosted), found.hosted
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients_are_those_of_eager_and_of_differences(family: str, whole_sweep: bool):
     """A call of a family in f64, and of every third family one in another type; in a sweep all, in each type."""
@@ -38,6 +39,7 @@ def test_gradients_are_those_of_eager_and_of_differences(family: str, whole_swee
         _assert_right(drawn[1], "bf16" if CASES[drawn[1]].half else "f32")
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", ONCE_WRONG)
 def test_what_once_was_wrong(name: str):

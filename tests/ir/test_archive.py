@@ -78,6 +78,48 @@ def test_equal_journeys_make_equal_files_and_a_second_save_replaces_the_first(jo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
+def test_a_file_whose_parts_pack_better_than_its_bound_is_made_heavier_and_opens(
+    journey: wb.Journey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(archive, "_TIMES", 3)
+    monkeypatch.setattr(archive, "most_bytes", lambda size: 3 * size)
+    journey.save(tmp_path / "heavy.journey")
+    assert wb.load(tmp_path / "heavy.journey").simulated.cycles == journey.simulated.cycles
+    with zipfile.ZipFile(tmp_path / "heavy.journey") as file:
+        assert set(file.read("room")) == {0}
+
+
+def _within(count: int, x: torch.Tensor) -> Any:
+    return x if count == 0 else (_within(count - 1, x),)
+
+
+def _inside(given: Any) -> torch.Tensor:
+    return given + 1 if isinstance(given, torch.Tensor) else _inside(given[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "told"),
+    [
+        (_inside, _within(60, torch.ones(4)), "nested more than 100 deep"),
+        (lambda x: (x + 1, 10**30), torch.ones(4), "lowered.captured.tree.items.1..constant"),
+        (lambda given: given["\ud800"] + 1, {"\ud800": torch.ones(4)}, "half a character"),
+    ],
+    ids=["deep", "large", "half a character"],
+)
+def test_what_no_file_may_hold_is_told_when_it_is_saved(function: Any, given: Any, told: str, tmp_path: Path):
+    made = wb.trace(function, given, machine="edge-8x8")
+    with pytest.raises(errors.JourneyNotSaved, match=f"could not be opened again.*{told}"):
+        made.save(tmp_path / "no.journey")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.test_all
+def test_a_run_of_equal_tiles_by_the_thousand_opens(tmp_path: Path):
+    made = wb.trace(torch.softmax, torch.randn(32768, 512), 1, machine="edge-8x8")
+    made.save(tmp_path / "tiles.journey")
+    assert wb.load(tmp_path / "tiles.journey").simulated.cycles == made.simulated.cycles
+
+
 def test_a_write_that_fails_leaves_the_old_file(
     journey: wb.Journey, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -214,19 +256,20 @@ def test_a_journey_has_the_memory_of_its_machine_with_it(with_memory_file: tuple
     loaded.simulated.record.invariants()
 
 
-def test_a_journey_of_version_7_opens_without_its_memory_file_and_says_when_it_is_needed(
+def test_a_journey_of_version_7_reads_no_memory_file_by_itself_and_says_when_one_is_needed(
     with_memory_file: tuple[wb.Journey, Path, Path], tmp_path: Path
 ):
     journey, path, memory = with_memory_file
     old = rewritten(path, tmp_path / "old.journey", with_header(of_version_7))
     loaded = wb.load(old)
-    again = wb.simulate(loaded.lowered, loaded.scheduled, machine=loaded.machine)
-    assert again.cycles == loaded.simulated.cycles == journey.simulated.cycles
-    memory.unlink()
-    loaded = wb.load(old)
     assert loaded.simulated.cycles == journey.simulated.cycles and loaded.simulated.text()
+    with pytest.raises(MachineError, match="from a file that does not hold its memory"):
+        wb.simulate(loaded.lowered, loaded.scheduled, machine=loaded.machine)  # the file does not choose what is read
+    machine = loaded.machine.with_(dram_timing=str(memory))
+    assert wb.simulate(loaded.lowered, loaded.scheduled, machine=machine).cycles == journey.simulated.cycles
+    memory.unlink()
     with pytest.raises(MachineError, match=r"the memory file cannot be read: there is no file '.*mine.toml'"):
-        wb.simulate(loaded.lowered, loaded.scheduled, machine=loaded.machine)
+        loaded.machine.with_(dram_timing=str(memory))
 
 
 @pytest.mark.parametrize(

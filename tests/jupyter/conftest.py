@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.jupyter.served import browser
+from tests.browser import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -15,5 +15,5 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def chromium_browser() -> Iterator[Browser]:
-    with browser() as made:
+    with chromium.running() as made:
         yield made

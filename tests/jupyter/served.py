@@ -5,16 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from tests.browser.lab import _FLAGS, chromium
 from tests.jupyter.http_server import Handler, answering
 from workbench.jupyter.widgets.es_modules import JS, styles
 from workbench.views.basics import markup
 from workbench.views.timelines.columns import Columns
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 _KINDS = {"js": "text/javascript", "css": "text/css", "html": "text/html; charset=utf-8", "json": "application/json"}
 
@@ -64,16 +59,3 @@ def served(files: Mapping[str, bytes]) -> Iterator[str]:
 
     with answering(Files) as address:
         yield address
-
-
-@contextlib.contextmanager
-def browser() -> Iterator[Browser]:
-    """Chromium without a window. Who has none installed skips."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=chromium(), args=list(_FLAGS))
-        try:
-            yield made
-        finally:
-            made.close()

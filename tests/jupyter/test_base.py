@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets.widgets.widget import _instances
+from markupsafe import Markup
 
 from tests.jupyter.browserless import Front
 from workbench.errors import BadOption
@@ -42,8 +43,8 @@ class Halves(LabWidget):
     def answer_interrupted(self) -> Answer:
         raise KeyboardInterrupt
 
-    def static_html(self) -> str:
-        return "<p>halves</p>"
+    def static_html(self) -> Markup:
+        return Markup("<p>halves</p>")
 
 
 @pytest.fixture
@@ -113,6 +114,7 @@ def test_what_is_told_after_the_end_is_not_sent():
     assert front.told("news") == [{"a": 1}]
 
 
+@pytest.mark.test_all
 def test_a_closed_widget_gives_its_memory_back():
     before = set(_instances)
     ended = list[int]()

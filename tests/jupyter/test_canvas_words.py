@@ -11,12 +11,10 @@ import pytest
 import torch
 
 import workbench as wb
-from tests.browser.lab import needs_chromium, patient, settle
+from tests.browser.lab import patient, settle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-pytestmark = needs_chromium
 
 _CATCH = """
 const caught = new Map();  // of a canvas: the words that stand on it
@@ -77,6 +75,7 @@ def page(request: pytest.FixtureRequest, chromium_browser: Browser, written: Pat
     made.close()
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_the_room_of_an_arrow_lies_on_no_word_and_on_no_selected_span(page: Page):
     named = 0
@@ -107,6 +106,7 @@ _INKED = """([canvas, words]) => {
 }"""
 
 
+@pytest.mark.test_all
 def test_an_arrow_goes_behind_words(page: Page):
     page.locator(".list.of-spans .row[data-row='14']").click()
     page.locator(".tl-title b:has-text('span 14:')").wait_for()
@@ -118,6 +118,7 @@ def test_an_arrow_goes_behind_words(page: Page):
     assert page.evaluate(_INKED, [over.element_handle(), causes]) == []
 
 
+@pytest.mark.test_all(but=1)
 def test_the_names_of_iterations_stand_apart(page: Page):
     page.locator(".looks button:text-is('Pipeline')").click()
     page.locator(".of-pipeline canvas").wait_for()

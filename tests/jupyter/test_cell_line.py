@@ -80,6 +80,7 @@ def lines(told: list[dict[str, Any]]) -> list[str]:
     return [text for text in found if text.startswith("schedule")]
 
 
+@pytest.mark.test_all
 def test_a_slow_stage_shows_a_line_and_leaves_nothing(client: BlockingKernelClient) -> None:
     told = run(client, SLOW.format(inside="pass"))
     assert len(lines(told)) > 1 and "/4" in lines(told)[-1]
@@ -89,6 +90,7 @@ def test_a_slow_stage_shows_a_line_and_leaves_nothing(client: BlockingKernelClie
     assert left(run(client, f"{SLOW.format(inside='pass')}\n1 / 0")) == ["ZeroDivisionError"]
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("said", ["print('mine', flush=True)", "display('mine')", "print('mine')"])
 def test_what_the_user_says_before_or_meanwhile_stays(client: BlockingKernelClient, said: str) -> None:
     for code in (f"{said}\n{SLOW.format(inside='pass')}", SLOW.format(inside=f"_ or {said}")):

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from torch import nn
 
 import workbench as wb
-from tests.browser.lab import becomes, needs_chromium, patient
+from tests.browser.lab import becomes, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from workbench.errors import BadOption
@@ -139,7 +139,7 @@ def page(opened: tuple[ComparisonWidget, Front], chromium_browser: Browser) -> I
 MARKED = "() => [...document.querySelectorAll('.cmp-lines tr.s')].map(row => Number(row.dataset.row))"
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_a_row_is_marked_in_all_timelines_and_the_table_is_sorted(
     both: wb.Comparison, opened: tuple[ComparisonWidget, Front], page: Page
 ):
@@ -163,7 +163,7 @@ def test_a_row_is_marked_in_all_timelines_and_the_table_is_sorted(
         expect(page.locator("th[aria-sort]")).to_have_count(1)
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_timelines_are_locked_and_axe_finds_nothing(page: Page):
     page.locator(".cmp-times canvas[role=img]").nth(1).press("w")
     thumb = "[...document.querySelectorAll('.tl-thumb')].map(each => each.getAttribute('style'))"
@@ -175,6 +175,7 @@ def test_timelines_are_locked_and_axe_finds_nothing(page: Page):
         assert [f"{rule['id']}: {rule['nodes'][0]['html'][:120]}" for rule in found] == []
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 def test_what_they_were_made_with_can_be_read_at_every_width(chromium_browser: Browser, width: int):

@@ -15,14 +15,12 @@ import torch
 from playwright.sync_api import Page, expect
 
 import workbench as wb
-from tests.browser.lab import needs_chromium, patient
+from tests.browser.lab import patient
 from tests.jupyter.live import live
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-pytestmark = needs_chromium
 
 _CONTROLS = ", ".join(
     (
@@ -104,6 +102,7 @@ WIDGETS: dict[str, tuple[Callable[[], LabWidget], Callable[[Page], Iterator[str]
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", WIDGETS)
 def test_a_control_is_called_what_is_seen_on_it(name: str, chromium_browser: Browser):
     make, steps = WIDGETS[name]
@@ -117,6 +116,7 @@ def test_a_control_is_called_what_is_seen_on_it(name: str, chromium_browser: Bro
     assert wrong == {}
 
 
+@pytest.mark.test_all
 def test_so_is_what_can_be_pressed_in_a_recorded_page_and_in_views(chromium_browser: Browser, tmp_path: Path):
     journey().to_html(tmp_path / "lab.html", interactive=True)
     page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1800}))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.jupyter.widgets.es_modules import JS, BrokenModule, joined
+from workbench.jupyter.widgets.es_modules import JS, BrokenModule, joined_modules
 
 WIDGET = 'import { half } from "./half.js";\n\nexport default { render: () => half(4) };\n'
 
@@ -24,7 +24,7 @@ def test_imports_come_once_and_before_their_readers(tmp_path: Path):
         half='import { two } from "./two.js";\nexport function half(x) {\n  return x / two;\n}\n',
         two="export const two = 2;\n",
     )
-    text = joined("entry.js", tmp_path)
+    text = joined_modules("entry.js", tmp_path)
     assert re.findall(r"^// (\S+)", text, re.MULTILINE) == ["two.js", "half.js", "entry.js"]
     assert "import" not in text and text.count("export") == text.count("export default") == 1
     assert text.count("const two") == 1
@@ -36,7 +36,7 @@ def test_imports_over_several_lines_and_words_that_only_look_like_exports_are_le
         entry='import {\n  a,\n  b,\n} from "./two.js";\nexport default { a, b };\nconst exports_ = `\n  import x`;\n',
         two="export const a = 1;\nexport async function b() {}\n",
     )
-    text = joined("entry.js", tmp_path)
+    text = joined_modules("entry.js", tmp_path)
     assert "const a = 1;" in text and "async function b() {}" in text and "  import x" in text
 
 
@@ -58,11 +58,11 @@ def test_imports_over_several_lines_and_words_that_only_look_like_exports_are_le
 def test_what_cannot_be_joined_is_refused_with_the_place(tmp_path: Path, files: dict[str, str], said: str):
     write(tmp_path, **files)
     with pytest.raises(BrokenModule, match=re.escape(said)):
-        joined("entry.js", tmp_path)
+        joined_modules("entry.js", tmp_path)
 
 
 def test_every_file_of_ours_can_be_joined(tmp_path: Path):
-    joined.cache_clear()
+    joined_modules.cache_clear()
     for path in JS.glob("*.js"):
         (tmp_path / path.name).write_text(path.read_text())
     for path in JS.glob("*.js"):
@@ -75,4 +75,4 @@ def test_every_file_of_ours_can_be_joined(tmp_path: Path):
                 tmp_path,
                 **{entry[:-3]: f'import {{ {defined[1]} }} from "./{path.name}";\nexport default {{ entry: 1 }};\n'},
             )
-        assert text.strip().splitlines()[-1] in joined(entry, tmp_path)
+        assert text.strip().splitlines()[-1] in joined_modules(entry, tmp_path)

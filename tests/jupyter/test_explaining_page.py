@@ -15,7 +15,7 @@ from playwright.sync_api import Route, expect
 
 import workbench as wb
 from simulator.analysis.array_steps import array_walk
-from tests.browser.lab import becomes, needs_chromium, settle
+from tests.browser.lab import becomes, settle
 from tests.jupyter.looked_at import Seen, looked_at
 from tests.jupyter.test_explaining_widgets import product, softmax
 from tests.jupyter.timelines import two_cores
@@ -24,8 +24,6 @@ from workbench.views.timelines.arrays import doing_at, incoming_at, matmuls, til
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-pytestmark = needs_chromium
 
 
 @pytest.fixture
@@ -57,6 +55,7 @@ def tells(seen: Seen, text: str) -> None:
     expect(seen.page.locator(".ex-told")).to_contain_text(text, use_inner_text=True)
 
 
+@pytest.mark.test_all
 def test_every_cycle_of_an_array_is_as_python_says(array: Seen):
     trace = product().simulated.trace
     walk = array_walk(trace, array.js("look.walk.header.span"))
@@ -77,6 +76,7 @@ def test_every_cycle_of_an_array_is_as_python_says(array: Seen):
     tells(array, f"tile {len(walk.tiles) - 1} ({len(walk.tiles)} of {len(walk.tiles)}): ")
 
 
+@pytest.mark.test_all
 def test_sums_that_stay_are_held_when_they_are_complete_and_not_before(chromium_browser: Browser):
     """Element by element, on an array that makes tiles of sums one after another."""
     machine = wb.machine("edge-8x8", dataflow="output_stationary", accumulator_residence="scratchpad")
@@ -101,6 +101,7 @@ def test_sums_that_stay_are_held_when_they_are_complete_and_not_before(chromium_
             assert (np.minimum(found, 2) == expected).all(), own
 
 
+@pytest.mark.test_all
 def test_an_array_is_scrubbed_stepped_and_played(array: Seen):
     array.page.locator("input[type=range]").focus()
     array.js("look.go(10)")
@@ -116,6 +117,7 @@ def test_an_array_is_scrubbed_stepped_and_played(array: Seen):
     expect(array.page.get_by_role("button", name="play and stop")).to_have_attribute("aria-pressed", "false")
 
 
+@pytest.mark.test_all
 def test_an_array_follows_the_selection_and_its_neighbours_are_a_press_away(array: Seen):
     trace = product().simulated.trace
     rows = matmuls(trace)
@@ -130,6 +132,7 @@ def test_an_array_follows_the_selection_and_its_neighbours_are_a_press_away(arra
     array.page.wait_for_function(f"look.walk.header.span === {expected}")
 
 
+@pytest.mark.test_all
 def test_a_person_who_scrubs_an_array_ends_its_playing(array: Seen):
     play = array.page.get_by_role("button", name="play and stop")
     array.page.get_by_label("cycles a second").select_option("1")
@@ -176,6 +179,7 @@ def test_an_array_that_comes_late_is_not_shown_in_place_of_the_selected_one(arra
     assert array.js("look.walk.header.span") == now
 
 
+@pytest.mark.test_all
 def test_a_pipeline_that_comes_late_is_not_shown_in_place_of_the_selected_one(chromium_browser: Browser):
     run = two_cores().simulated
     rows = [int(np.flatnonzero(run.trace.launch == launch)[0]) for launch in (0, 1)]
@@ -191,6 +195,7 @@ def test_a_pipeline_that_comes_late_is_not_shown_in_place_of_the_selected_one(ch
         expect(seen.page.locator(".ex-top b")).to_contain_text(run.scheduled.launches.launches[0].name)
 
 
+@pytest.mark.test_all
 def test_a_text_of_another_kernel_that_comes_late_is_not_taken_for_one_of_this(chromium_browser: Browser):
     first, second = two_cores().scheduled.kernels[:2]
     look = PassesLook(lambda: [kernel.passes.trace for kernel in (first, second)], None)
@@ -211,6 +216,7 @@ def test_a_text_of_another_kernel_that_comes_late_is_not_taken_for_one_of_this(c
         expect(page.locator(".ex-diff")).to_contain_text(f"@{second.name}(")
 
 
+@pytest.mark.test_all
 def test_a_bar_of_a_pipeline_says_what_the_spans_say(pipeline: Seen):
     view = product().simulated.pipeline(0)
     spans = view.spans
@@ -229,6 +235,7 @@ def test_a_bar_of_a_pipeline_says_what_the_spans_say(pipeline: Seen):
     becomes(lambda: pipeline.js("picked"), list(spans.span[: press + 1]))
 
 
+@pytest.mark.test_all
 def test_a_press_on_a_bar_selects_it_and_a_selection_frames_its_bar(pipeline: Seen):
     for index in (0, 2):
         box = pipeline.js("look.state.boxes[g[0]]", index)
@@ -254,6 +261,7 @@ def test_a_press_on_a_bar_selects_it_and_a_selection_frames_its_bar(pipeline: Se
     pipeline.page.wait_for_function("look.state.view.header.loops.length === 1")
 
 
+@pytest.mark.test_all
 def test_passes_are_listed_folded_found_and_pinned(passes: Seen):
     kernel, page = softmax().scheduled.kernels[0], passes.page
     changing = [each.name for each in kernel.passes if each.changes]
@@ -287,6 +295,7 @@ def test_passes_are_listed_folded_found_and_pinned(passes: Seen):
     assert left == right
 
 
+@pytest.mark.test_all
 def test_lines_between_passes_are_lines_of_the_lab(passes: Seen):
     kernel, page = softmax().scheduled.kernels[0], passes.page
     for number, each in enumerate(kernel.passes):
@@ -313,6 +322,7 @@ def test_lines_between_passes_are_lines_of_the_lab(passes: Seen):
     expect(passes.page.locator(".ex-diff .l.s")).not_to_have_count(0)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", ["array", "pipeline", "passes"])
 def test_readers_with_aids_find_no_fault_and_it_lets_go_of_all(name: str, request: pytest.FixtureRequest):
     seen: Seen = request.getfixturevalue(name)
@@ -326,6 +336,7 @@ def test_readers_with_aids_find_no_fault_and_it_lets_go_of_all(name: str, reques
     seen.page.evaluate("() => life.abort()")
 
 
+@pytest.mark.test_all
 def test_a_run_without_a_matmul_says_so(chromium_browser: Browser):
     look = ArrayLook(lambda: softmax().simulated)
     ready = "document.querySelector('.wb-array p')?.textContent.includes('it has no matmul')"

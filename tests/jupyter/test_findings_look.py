@@ -14,7 +14,7 @@ import torch
 from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
-from tests.browser.lab import PATIENCE_SECONDS, becomes, needs_chromium, patient
+from tests.browser.lab import PATIENCE_SECONDS, becomes, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from tests.jupyter.timelines import NORMS_APART
@@ -90,7 +90,7 @@ def shown(chromium: Browser, *, height: int, **how: Any) -> Iterator[Page]:
     page.close()
 
 
-@needs_chromium
+@pytest.mark.test_all
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_why_it_is_slow_is_asked_beside_the_cycles_on_the_first_screen(
     journey: wb.Journey, chromium_browser: Browser, scheme: str
@@ -115,7 +115,7 @@ def test_why_it_is_slow_is_asked_beside_the_cycles_on_the_first_screen(
     widget.close()
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_two_remedies_are_tried_at_once_and_each_says_so(
     journey: wb.Journey, chromium_browser: Browser, monkeypatch: pytest.MonkeyPatch
 ):
@@ -161,7 +161,7 @@ def page_of(journey: wb.Journey, chromium_browser: Browser) -> Iterator[Page]:
         yield page
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_a_card_selects_its_kernel_and_tries_its_remedy(journey: wb.Journey, page_of: Page):
     page, found = page_of, journey.findings
     cards = page.locator(".fi-card")
@@ -181,7 +181,7 @@ def test_a_card_selects_its_kernel_and_tries_its_remedy(journey: wb.Journey, pag
     page.locator(".fi-card b:has-text('measured: saves')").first.wait_for()
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_what_needs_python_is_off_when_the_kernel_is_gone(page_of: Page):
     checks, tries = page_of.locator(".strip .badge"), page_of.locator(".fi-card .fi-acts button:text-is('try it')")
     expect(checks.first).to_be_enabled()
@@ -194,7 +194,7 @@ def test_what_needs_python_is_off_when_the_kernel_is_gone(page_of: Page):
     expect(page_of.locator(".why")).to_be_enabled()  # its findings are there
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_findings_that_were_not_opened_are_off_when_the_kernel_is_gone(journey: wb.Journey, chromium_browser: Browser):
     widget = journey.widget()
     assert isinstance(widget, Stepper)

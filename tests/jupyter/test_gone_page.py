@@ -10,14 +10,11 @@ import torch
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import needs_chromium
 from tests.jupyter.live import open_lab
 from workbench.jupyter.widgets.stepper_widget import Stepper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
-
-pytestmark = needs_chromium
 
 VIEWS = ("findings", "memory", "array", "pipeline", "passes", "knobs")
 SAID = "The kernel is gone: run the cell again, then open this view."
@@ -41,6 +38,7 @@ def view(page: Page, name: str) -> Locator:
     return page.locator(f".look.of-{name}")
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_that_is_opened_without_a_kernel_says_so(lab: Page, name: str):
     lab.evaluate("die()")
@@ -51,12 +49,14 @@ def test_a_view_that_is_opened_without_a_kernel_says_so(lab: Page, name: str):
     expect(view(lab, name)).to_have_text(SAID)
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_that_was_being_opened_when_the_kernel_went_says_so(lab: Page, name: str):
     lab.evaluate("name => { document.querySelector(`[data-look=${name}]`).click(); die(); }", name)
     expect(view(lab, name)).to_have_text(SAID)
 
 
+@pytest.mark.test_all
 def test_a_view_that_got_its_first_answer_and_no_other_says_so(lab: Page):
     """The kernel goes when the array has its list of matmuls and asks for the first of them."""
     lab.evaluate(
@@ -69,6 +69,7 @@ def test_a_view_that_got_its_first_answer_and_no_other_says_so(lab: Page):
     expect(view(lab, "array")).to_have_text(SAID)
 
 
+@pytest.mark.test_all
 def test_a_view_that_has_what_it_shows_stays(lab: Page):
     lab.locator("[data-look=array]").click()
     title = view(lab, "array").locator("b").first

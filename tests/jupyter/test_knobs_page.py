@@ -13,7 +13,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import becomes, chromium, needs_chromium, patient, settle
+from tests.browser.chromium import launched
+from tests.browser.lab import becomes, patient, settle
 from tests.jupyter.live import live
 from tests.jupyter.timelines import NORMS_APART
 from workbench.jupyter.widgets.knobs_widget import KnobsLook, KnobsWidget
@@ -22,8 +23,6 @@ from workbench.jupyter.widgets.widget_base import Answer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
-
-pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +72,7 @@ def editor(j: wb.Journey, chromium_browser: Browser) -> Iterator[Editor]:
     widget.close()
 
 
+@pytest.mark.test_all
 def test_a_key_on_a_slider_draws_the_new_timeline_above_that_of_the_start(j: wb.Journey, editor: Editor):
     assert editor.told() == [f"start: {j.simulated.cycles:,} cycles"]
     editor.knob("tile.m", "input[type=range]").press("ArrowLeft")
@@ -93,6 +93,7 @@ def test_a_key_on_a_slider_draws_the_new_timeline_above_that_of_the_start(j: wb.
     becomes(lambda: len(set(both.evaluate_all(styles))), 1)
 
 
+@pytest.mark.test_all
 def test_python_turns_it_and_a_step_is_gone_back_to(j: wb.Journey, editor: Editor):
     editor.widget.experiment.turn("buffers", 1, kernel="k0")
     editor.drawn(1)
@@ -104,6 +105,7 @@ def test_python_turns_it_and_a_step_is_gone_back_to(j: wb.Journey, editor: Edito
     assert editor.told() == [f"now: {j.simulated.cycles:,} cycles", f"start: {j.simulated.cycles:,} cycles"]
 
 
+@pytest.mark.test_all
 def test_what_is_refused_is_said_at_the_knob_and_the_picture_stays(j: wb.Journey, editor: Editor):
     field = editor.knob("tile.n")
     field.fill("4096")
@@ -127,6 +129,7 @@ def test_what_is_refused_is_said_at_the_knob_and_the_picture_stays(j: wb.Journey
     becomes(editor.knob("buffers", ".kn-good").all_inner_texts, ["1 ✓", "2 ✓"])
 
 
+@pytest.mark.test_all
 def test_of_a_drag_the_last_value_counts(editor: Editor):
     slider = editor.knob("tile.n", "input[type=range]").bounding_box()
     assert slider
@@ -145,6 +148,7 @@ def test_of_a_drag_the_last_value_counts(editor: Editor):
     expect(editor.knob("tile.n", "input[type=range]")).to_have_value(str(worth_trying.index(32)))
 
 
+@pytest.mark.test_all
 def test_a_script_is_tried_as_it_is_typed_and_refused_at_its_line(j: wb.Journey, editor: Editor):
     page = editor.page
     page.get_by_text("Transform script").click()
@@ -164,6 +168,7 @@ def test_a_script_is_tried_as_it_is_typed_and_refused_at_its_line(j: wb.Journey,
     page.wait_for_function("own => document.querySelector('textarea').value === own", arg=own)
 
 
+@pytest.mark.test_all
 def test_the_script_that_is_shown_is_the_one_in_force(j: wb.Journey, editor: Editor):
     page, session = editor.page, editor.widget.experiment
     page.get_by_text("Transform script").click()
@@ -183,9 +188,9 @@ def test_the_script_that_is_shown_is_the_one_in_force(j: wb.Journey, editor: Edi
     expect(editor.knob("tile.m")).to_be_disabled()
 
 
+@pytest.mark.test_all
 def test_line_numbers_stand_beside_their_lines_where_scrollbars_take_room(j: wb.Journey, chromium_browser: Browser):
-    kind = chromium_browser.browser_type
-    shown = kind.launch(executable_path=chromium(), args=["--no-sandbox"], ignore_default_args=["--hide-scrollbars"])
+    shown = launched(chromium_browser.browser_type, scrollbars=True)
     widget = j.knobs("k0").widget()
     assert isinstance(widget, KnobsWidget)
     page = patient(shown.new_page(viewport={"width": 900, "height": 1000}))
@@ -207,6 +212,7 @@ def test_line_numbers_stand_beside_their_lines_where_scrollbars_take_room(j: wb.
     widget.close()
 
 
+@pytest.mark.test_all
 def test_what_is_being_typed_stays_while_a_step_comes_and_is_tried(j: wb.Journey, editor: Editor):
     page, session = editor.page, editor.widget.experiment
     page.get_by_text("Transform script").click()
@@ -220,6 +226,7 @@ def test_what_is_being_typed_stays_while_a_step_comes_and_is_tried(j: wb.Journey
     assert session.current.setting.scripts == {j.knobs("k0").kernel: half}
 
 
+@pytest.mark.test_all
 def test_what_is_wrong_with_a_script_is_said_as_long_as_it_stands_there(editor: Editor):
     page, session = editor.page, editor.widget.experiment
     page.get_by_text("Transform script").click()
@@ -243,6 +250,7 @@ def test_what_is_wrong_with_a_script_is_said_as_long_as_it_stands_there(editor: 
     expect(page.get_by_role("button", name="Use the knobs again")).to_be_disabled()
 
 
+@pytest.mark.test_all
 def test_a_slider_has_what_is_worth_trying_beside_what_is_turned_now(j: wb.Journey, editor: Editor):
     editor.widget.experiment.turn("tile.m", 1, kernel="k0").wait(120)
     editor.drawn(1)
@@ -251,6 +259,7 @@ def test_a_slider_has_what_is_worth_trying_beside_what_is_turned_now(j: wb.Journ
     becomes(editor.knob("tile.m", ".kn-marks span").all_inner_texts, list(map(str, present)))
 
 
+@pytest.mark.test_all
 def test_a_value_that_python_cannot_take_any_more_goes_back(editor: Editor):
     editor.page.evaluate("() => { model.send = () => { throw new Error('closed'); }; }")
     field = editor.knob("buffers")
@@ -263,6 +272,7 @@ def test_a_value_that_python_cannot_take_any_more_goes_back(editor: Editor):
     expect(field).to_be_disabled()
 
 
+@pytest.mark.test_all
 def test_the_history_has_every_step_also_those_that_were_refused(editor: Editor):
     session = editor.widget.experiment
     session.turn("tile.m", 9999, kernel="k0").wait(120)
@@ -278,6 +288,7 @@ def test_the_history_has_every_step_also_those_that_were_refused(editor: Editor)
     ]
 
 
+@pytest.mark.test_all
 def test_the_range_of_buffers_and_its_marks_follow_the_tiles(editor: Editor):
     marks, slider = editor.knob("buffers", ".kn-marks span"), editor.knob("buffers", "input[type=range]")
     becomes(marks.all_inner_texts, ["1", "2"])
@@ -295,6 +306,7 @@ def test_the_range_of_buffers_and_its_marks_follow_the_tiles(editor: Editor):
     becomes(marks.all_inner_texts, ["1", "2"])
 
 
+@pytest.mark.test_all
 def test_an_order_is_wholly_in_its_field_and_words_below_the_map_are_indented(chromium_browser: Browser):
     torch.manual_seed(0)
     j = wb.trace(F.conv2d, torch.randn(1, 8, 10, 10), torch.randn(8, 8, 3, 3))
@@ -324,6 +336,7 @@ def test_an_empty_field_is_refused_in_a_whole_sentence(editor: Editor):
     expect(editor.knob("tile.n", ".kn-why")).to_have_text(re.compile("^An empty field is refused: tile.n = ''"))
 
 
+@pytest.mark.test_all
 def test_every_step_is_shown_once_also_of_a_session_that_is_under_way(
     j: wb.Journey, chromium_browser: Browser, monkeypatch: pytest.MonkeyPatch
 ):
@@ -351,6 +364,7 @@ def test_every_step_is_shown_once_also_of_a_session_that_is_under_way(
     widget.close()
 
 
+@pytest.mark.test_all
 def test_the_map_is_filled_and_a_cell_taken_by_keys(j: wb.Journey, editor: Editor):
     page = editor.page
     page.get_by_text("Map of mappings").click()
@@ -376,6 +390,7 @@ def test_the_map_is_filled_and_a_cell_taken_by_keys(j: wb.Journey, editor: Edito
     page.locator('td.now[data-row="3"]').wait_for()
 
 
+@pytest.mark.test_all
 def test_a_map_of_other_values_has_other_headings(editor: Editor):
     page = editor.page
     page.get_by_text("Map of mappings").click()
@@ -395,6 +410,7 @@ def test_a_map_of_other_values_has_other_headings(editor: Editor):
         assert [title.partition(":")[0] for title in titles] == [f"tile.m {head}" for head in heads]
 
 
+@pytest.mark.test_all
 def test_what_a_script_sets_is_said_and_not_offered_to_the_map(j: wb.Journey, editor: Editor):
     page = editor.page
     editor.widget.experiment.script("k0", j.scheduled.record.kernels[0].schedule)
@@ -410,6 +426,7 @@ def test_what_a_script_sets_is_said_and_not_offered_to_the_map(j: wb.Journey, ed
     assert editor.widget.step.call == "j"
 
 
+@pytest.mark.test_all
 def test_knobs_are_found_by_what_they_are(editor: Editor):
     page = editor.page
     page.get_by_text("Figures of the machine").click()
@@ -430,6 +447,7 @@ def test_what_is_typed_before_the_list_is_drawn_is_searched_for(editor: Editor):
     becomes(lambda: page.locator("[data-knob^='machine.']:visible").count(), 3)
 
 
+@pytest.mark.test_all
 def test_axe_finds_nothing_in_either_theme(editor: Editor):
     page: Any = editor.page
     page.get_by_text("Map of mappings").click()
@@ -445,6 +463,7 @@ def test_axe_finds_nothing_in_either_theme(editor: Editor):
         assert [f"{rule['id']}: {rule['nodes'][0]['html'][:120]}" for rule in found] == []
 
 
+@pytest.mark.test_all
 def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Browser):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.Softmax(-1))

@@ -84,6 +84,7 @@ def test_a_knob_turned_from_python_is_told(j: wb.Journey, opened: tuple[KnobsWid
     assert settled(widget, front)["what"] == "back to the start" and widget.journey is j
 
 
+@pytest.mark.test_all
 def test_what_is_refused_is_told_with_its_reason(j: wb.Journey, opened: tuple[KnobsWidget, Front]):
     widget, front = opened
     ask(front, "open")
@@ -99,6 +100,7 @@ def test_what_is_refused_is_told_with_its_reason(j: wb.Journey, opened: tuple[Kn
     assert [why for _, why in values] == list(expected.why_not)
 
 
+@pytest.mark.test_all
 def test_what_is_tried_is_worth_trying_beside_what_is_turned(j: wb.Journey, opened: tuple[KnobsWidget, Front]):
     widget, front = opened
     name = j.knobs("k0").kernel
@@ -110,6 +112,7 @@ def test_what_is_tried_is_worth_trying_beside_what_is_turned(j: wb.Journey, open
     assert told["columns"] == present["buffers"]
 
 
+@pytest.mark.test_all
 def test_findings_are_those_of_the_comparison(j: wb.Journey, opened: tuple[KnobsWidget, Front]):
     widget, front = opened
     ask(front, "open")
@@ -123,6 +126,7 @@ def test_findings_are_those_of_the_comparison(j: wb.Journey, opened: tuple[Knobs
     assert ask(front, "findings", step=0) == {}
 
 
+@pytest.mark.test_all
 def test_scripts_are_read_written_refused_at_their_line_and_taken_back(
     j: wb.Journey, opened: tuple[KnobsWidget, Front]
 ):
@@ -143,6 +147,7 @@ def test_scripts_are_read_written_refused_at_their_line_and_taken_back(
     assert settled(widget, front)["scripts"] == [] and widget.step.call == "j"
 
 
+@pytest.mark.test_all
 def test_the_map_is_filled_stopped_and_taken(j: wb.Journey, opened: tuple[KnobsWidget, Front]):
     widget, front = opened
     ask(front, "open")
@@ -215,10 +220,11 @@ def test_readers_without_a_kernel_see_both_timelines_and_all_steps(j: wb.Journey
     assert widget.static_html().count("<svg role") == 1
     widget.experiment.turn("tile.m", 16, kernel="k0").wait(120)
     told = widget.static_html()
-    assert told.count("<svg role") == 2 and f"{widget.step.cycles:,}" in told and "&#x27;m&#x27;: 16" in told
+    assert told.count("<svg role") == 2 and f"{widget.step.cycles:,}" in told and "&#39;m&#39;: 16" in told
     assert repr(widget) == f"KnobsWidget(Experiment(1 step, now {widget.step.cycles:,} cycles))"
 
 
+@pytest.mark.test_all
 def test_closing_ends_its_own_session_and_leaves_the_users(j: wb.Journey):
     with pytest.raises(BadOption, match="no kernel has the name 'k9'"):
         j.experiment().widget("k9")

@@ -12,15 +12,13 @@ from playwright.sync_api import expect
 from torch import nn
 
 import workbench as wb
-from tests.browser.lab import becomes, needs_chromium
+from tests.browser.lab import becomes
 from tests.jupyter.live import open_lab
 from tests.jupyter.timelines import NORMS_APART
 from workbench.jupyter.widgets.stepper_widget import Stepper
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-pytestmark = needs_chromium
 
 _LONG = ("rendered", "scheduled", "instructions", "spans")
 _IN_SIGHT = """names => names.map(name => {
@@ -52,6 +50,7 @@ def seen(page: Page) -> list[bool]:
     return page.evaluate(_IN_SIGHT, list(_LONG))
 
 
+@pytest.mark.test_all
 def test_what_was_selected_while_one_stage_stood_alone_is_in_sight_afterwards(lab: tuple[Page, Stepper]):
     page, widget = lab
     page.get_by_role("button", name="show Capture alone").click()
@@ -61,6 +60,7 @@ def test_what_was_selected_while_one_stage_stood_alone_is_in_sight_afterwards(la
     becomes(lambda: seen(page), [True] * len(_LONG))
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("way", ["hidden", "taken out"])
 def test_a_lab_that_was_out_of_sight_is_as_it_was(lab: tuple[Page, Stepper], way: str):
     page, widget = lab
@@ -80,6 +80,7 @@ def test_a_lab_that_was_out_of_sight_is_as_it_was(lab: tuple[Page, Stepper], way
     becomes(lambda: seen(page), [True] * len(_LONG))
 
 
+@pytest.mark.test_all
 def test_what_is_selected_while_the_lab_is_hidden_is_in_sight_when_it_is_shown(lab: tuple[Page, Stepper]):
     page, widget = lab
     page.evaluate("document.querySelector('#host').style.display = 'none'")
@@ -90,6 +91,7 @@ def test_what_is_selected_while_the_lab_is_hidden_is_in_sight_when_it_is_shown(l
     becomes(lambda: seen(page), [True] * len(_LONG))
 
 
+@pytest.mark.test_all
 def test_the_field_is_cleared_when_something_else_is_selected(lab: tuple[Page, Stepper]):
     """But not what somebody is typing."""
     page, widget = lab
@@ -112,6 +114,7 @@ def test_the_field_is_cleared_when_something_else_is_selected(lab: tuple[Page, S
     expect(field).to_have_value("k")
 
 
+@pytest.mark.test_all
 def test_unit_cycles_say_what_they_are(lab: tuple[Page, Stepper]):
     page, widget = lab
     widget.selection = "k0"

@@ -123,6 +123,7 @@ def test_a_module_that_does_not_load_is_passed_over(monkeypatch: pytest.MonkeyPa
     assert not made.left
 
 
+@pytest.mark.test_all
 def test_a_kernel_loads_all_of_it(tmp_path: Path) -> None:
     """All modules exist: a name that went from PyTorch would be noticed here."""
     with kernel(tmp_path) as client:

@@ -14,6 +14,8 @@ from IPython.utils.capture import capture_output
 
 import workbench as wb
 from tests.sessions import own_session
+from workbench.errors import MlirSyntaxError
+from workbench.mlir.user_text import check_text
 
 MLIR = """func.func @f(%a: i32) -> i32 {
   %c = arith.constant 0 : i32
@@ -95,6 +97,7 @@ def _todays(shell: Any) -> str:
     return str(shell.rl_next_input)
 
 
+@pytest.mark.test_all
 def test_the_script_comes_into_a_cell_and_the_cell_schedules_with_it(shell: Any):
     j, cell = shell.user_ns["j"], _todays(shell)
     assert cell == f"%%schedule j k0_softmax\n{j.scheduled.kernels[0].schedule}\n"
@@ -108,6 +111,7 @@ def test_the_script_comes_into_a_cell_and_the_cell_schedules_with_it(shell: Any)
     assert mine.scheduled.kernels[0].schedule == j.scheduled.kernels[0].schedule.replace("[32, 0]", "[8, 0]")
 
 
+@pytest.mark.test_all
 def test_an_error_in_a_script_stands_at_the_cells_line(shell: Any):
     cell = _todays(shell).replace("structured.fuse ", "structured.fusee ")
     line = next(number for number, text in enumerate(cell.splitlines(), start=1) if "fusee" in text)
@@ -117,6 +121,7 @@ def test_an_error_in_a_script_stands_at_the_cells_line(shell: Any):
     assert f'class="l s"><span class="n" data-n="{line}"></span>' in made.html
 
 
+@pytest.mark.test_all
 def test_a_cell_is_an_operators_template_once_its_kernel_is_right(shell: Any):
     made = Ran(shell, f"%%kernel aten::frac torch.randn(16, 24)\n{FRAC}")
     assert made.error is None and "aten.frac.default, aten.frac.out: computes as PyTorch" in made.printed
@@ -152,6 +157,7 @@ def test_without_tensors_a_template_is_registered_if_its_text_is_jinja(shell: An
     assert f"In[{broken.number}]:3 cannot be rendered" in str(broken.error)
 
 
+@pytest.mark.test_all(but=5)
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
@@ -197,6 +203,7 @@ def test_a_kernel_of_a_template_takes_no_script(shell: Any):
     assert "a template's kernel" in str(Ran(shell, "%schedule t k0").error)
 
 
+@pytest.mark.test_all
 def test_tab_offers_journeys_kernels_operators_and_options(shell: Any):
     def offered(line: str) -> list[str]:
         with provisionalcompleter():
@@ -244,3 +251,8 @@ def test_scripts_and_templates_with_half_a_character_are_refused(shell: Any):
     assert "nested too deeply" in str(ran.error)
     ran = Ran(shell, "%%kernel aten::frac torch.randn(4, 4)\n{{ 'module {' * 5000 }}\n")
     assert "more than 200 brackets" in str(ran.error)
+
+
+def test_a_null_character_is_no_empty_module():
+    with pytest.raises(MlirSyntaxError, match="a null character"):
+        check_text("module {\n}\n\0 func.func", "the cell")

@@ -13,15 +13,13 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import becomes, needs_chromium, patient, settle
+from tests.browser.lab import becomes, patient, settle
 from tests.jupyter.live import live
 from tests.jupyter.timelines import by_host, two_cores
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-pytestmark = needs_chromium
 
 
 def product() -> wb.Journey:
@@ -111,6 +109,7 @@ def _shown(chromium_browser: Browser, journey: wb.Journey, widget: object) -> It
     widget.close()
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_every_cycle_is_as_python_says(alone: Shown):
     run = alone.journey.simulated
@@ -131,6 +130,7 @@ def test_every_cycle_is_as_python_says(alone: Shown):
             assert moved == f"{sum(row['moved'] for row in mine)} of {sum(row['moves'] for row in mine)}"
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_the_slider_goes_from_change_to_change_and_python_hears_where_it_stops(alone: Shown):
     replay = alone.journey.simulated.replays.of(0)
@@ -154,6 +154,7 @@ def test_the_slider_goes_from_change_to_change_and_python_hears_where_it_stops(a
     becomes(lambda: alone.widget.cycle, replay.end)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=3)
 def test_moving_within_a_launch_asks_nothing(alone: Shown):
     before = alone.page.evaluate("window.sent")
@@ -177,6 +178,7 @@ _WRITE_DOWN_NAMES = """() => {
 """What the button is called from now on is in `names`: it may be called "pause" for a single frame."""
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_it_plays_to_the_end_of_the_launch_and_stops(alone: Shown):
     begin, end = alone.journey.simulated.replays.times[-1]
@@ -200,6 +202,7 @@ def test_it_plays_to_the_end_of_the_launch_and_stops(alone: Shown):
     assert alone.cycle == stopped
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_a_slot_and_a_tile_are_selected_as_select_does(alone: Shown):
     journey, page = alone.journey, alone.page
@@ -221,6 +224,7 @@ def test_a_slot_and_a_tile_are_selected_as_select_does(alone: Shown):
         assert journey.selection.selection == journey.select(wb.TileAt(replay.kernel, row))
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 def test_what_is_selected_elsewhere_is_marked_here(alone: Shown):
     replay = alone.journey.simulated.replays.of(0)
@@ -235,6 +239,7 @@ def test_what_is_selected_elsewhere_is_marked_here(alone: Shown):
     alone.page.wait_for_function(f"plain => {map_of} === plain", arg=plain)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=3)
 def test_axe_finds_nothing_in_either_theme(alone: Shown):
     alone.page.locator(".mem-slider").focus()
@@ -246,6 +251,7 @@ def test_axe_finds_nothing_in_either_theme(alone: Shown):
         assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=3)
 def test_nothing_moves_after_the_end(alone: Shown):
     alone.page.get_by_role("button", name="play").click()
@@ -260,6 +266,7 @@ def test_nothing_moves_after_the_end(alone: Shown):
                         "{className: 'notice', hidden: true}))")  # fmt: skip
 
 
+@pytest.mark.test_all
 def test_the_timelines_cursor_moves_it_and_it_moves_the_timelines_cursor(lab: Shown):
     page, cycles = lab.page, lab.journey.simulated.cycles
     over = page.locator(".tl-plot canvas").last
@@ -284,6 +291,7 @@ def test_the_timelines_cursor_moves_it_and_it_moves_the_timelines_cursor(lab: Sh
     )
 
 
+@pytest.mark.test_all
 def test_a_tile_pressed_in_the_lab_is_marked_in_its_lists(lab: Shown):
     page = lab.page
     slots = "document.querySelector('.mem-map canvas').toDataURL()"
@@ -298,6 +306,7 @@ def test_a_tile_pressed_in_the_lab_is_marked_in_its_lists(lab: Shown):
     page.wait_for_function(f"marked => {slots} !== marked", arg=marked)
 
 
+@pytest.mark.test_all
 def test_a_view_that_is_hidden_stops_and_is_marked_when_it_is_shown_again(lab: Shown):
     page, tab = lab.page, lab.page.get_by_role("button", name="Scratchpad and tiles")
     slots = "document.querySelector('.mem-map canvas').toDataURL()"
@@ -316,6 +325,17 @@ def test_a_view_that_is_hidden_stops_and_is_marked_when_it_is_shown_again(lab: S
     page.wait_for_function(f"plain => {slots} !== plain", arg=plain)
 
 
+@pytest.mark.test_all
+def test_in_the_lab_it_opens_where_what_is_selected_begins(chromium_browser: Browser, journeys: dict[str, wb.Journey]):
+    journey = opened("product", journeys)
+    events = journey.simulated.events
+    last = int(events.start.argmax())
+    journey.selection.select(last)
+    for shown in _shown(chromium_browser, journey, journey.widget()):
+        shown.wait_for(int(events.start[last]))
+
+
+@pytest.mark.test_all
 def test_a_run_without_kernels_says_so_and_has_no_clock(chromium_browser: Browser):
     widget = wb.trace(lambda x: x.view(64), torch.randn(8, 8)).widget()
     assert isinstance(widget, LabWidget)

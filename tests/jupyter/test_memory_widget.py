@@ -92,6 +92,17 @@ def test_a_launch_opens_at_its_begin():
     assert isinstance(widget, MemoryWidget) and widget.cycle == begin
 
 
+def test_it_opens_where_what_is_selected_begins():
+    journey = two_cores()
+    run = journey.simulated
+    (first, _), (second, _), *_ = run.replays.times
+    later = int(run.events[(run.events.launch == 1) & (run.events.start > second)].index[3])
+    for selected, of_all, of_first in ((later, int(run.events.start[later]), first), (None, first, first)):
+        journey.selection.select(selected)
+        assert widget_of(journey).cycle == of_all
+        assert run.scratchpad.of(0).widget().cycle == of_first  # type: ignore[attr-defined]
+
+
 def test_wrong_questions_are_answered_in_words():
     front = Front(widget_of(softmax()))
     assert "there is no launch 99" in front.ask("memory.launch", launch=99)["error"]
@@ -145,6 +156,7 @@ def test_the_lab_has_it_and_it_is_recorded_whole():
     lab.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.test_all
 def test_a_closed_widget_hears_nothing_and_is_let_go():
     journey = softmax()
     widget = widget_of(journey)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.browser.lab import becomes, needs_chromium, patient
+from tests.browser.lab import becomes, patient
 from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS, program
 from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
@@ -154,7 +155,7 @@ LONG = {"a feed-forward network": (30, 10_000), "ResNet-18": (8, 25)}
 """Of each list of these journeys so many rows are picked, and so many in a whole sweep."""
 
 
-@needs_chromium
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", JOURNEYS)
 def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens, whole_sweep: bool):
@@ -168,7 +169,7 @@ def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens, whole_
         opened.picks(each, lot.sample(range(count), min(most, count)))
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_what_is_typed_is_what_select_gives(open_page: Opens):
     opened = open_page(program("ffn_residual"))
     journey, names = opened.journey, list(names_of(opened.journey._stages.origins()))
@@ -189,7 +190,7 @@ def test_what_is_typed_is_what_select_gives(open_page: Opens):
             journey.select(name)
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
     twice = wb.trace(lambda x: (x.exp() + 1,
                                 x.exp() + 1), program("softmax_last")._request.inputs[0][:8])  # fmt: skip
@@ -205,7 +206,7 @@ def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
     assert said == sum(texts.count(text) > 1 for text in texts)
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_timelines_and_reasons_for_idle_time_are_those_of_python(open_page: Opens):
     opened, lot = open_page(program("ffn_residual")), random.Random(1)
     run, launches = opened.journey.simulated, opened.journey.scheduled.record.launches
@@ -229,7 +230,7 @@ def test_timelines_and_reasons_for_idle_time_are_those_of_python(open_page: Open
     assert any(told) and not all(told)
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_it_is_driven_as_in_a_notebook(softmax: wb.Journey, open_page: Opens):
     opened = open_page(softmax)
     page, keys = opened.page, opened.page.keyboard
@@ -272,7 +273,7 @@ def test_it_is_driven_as_in_a_notebook(softmax: wb.Journey, open_page: Opens):
     opened.marks("calls", [])
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_badges_say_what_check_said_and_stages_that_were_not_checked_have_none(softmax: wb.Journey, open_page: Opens):
     opened = open_page(softmax)
     badges = opened.page.locator(".badge")
@@ -281,7 +282,7 @@ def test_badges_say_what_check_said_and_stages_that_were_not_checked_have_none(s
     becomes(opened.page.locator(".said").inner_text, softmax.check().text())
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_a_remedy_that_nobody_can_try_says_so_beside_its_button(softmax: wb.Journey, open_page: Opens):
     opened = open_page(softmax)
     opened.page.locator(".looks button:text-is('Findings')").click()
@@ -296,7 +297,7 @@ def test_a_remedy_that_nobody_can_try_says_so_beside_its_button(softmax: wb.Jour
     expect(opened.page.locator(".notice")).to_be_hidden()
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_the_page_opens_with_what_is_selected(open_page: Opens):
     journey = program("softmax_ragged")
     journey.selection.select(2)
@@ -308,7 +309,7 @@ def test_the_page_opens_with_what_is_selected(open_page: Opens):
     assert journey.selection.selection == journey.select(2)
 
 
-@needs_chromium
+@pytest.mark.test_all
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_either_theme(scheme: str, softmax: wb.Journey, open_page: Opens):
     opened = open_page(softmax, color_scheme=scheme)
@@ -321,7 +322,7 @@ def test_axe_finds_nothing_in_either_theme(scheme: str, softmax: wb.Journey, ope
     assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_without_a_script_all_of_it_can_be_read(softmax: wb.Journey, chromium_browser: Browser, tmp_path: Path):
     softmax.to_html(tmp_path / "lab.html", interactive=True)
     for script in (True, False):
@@ -335,7 +336,7 @@ def test_without_a_script_all_of_it_can_be_read(softmax: wb.Journey, chromium_br
         page.close()
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_a_record_that_cannot_be_read_leaves_what_can(softmax: wb.Journey, chromium_browser: Browser, tmp_path: Path):
     softmax.to_html(tmp_path / "lab.html", interactive=True)
     whole = (tmp_path / "lab.html").read_text(encoding="utf-8")
@@ -370,7 +371,7 @@ class NotKept(Halves):
         return None
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_views_answer_what_was_recorded_and_others_are_left_out(
     softmax: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
 ):
@@ -385,7 +386,7 @@ def test_views_answer_what_was_recorded_and_others_are_left_out(
         assert "no recorded answer" in opened.error(ask, **given)
 
 
-@needs_chromium
+@pytest.mark.test_all
 def test_lists_whose_selections_would_be_too_many_are_for_reading_and_say_so(
     many_spans: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
 ):
@@ -416,7 +417,7 @@ def test_the_same_journey_gives_the_same_page(softmax: wb.Journey, tmp_path: Pat
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
 
 
-@needs_chromium
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("width", [800, 1280, 1920])
 def test_the_unit_of_a_span_says_its_core_at_every_width(open_page: Opens, width: int):
@@ -426,3 +427,36 @@ def test_the_unit_of_a_span_says_its_core_at_every_width(open_page: Opens, width
     units = opened.page.locator(".row.of-spans > span:nth-child(2)")
     expect(units.first).to_have_text(re.compile(r"^core\d\."))
     becomes(lambda: units.evaluate_all("all => all.filter(each => each.scrollWidth > each.clientWidth).length"), 0)
+
+
+@pytest.mark.test_all
+def test_a_list_that_is_longer_than_what_is_recorded_has_its_first_rows(
+    many_spans: wb.Journey, open_page: Opens, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(recording, "MOST_ROWS", 20)
+    opened = open_page(many_spans)
+    listed = {name: opened.answer("list", name=name)["list"] for name in LISTS}
+    assert listed["scheduled"]["title"] == "MLIR on tiles, the first 20 to read" and listed["scheduled"]["count"] == 20
+    assert listed["spans"]["count"] == len(opened.lists["spans"]) > 20
+    assert opened.answer("rows", name="scheduled", first=15, count=10)["rows"][-1][0][0] == "19"
+    opened.ask("choose", text=many_spans.lowered.kernels[0].name)
+    opened.says(many_spans.lowered.kernels[0].name)
+    drawn = opened.page.locator(".of-scheduled .row")
+    assert max(drawn.evaluate_all("rows => rows.map(row => Number(row.dataset.row))")) < 20
+
+
+@pytest.mark.test_all
+@pytest.mark.filterwarnings("ignore")
+def test_an_argument_that_is_called_as_a_parameter_and_a_file_with_a_line_break(open_page: Opens):
+    class Named(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.bias = (torch.nn.Parameter(torch.randn(*shape)) for shape in ((5, 12), (5,)))
+
+        def forward(self, bias: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.linear(bias, self.weight, self.bias)
+
+    open_page(wb.trace(Named(), torch.randn(8, 12), machine="edge-8x8")).answer("open")
+    made: dict[str, Any] = {}
+    exec(compile("def f(x):\n    return x.relu() + 1\n", "/nowhere/a b:3.py\n<b>", "exec"), made)
+    open_page(wb.trace(made["f"], torch.randn(4, 4), machine="edge-8x8")).answer("open")

@@ -67,6 +67,7 @@ def test_a_crowded_lane_shows_as_much_colour_as_it_is_busy():
     assert crowded == pytest.approx(sparse, rel=0.15)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("spans_per_lane", [20, 20_000])
 def test_a_bar_is_faded_where_its_span_waits(spans_per_lane: int):
     """As much full colour as the lane works, three cycles in ten, and as much faded as it waits, four in ten."""

@@ -59,7 +59,10 @@ def softmax() -> wb.Journey:
     return program("softmax_last")
 
 
-@pytest.fixture(scope="module", params=JOURNEYS)
+LONG = pytest.param("ResNet-18", marks=pytest.mark.test_all)
+
+
+@pytest.fixture(scope="module", params=[*(name for name in JOURNEYS if name != "ResNet-18"), LONG])
 def journey(request: pytest.FixtureRequest) -> wb.Journey:
     return JOURNEYS[request.param]()
 
@@ -128,6 +131,7 @@ def as_selected(found: wb.Selection) -> dict[str, object]:
     }
 
 
+@pytest.mark.test_all
 def test_a_span_leads_to_its_line_and_back_as_select_does(journey: wb.Journey):
     """From spans to the line of Python, and from there back to the spans, through the messages of the widget."""
     front = Open(journey.widget())
@@ -260,6 +264,7 @@ def test_a_journey_from_a_file_has_the_same_lab(softmax: wb.Journey, tmp_path: P
     assert "Trace the function again" in again.ask("check", stage="schedule")["error"]
 
 
+@pytest.mark.test_all
 def test_a_closed_lab_leaves_nothing(softmax: wb.Journey):
     before = set(_instances)
     widget = softmax.widget()

@@ -44,6 +44,7 @@ def test_what_a_user_adds_is_in_the_picture(simulated: wb.Simulated):
     pyplot.close("all")
 
 
+@pytest.mark.test_all
 def test_a_name_with_dollars_is_drawn_as_it_is():
     def bad(**given: torch.Tensor) -> torch.Tensor:
         return torch.relu(next(iter(given.values())))

@@ -21,7 +21,7 @@ from benchmarks.million import program
 from simulator import Launched, load_machine, simulate
 from simulator.analysis.slack import dependences
 from simulator.tileprogram.program import Opcode
-from tests.browser.lab import becomes, needs_chromium, patient, settle
+from tests.browser.lab import becomes, patient, settle
 from tests.jupyter.served import page_files, served
 from tests.jupyter.timelines import shared, softmax, two_cores
 from workbench.errors import BadOption
@@ -35,7 +35,6 @@ from workbench.views.timelines.timeline import gantt_of, on_critical_path
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = needs_chromium
 RUNS = {"softmax": softmax, "two cores": two_cores, "shared": shared}
 
 
@@ -129,6 +128,7 @@ def shown(request: pytest.FixtureRequest, chromium_browser: Browser) -> Iterator
     page.close()
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_areas_gaps_and_searches_are_as_python_says(shown: Shown):
     draw, trace, view = random.Random(3), shown.trace, shown.view
@@ -168,6 +168,7 @@ def test_areas_gaps_and_searches_are_as_python_says(shown: Shown):
     assert "no field knid:" in shown.js("t.data.search('knid:load').error")
 
 
+@pytest.mark.test_all(but=1)
 def test_a_span_says_its_own_kernel_and_the_equal_one_whose_program_it_runs(shown: Shown):
     launches = shown.run.scheduled.launches.launches
     for launch, each in enumerate(launches):
@@ -178,6 +179,7 @@ def test_a_span_says_its_own_kernel_and_the_equal_one_whose_program_it_runs(show
     assert (shown.run.record is shared().simulated.record) == any(each.name != each.kernel for each in launches)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_shares_of_time_are_as_python_says(shown: Shown):
     """At every zoom, also where most columns hold no whole span."""
@@ -197,6 +199,7 @@ def _held_and_busy(view: Gantt) -> Any:
     return lambda lane, edges: view.busy(lane, edges) + view.held(lane, edges)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_every_span_is_under_the_pointer_where_it_is_drawn(shown: Shown):
     wide = [row for row in range(len(shown.trace)) if shown.trace.busy_cycles[row] * shown.js("t.scale") > 3]
@@ -233,6 +236,7 @@ def _colours_missed(shown: Shown, kinds: Mapping[str, str]) -> list[tuple[str, i
     return missed
 
 
+@pytest.mark.test_all
 def test_a_crowded_lane_is_as_high_as_the_share_of_time(chromium_browser: Browser):
     """Spans narrower than pixels: the amount of ink is the time that they take."""
     trace = simulate([Launched("long", program(24_000), (0, 1 << 30))], load_machine("tpu-v3"))
@@ -256,6 +260,7 @@ def test_a_crowded_lane_is_as_high_as_the_share_of_time(chromium_browser: Browse
     page.close()
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_idle_time_is_explained_where_it_is_clicked(shown: Shown):
     idle = shown.view.idle_time
@@ -275,6 +280,7 @@ def test_idle_time_is_explained_where_it_is_clicked(shown: Shown):
     shown.hears("select", [wanted.next_span], "link")
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=3)
 def test_a_drag_with_shift_measures_between_borders_of_spans(shown: Shown):
     row = int(np.argmax(shown.trace.end - shown.trace.start))
@@ -297,6 +303,7 @@ def test_a_drag_with_shift_measures_between_borders_of_spans(shown: Shown):
     shown.tells(f"{found.spans}", f"{found.busy_cycles:,} cycles")
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 def test_arrows_are_the_dependences_with_their_room(shown: Shown):
     found = dependences(shown.trace)
@@ -313,6 +320,7 @@ def test_arrows_are_the_dependences_with_their_room(shown: Shown):
     assert shown.heard("select") == []
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_the_critical_path_and_a_search_leave_the_rest_faint(shown: Shown):
     shown.page.locator("button[title^='show the critical path']").click()
@@ -331,6 +339,7 @@ _LENGTH = "shown.timeline.window.end - shown.timeline.window.begin"
 """Cycles in view."""
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=3)
 def test_keys_go_from_span_to_span_and_through_time(shown: Shown):
     shown.page.locator(".tl-plot canvas").last.focus()
@@ -356,6 +365,7 @@ def test_keys_go_from_span_to_span_and_through_time(shown: Shown):
     shown.hears("select", [], "click")
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=3)
 def test_the_wheel_zooms_with_ctrl_at_the_pointer_and_else_scrolls_the_page(shown: Shown):
     row = int(np.argmax(shown.trace.end - shown.trace.start))
@@ -428,6 +438,7 @@ def _around(shown: Shown, row: int) -> list[int]:
     return [int(shown.trace.start[row]) - length // 4, int(shown.trace.end[row]) + length // 4]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 def test_every_time_says_its_unit(shown: Shown):
     shown.page.evaluate("shown.select([0])")
@@ -452,6 +463,7 @@ def test_every_time_says_its_unit(shown: Shown):
     shown.tells(nanoseconds)
 
 
+@pytest.mark.test_all
 def test_a_core_and_the_memory_fold_into_one_row(shown: Shown):
     folds = shown.page.locator(".tl-fold")
     count = 3 if shown.trace.machine.core.count == 2 else 0
@@ -469,6 +481,7 @@ def test_a_core_and_the_memory_fold_into_one_row(shown: Shown):
         becomes(lambda: sum(each["kind"] == "channel" for each in shown.rows()), channels)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=3)
 def test_axe_finds_nothing_whatever_is_told(shown: Shown):
     """Nothing is picked, a span, idle time, an area; the table and the keys are open."""
@@ -495,6 +508,7 @@ def test_axe_finds_nothing_whatever_is_told(shown: Shown):
             assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == [], each
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=3)
 def test_two_timelines_show_the_same_time(shown: Shown):
     shown.page.evaluate(
@@ -514,6 +528,7 @@ def test_two_timelines_show_the_same_time(shown: Shown):
     shown.page.evaluate("both.forEach(each => each.destroy())")
 
 
+@pytest.mark.test_all
 def test_a_run_of_nothing_says_so(chromium_browser: Browser):
     run = wb.trace(lambda x: x.t(), torch.randn(2, 3)).simulated
     page, wrong = patient(chromium_browser.new_page()), list[str]()

@@ -115,6 +115,7 @@ def test_a_reader_without_a_kernel_sees_the_picture():
     assert repr(widget) == f"TimelineWidget({softmax().simulated!r} beside {by_host().simulated!r})"
 
 
+@pytest.mark.test_all
 def test_a_closed_widget_lets_go_of_the_run():
     widget, _ = opened(softmax())
     source = weakref.ref(widget._sources[0])

@@ -43,6 +43,7 @@ def test_moving_cycles_of_several_cores_are_said_to_be_sums(two_cores: wb.Journe
     assert "those of 2 cores added up" in two_cores.simulated.pipeline(0).text()
 
 
+@pytest.mark.test_all
 def test_numbers_that_tables_hand_out_are_taken(journey: wb.Journey):
     run, knobs = journey.simulated, journey.knobs("k0")
     events = run.events
@@ -63,6 +64,7 @@ def test_numbers_that_tables_hand_out_are_taken(journey: wb.Journey):
         knobs.sweep("tile.m", values={"tile.m": 5})
 
 
+@pytest.mark.test_all
 def test_a_sweep_can_be_stopped_by_its_own_points(journey: wb.Journey):
     started, box = threading.Event(), dict[str, object]()
 
@@ -128,6 +130,7 @@ def test_messages_of_nobody_are_not_answered(journey: wb.Journey):
     widget.close()
 
 
+@pytest.mark.test_all
 def test_a_closed_lab_lets_go_of_all_that_its_views_held(journey: wb.Journey):
     """A notebook keeps what its cells showed in `Out`, and so every widget that was ever opened."""
     lab = cast("Any", journey.widget())

@@ -48,6 +48,7 @@ def registered(builder: Callable[..., object], **options: Any) -> None:
     wb.ops.builder("aten.logaddexp.default", **{"dialect": "math", "kind": "elementwise", **options})(builder)
 
 
+@pytest.mark.test_all
 def test_a_builders_node_fuses_with_its_neighbours_by_its_kind():
     registered(by_numbers)
     journey = wb.trace(total, X, Y)
@@ -57,6 +58,7 @@ def test_a_builders_node_fuses_with_its_neighbours_by_its_kind():
     journey.simulated.trace.invariants()
 
 
+@pytest.mark.test_all
 def test_an_opaque_builders_node_stands_alone():
     registered(by_numbers, kind="opaque")
     journey = wb.trace(total, X, Y)
@@ -65,6 +67,7 @@ def test_an_opaque_builders_node_stands_alone():
     assert journey.check().ok
 
 
+@pytest.mark.test_all
 def test_a_builders_node_runs_before_a_reduction_and_after_a_product():
     registered(by_numbers)
 
@@ -90,6 +93,7 @@ def test_the_operations_of_a_builder_name_their_node():
     )
 
 
+@pytest.mark.test_all
 def test_one_of_two_dialects_is_preferred_and_tosa_is_lowered_in_a_step_of_its_own():
     registered(by_numbers)
     registered(by_tosa, dialect="tosa")
@@ -146,6 +150,7 @@ def test_arguments_come_by_their_name_in_the_schema():
     assert list(seen) == ["self", "end", "weight"] and seen["weight"] == 0.25
 
 
+@pytest.mark.test_all
 def test_each_result_of_several_gets_a_kernel_that_makes_no_other():
     def both(op: Any) -> Any:
         low, high = (
@@ -216,6 +221,7 @@ def refused_by_mlir(op: Any) -> Any:
     return op.operands[0]
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize(
     ("builder", "error", "message"),
     [
@@ -282,6 +288,7 @@ def product_along(op: Any) -> Any:
     return made.result
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize(
     "function",
@@ -299,6 +306,7 @@ def test_a_reduction_takes_its_neighbours_into_its_rows(function: Callable[..., 
     journey.simulated.trace.invariants()
 
 
+@pytest.mark.test_all
 def test_a_builder_is_found_for_what_a_decomposition_makes():
     def product(op: Any) -> Any:
         zeros = linalg.fill(op.number(0.0), outs=[op.empty()])

@@ -360,6 +360,7 @@ def test_a_template_file_is_named_with_its_line(tmp_path: Path):
     assert f"{folder / 'op.mlir.j2'}:4" in str(caught.value)
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("module", ["template_of_mine", "__main__", "in_no_file"])
 def test_a_subclass_in_another_file_renders_the_text_it_inherits(tmp_path: Path, module: str):
     (tmp_path / "mine.py").write_text(

@@ -27,6 +27,7 @@ def session(j: wb.Journey) -> Iterator[Experiment]:
         yield made
 
 
+@pytest.mark.test_all
 def test_each_step_has_its_costs_and_the_call_that_makes_it(j: wb.Journey, session: Experiment):
     session.turn("tile.m", 8, kernel="k0")
     first = session.wait(60)
@@ -120,6 +121,7 @@ def test_what_a_callback_raises_is_raised_by_wait_and_the_session_goes_on(sessio
     assert session.turn("tile.m", 16, kernel="k0").wait(60).number == 2
 
 
+@pytest.mark.test_all
 def test_the_current_journey_is_kept_and_knobs_are_tried_around_it(j: wb.Journey, session: Experiment):
     assert session.journey is j and session.progress == ""
     step = session.turn("tile.m", 8, kernel="k0").wait(60)
@@ -181,6 +183,7 @@ def test_turns_of_one_knob_are_one(session: Experiment):
     assert len(session.history) == 2 and session.history[1].refused and session.current.number == 0
 
 
+@pytest.mark.test_all
 def test_of_two_refused_values_both_are_told(session: Experiment):
     session.turn("tile.m", 7777, kernel="k0").turn("tile.n", 8888, kernel="k0").wait(120)
     _, first, second = session.history
@@ -189,6 +192,7 @@ def test_of_two_refused_values_both_are_told(session: Experiment):
     assert session.current.number == 3
 
 
+@pytest.mark.test_all
 def test_what_a_script_sets_is_not_turned(j: wb.Journey, session: Experiment):
     kernel = j.knobs("k0").kernel
     session.script("k0", j.scheduled.record.kernels[0].schedule).wait(120)

@@ -25,6 +25,7 @@ def ffn() -> wb.Journey:
     return wb.trace(module, torch.randn(40, 48), machine=wb.machine("tpu-v3", cores=2))
 
 
+@pytest.mark.test_all
 def test_the_knobs_have_the_mappings_values_and_their_ends_are_those_of_scheduling(ffn: wb.Journey):
     knobs = ffn.knobs("k0")
     handle = ffn.scheduled.kernels[0]
@@ -41,6 +42,7 @@ def test_the_knobs_have_the_mappings_values_and_their_ends_are_those_of_scheduli
     assert f"buffers = {most + 1:,}" in knobs.why_not("buffers", most + 1)
 
 
+@pytest.mark.test_all
 def test_dims_are_told_in_words():
     conv = wb.trace(nn.Conv2d(3, 8, 3, groups=1), torch.randn(1, 3, 12, 12), machine="edge-8x8").knobs("k0")
     assert conv["tile.kh"].about == "rows of the window" and conv["tile.ic"].about == "channels that are summed"
@@ -64,6 +66,7 @@ def test_a_knob_is_found_by_its_last_word(ffn: wb.Journey):
         ffn.knobs("k0").turned("m", 8)
 
 
+@pytest.mark.test_all
 def test_a_refused_value_says_what_with_would_raise(ffn: wb.Journey):
     knobs = ffn.knobs("k0")
     with pytest.raises(MappingError) as raised:
@@ -79,6 +82,7 @@ def test_a_refused_value_says_what_with_would_raise(ffn: wb.Journey):
     assert len(orders) == 6 and orders.allowed.all()
 
 
+@pytest.mark.test_all
 def test_a_knob_turns_one_thing_and_its_call_makes_the_same_journey(ffn: wb.Journey):
     j = ffn
     knobs = j.knobs("k0")
@@ -99,6 +103,7 @@ def test_a_knob_turns_one_thing_and_its_call_makes_the_same_journey(ffn: wb.Jour
         assert texts[0] == texts[1], name
 
 
+@pytest.mark.test_all
 def test_todays_value_of_every_kernels_knob_changes_nothing(ffn: wb.Journey):
     for kernel in ffn.lowered.record.kernels:
         knobs = ffn.knobs(kernel.name)
@@ -162,6 +167,7 @@ def test_names_that_are_not_there_are_told(ffn: wb.Journey):
         ffn.knobs()["tile.m"]
 
 
+@pytest.mark.test_all
 def test_a_kernel_goes_by_its_title_where_no_other_has_it():
     model = nn.Sequential(OrderedDict(c1=nn.Linear(64, 64), act=nn.GELU(), c2=nn.Linear(64, 64), c3=nn.Linear(64, 64)))
     j = wb.trace(model, torch.randn(8, 64))

@@ -48,6 +48,7 @@ def reasons(j: Any) -> list[str]:
     return [fusion.reason for fusion in j.lowered.record.fusions if not fusion.fused]
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(pairs=False)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("shapes", SHAPES)
@@ -67,6 +68,7 @@ def test_one_kernel_is_right_and_faster(name: str, shapes: str, machine: str):
     assert moved["dram_write_bytes"] < before["dram_write_bytes"]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("order", [["m", "n", "k"], ["n", "m", "k"]], ids=str)
 @pytest.mark.parametrize("tile", [{"m": 16, "n": 32, "k": 48}, {"m": 70, "n": 7, "k": 90}, {"k": 1}, {"m": 1}])
@@ -76,6 +78,7 @@ def test_a_prologue_is_right_in_any_tiles(tile: dict[str, int], order: list[str]
     assert wb.trace(lambda x, w: F.gelu(x) @ torch.tanh(w), x, w, mapping=mapping).check().ok
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("tile", [{"m": 16, "k": 48}, {"m": 1}, {"k": 1}])
 def test_rows_are_right_in_any_tiles(tile: dict[str, int]):
     x, w = torch.randn(70, 90), torch.randn(90, 130)
@@ -126,6 +129,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_says_why_and_is_right(name: str):
     function, shapes, said = REFUSED[name]
@@ -142,6 +146,7 @@ def test_a_part_of_what_follows_does_not_stay_with_the_product_when_the_rest_has
     assert kernels(j) == ["k0_matmul", "k1_softmax"]
 
 
+@pytest.mark.test_all
 def test_a_machine_with_less_room_groups_anew_and_another_does_not():
     x, w = torch.randn(64, 256), torch.randn(256, 512)
     j = wb.trace(lambda x, w: torch.softmax(x @ w, -1), x, w)
@@ -178,6 +183,7 @@ BEHIND: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", BEHIND)
 def test_views_are_no_border_for_what_can_be_moved(name: str):
     function, shapes, count = BEHIND[name]

@@ -40,6 +40,7 @@ def test_parts_that_kernels_make_cost_nothing_more():
     made.assert_matches_eager(x, y)
 
 
+@pytest.mark.test_all
 def test_a_part_that_others_read_too_is_read_where_it_lies():
     def grown(x: torch.Tensor) -> torch.Tensor:
         first = x @ x.t()
@@ -67,6 +68,7 @@ def test_the_same_part_twice_is_made_once_and_stored_twice():
     assert kernel.outputs == ("neg", "cat.part0")
 
 
+@pytest.mark.test_all
 def test_a_concatenation_of_concatenations_is_one():
     def grown(x: torch.Tensor) -> torch.Tensor:
         for _ in range(4):
@@ -78,6 +80,7 @@ def test_a_concatenation_of_concatenations_is_one():
     assert {view.base for view in made.lowered.views} == {"cat_3"}
 
 
+@pytest.mark.test_all
 def test_a_part_made_under_another_shape_is_made_in_place_where_strides_allow():
     def joined(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return torch.cat([F.linear(x, weight), x], -1)
@@ -95,6 +98,7 @@ def test_a_part_in_several_results_lies_in_one_of_them():
     assert copies(made) == 3
 
 
+@pytest.mark.test_all
 def test_what_is_written_over_a_copy_comes_after_it():
     def over(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         late = x.exp().softmax(-1)
@@ -106,6 +110,7 @@ def test_what_is_written_over_a_copy_comes_after_it():
         assert len(made.scheduled.launches.launches) - 2 in second.after
 
 
+@pytest.mark.test_all
 def test_a_product_in_the_middle_of_a_result():
     def middle(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.stack([x @ y, x @ y.t(), (x + y).relu()], 1)
@@ -124,6 +129,7 @@ def test_padding_writes_each_element_once():
     assert traffic(made) == (60 * 48 * 4, 61 * 53 * 4)
 
 
+@pytest.mark.test_all
 def test_what_has_elements_of_its_own_storage_named_stays_dense():
     def named(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         made = x.neg()
@@ -149,6 +155,7 @@ def test_a_result_all_of_whose_parts_are_in_place_says_so():
     assert set(fused[fused.rule == "never across a view"].producer) == {"exp", "sin"}
 
 
+@pytest.mark.test_all
 def test_layers_that_grow_by_concatenation_move_nothing_twice():
     def grown(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         found = [x, y.neg()]
@@ -161,6 +168,7 @@ def test_layers_that_grow_by_concatenation_move_nothing_twice():
     assert {view.base for view in made.lowered.views} == {"cat_3"}
 
 
+@pytest.mark.test_all
 def test_parts_in_another_order_are_no_view():
     def several(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         first, second = x.neg(), x.abs()
@@ -189,6 +197,7 @@ def test_what_is_copied_for_its_order_is_made_in_that_order():
     assert moved[0] - moved[1] == 2 * 4 * 16 * 8 * 4
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(
     "function",
     [
@@ -204,6 +213,7 @@ def test_a_copy_stays_where_its_maker_cannot_write_in_its_order(function: Callab
     assert copy.route == "automatic" and j.check().ok
 
 
+@pytest.mark.test_all
 def test_a_copy_that_is_returned_or_part_of_a_result_is_made_in_place():
     for function in (
         lambda x: torch.relu(x).transpose(0, 1).reshape(16, 32),

@@ -49,6 +49,7 @@ def names(j: Any) -> list[str]:
     return [kernel.name for kernel in j.lowered.record.kernels]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", BEFORE)
@@ -65,6 +66,7 @@ def test_it_runs_in_the_kernel_of_the_convolution(name: str, machine: str):
     assert moved["dram_write_bytes"] < before["dram_write_bytes"]
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("tile", [{"m0": 1, "m1": 3, "m2": 5, "n": 7, "k": 9}, {"k": 1}, {"n": 5}, {"m1": 1}])
 def test_it_is_right_in_any_tiles(tile: dict[str, int]):
     x, w = torch.randn(2, 16, 5, 9), torch.randn(W)
@@ -74,6 +76,7 @@ def test_it_is_right_in_any_tiles(tile: dict[str, int]):
         assert len(names(j)) == 1 and j.check().ok
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("tile", [{"oh": 2, "ow": 5}, {"oc": 5, "ic": 7}, {"kh": 1, "ic": 3}, {"b": 1, "kw": 2}])
 def test_a_weight_of_windows_is_right_in_any_tiles(tile: dict[str, int]):
     x, w, mapping = torch.randn(2, 16, 5, 9), torch.randn(12, 16, 3, 3), {"*": {"tile": tile}}

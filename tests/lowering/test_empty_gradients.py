@@ -70,6 +70,7 @@ BY_NO_INDEX: dict[str, Callable[[], Made]] = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("name", BY_NO_INDEX)
 def test_rows_that_no_index_names_have_gradients_of_zero(name: str, *, trains: bool):
@@ -97,6 +98,7 @@ OF_NOTHING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", OF_NOTHING)
 def test_a_parameter_without_elements_has_a_gradient_without_elements(name: str):
     agrees(lambda: (Holding(OF_NOTHING[name]), torch.ones(2, 3)), trains=True)
@@ -111,6 +113,7 @@ WITHOUT_IMAGES: dict[str, Callable[[], Made]] = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_IMAGES)
 def test_weights_of_a_convolution_of_no_images_have_gradients_of_zero(name: str, *, trains: bool):

@@ -53,6 +53,7 @@ def all_of(cases: Cases) -> tuple[Callable[..., Any], Callable[[], tuple[Any, ..
     return program, lambda: ({name: tuple(map(R, shapes)) for name, (_, shapes) in cases.items()},)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
 def test_what_makes_nothing_is_no_work(capture: str):
     journey = same_as_eager(*all_of(NOTHING), capture=capture)
@@ -92,6 +93,7 @@ def test_a_run_of_no_cycles_has_words_and_an_axis_of_one_moment():
         assert [label.get_text() for label in axis.get_xticklabels()] == ["0"]
 
 
+@pytest.mark.test_all
 def test_what_looks_at_nothing_gives_what_pytorch_does():
     same_as_eager(*all_of(FROM_NOTHING), hosted=None)
 
@@ -123,6 +125,7 @@ def test_a_node_of_nothing_says_so_when_it_is_selected():
     assert "no elements" in journey.select("aten.add.Tensor").text()
 
 
+@pytest.mark.test_all
 def test_an_extreme_of_nothing_is_the_users_mistake():
     with pytest.raises(errors.EmptyReduction, match=r"aten.max.default at .*test_empty_tensors.py:\d+ .*x is 0x4xf32"):
         wb.trace(lambda x: x.max(), R(0, 4))

@@ -115,12 +115,14 @@ def plain(name: str) -> wb.Journey:
     return traced(function, *inputs)
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("stage", ["rendered", "scheduled", "simulated"])
 def test_numbers_are_right(name: str, stage: str):
     assert plain(name).check(stage=stage).ok
 
 
+@pytest.mark.test_all(but=8)
 @pytest.mark.parametrize("name", PLAIN)
 def test_results_lie_as_pytorch_has_them(name: str):
     function, inputs = PLAIN[name]
@@ -132,6 +134,7 @@ def test_results_lie_as_pytorch_has_them(name: str):
         assert found.stride() == wanted.stride()
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", ["views", "put together", "changed in part", "batch norm", "convolution", "linear"])
@@ -152,12 +155,14 @@ def test_numbers_are_right_in_any_order(name: str, seed: int):
     assert laid.check().ok and laid.check(stage="simulated").ok
 
 
+@pytest.mark.test_all(but=8)
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_graph_that_was_laid_out_is_laid_out_back(name: str):
     j = plain(name)
     assert as_in_pytorch(j.lowered.record) == j.with_(layout="given").lowered.record
 
 
+@pytest.mark.test_all(but=4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_of_the_spine_are_right(name: str):
     program = PROGRAMS[name]
@@ -193,6 +198,7 @@ def test_a_reshape_keeps_the_order_and_says_so():
     assert "would no longer be a view of it" in kept(j)["x"] and moved(j) == {"mul": (2, 1, 0)}
 
 
+@pytest.mark.test_all
 def test_where_views_rule_out_the_best_order_the_next_one_is_taken():
     j = traced(lambda x: (x * 2).reshape(-1, 16).relu(), rand(64, 256, 16))
     (flat,) = (order for order in j.lowered.record.layouts if order.value != "x")
@@ -223,6 +229,7 @@ def test_given_and_machines_without_blocks_leave_all_as_it_is():
         assert other.lowered.layouts.why.tolist() == ["as in PyTorch"] * 3
 
 
+@pytest.mark.test_all
 def test_named_tensors_have_their_order_and_others_the_machines():
     function, inputs = PLAIN["convolution"]
     j = traced(function, *inputs, layout={"weight": (0, 1, 2, 3)})
@@ -295,6 +302,7 @@ def test_results_that_are_views_of_one_tensor_still_are():
     assert torch.equal(turned, y.transpose(0, 1)) and torch.equal(row, y[:, 2])
 
 
+@pytest.mark.test_all
 def test_an_input_is_copied_once_a_call(monkeypatch: pytest.MonkeyPatch):
     """Whatever the number of kernels that read it; a weight may have changed since the last call."""
     from workbench.running import run_program

@@ -64,6 +64,7 @@ def refusals(graph: KernelGraph) -> dict[tuple[str, str], str]:
     return {(f.producer, f.consumer): f.reason for f in graph.fusions if not f.fused}
 
 
+@pytest.mark.test_all(but=6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_lowered_programs_compute_the_same_and_survive_json(name: str) -> None:
     program = PROGRAMS[name]
@@ -232,6 +233,7 @@ def test_kernels_are_not_fused_across_a_view() -> None:
     assert (decision.producer, decision.consumer, decision.rule) == ("mul", "sum", "never across a view")
 
 
+@pytest.mark.test_all
 def test_a_pointwise_op_after_a_reshape_moves_to_where_its_operand_is_made() -> None:
     """The layers of a transformer are products of matrices between reshapes; what follows them belongs to them."""
     torch.manual_seed(0)
@@ -243,6 +245,7 @@ def test_a_pointwise_op_after_a_reshape_moves_to_where_its_operand_is_made() -> 
     moved.assert_matches_eager(torch.randn(2, 6, 24))
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     "stays",
     [
@@ -264,6 +267,7 @@ def test_a_copy_that_is_needed_is_a_kernel_and_one_that_is_not_is_none() -> None
     assert len(graph.kernels) == 2
 
 
+@pytest.mark.test_all(but=8)
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -284,6 +288,7 @@ def test_matmul_of_any_ranks_is_one_product(left: tuple[int, ...], right: tuple[
     assert kinds(graph).count("contraction") == 1
 
 
+@pytest.mark.test_all
 def test_linear_of_any_rank_keeps_its_bias_in_the_products_kernel() -> None:
     layer = nn.Linear(6, 4)
     for shape in ((6,), (5, 6), (2, 5, 6), (2, 1, 5, 6)):
@@ -292,6 +297,7 @@ def test_linear_of_any_rank_keeps_its_bias_in_the_products_kernel() -> None:
         assert len(graph.kernels[0].nodes) == 2
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize(
     "fn",
     [
@@ -319,6 +325,7 @@ def test_formulas_compute_what_pytorch_does(fn: Any) -> None:
     lowered(fn, torch.randn(4, 6))
 
 
+@pytest.mark.test_all
 def test_formulas_with_a_third_operand() -> None:
     x, y, c = torch.randn(4, 5), torch.randn(5, 6), torch.randn(6)
     assert kinds(lowered(lambda c, x, y: torch.addmm(c, x, y, beta=0.5, alpha=2), c, x, y)).count("contraction") == 1
@@ -328,6 +335,7 @@ def test_formulas_with_a_third_operand() -> None:
     lowered(torch.dot, torch.randn(5), torch.randn(5))
 
 
+@pytest.mark.test_all(but=8)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     "fn",
@@ -415,6 +423,7 @@ def test_mutated_values_are_kept() -> None:
     assert mutation.value in {value for kernel in graph.kernels for value in kernel.outputs}
 
 
+@pytest.mark.test_all
 def test_a_copy_that_nobody_can_tell_from_the_original_is_none() -> None:
     """Dropout in eval mode is a clone; between a product and its activation it would cost a way to DRAM and back."""
     torch.manual_seed(0)

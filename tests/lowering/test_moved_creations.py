@@ -48,6 +48,7 @@ def _written_over(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", MADE)
@@ -55,6 +56,7 @@ def test_makes_what_eager_makes(name: str, machine: str):
     assert_same(MADE[name], [tensor((4, 6))], machines=(machine,), tolerance=1e-6)
 
 
+@pytest.mark.test_all
 def test_one_hot():
     given = [tensor(shape, torch.int64) % 7 for shape in ((1,), (9,), (3, 1), (2, 3, 5))]
     assert_same(lambda *named: [F.one_hot(x, 7) for x in named], given)

@@ -139,6 +139,7 @@ def reasons(j: Any) -> set[str]:
     return {*j.lowered.fusions.query("rule == 'attention'").reason}
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", FOUND)
@@ -156,6 +157,7 @@ def test_it_is_one_kernel_that_is_right_and_faster(name: str, machine: str):
     assert moved["dram_write_bytes"] < before["dram_write_bytes"]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("shape", [(24,), (), (1,), (2, 1, 1, 1, 24)], ids=str)
 def test_a_mask_of_any_number_of_dims(shape: tuple[int, ...]):
@@ -166,6 +168,7 @@ def test_a_mask_of_any_number_of_dims(shape: tuple[int, ...]):
     assert attentions(added) == attentions(hidden) == 1
 
 
+@pytest.mark.test_all
 def test_a_query_that_sees_no_key_is_nan_as_in_pytorch():
     q, k, v = qkv(2, queries=6, keys=12)
     mask = torch.rand(6, 12) > 0.5
@@ -176,6 +179,7 @@ def test_a_query_that_sees_no_key_is_nan_as_in_pytorch():
     assert made[:, 3].isnan().all() and made[:, [0, 1, 2, 4, 5]].isfinite().all()
 
 
+@pytest.mark.test_all
 def test_a_query_all_of_whose_scores_are_replaced_has_the_mean_of_the_values():
     q, k, v = qkv(2, queries=6, keys=12)
     mask = torch.zeros(6, 12, dtype=torch.bool)
@@ -244,6 +248,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]], str]] =
 }  # fmt: skip
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_says_why_and_is_right(name: str):
     function, given, said = REFUSED[name]
@@ -258,6 +263,7 @@ def test_a_finding_tells_what_it_costs():
     assert "softmax is a result" in told and "bytes" in told
 
 
+@pytest.mark.test_all
 def test_nodes_kept_apart_are_not_one_and_others_can_be_named():
     function, given = FOUND["eager"]()
     j = wb.trace(function, *given, fusion=[("softmax", "matmul_1")])
@@ -267,6 +273,7 @@ def test_nodes_kept_apart_are_not_one_and_others_can_be_named():
         wb.trace(function, *given, fusion=[("softmix", "matmul_1")])
 
 
+@pytest.mark.test_all
 def test_a_kernel_of_ones_own_for_one_of_its_ops_is_used():
     shipped = choice("mask", "value", "self")
 
@@ -286,6 +293,7 @@ def test_a_kernel_of_ones_own_for_one_of_its_ops_is_used():
 NODES = {"transpose_3", "matmul", "mul", "masked_fill", "softmax", "clone", "matmul_1"}
 
 
+@pytest.mark.test_all
 def test_all_its_nodes_are_selected_together():
     function, given = FOUND["a module with a buffer"]()
     j = wb.trace(function, *given)
@@ -295,6 +303,7 @@ def test_all_its_nodes_are_selected_together():
         assert {*found.nodes} >= NODES and kernel in found.kernels and found.spans
 
 
+@pytest.mark.test_all
 def test_a_pattern_before_it_counts_its_nodes_as_well():
     with wb.ops.scope():
         wb.pattern("scaled relu", op=scaled_relu_op, example=(torch.empty(4, 8), 2.0))(scaled_relu)
@@ -306,6 +315,7 @@ def test_a_pattern_before_it_counts_its_nodes_as_well():
     assert {*j.select("relu").nodes} == {"mul", "relu"} and {*j.select("relu_1").nodes} == {"mul_1", "relu_1"}
 
 
+@pytest.mark.test_all
 def test_a_journey_of_a_file_is_lowered_anew_to_the_same(tmp_path: Path):
     function, given = FOUND["eager"]()
     j = wb.trace(function, *given)
@@ -316,6 +326,7 @@ def test_a_journey_of_a_file_is_lowered_anew_to_the_same(tmp_path: Path):
     assert attentions(apart) == 0 and attentions(apart.with_(fusion=None)) == 1
 
 
+@pytest.mark.test_all
 def test_of_two_attentions_that_share_ops_one_is_a_kernel():
     """The weights of the first are the queries of the second."""
 
@@ -337,6 +348,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_in_a_tensor_is_that_of_its_type(name: str):
     number, dtype = NUMBERS[name]
@@ -354,6 +366,7 @@ def test_a_number_in_a_tensor_is_that_of_its_type(name: str):
         torch.testing.assert_close(wb.trace(function, *given).run(*given), wanted, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
+@pytest.mark.test_all
 def test_keys_that_are_the_mask_as_well_stay():
     def twice(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         turned = k.mT

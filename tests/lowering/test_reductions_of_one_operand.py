@@ -114,6 +114,7 @@ def check_one_kernel(j: wb.Journey, inputs: tuple[torch.Tensor, ...]) -> None:
     assert j.simulated.trace.makespan < apart.simulated.trace.makespan
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", OF_ONE)
@@ -126,6 +127,7 @@ def test_one_kernel_is_right_and_faster(name: str, machine: str):
     assert sorted(moved(scheduled.program).values()) == sorted(each.nbytes for each in (x, *results))
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", AFTER_PRODUCT)
@@ -133,6 +135,7 @@ def test_what_follows_a_product_is_in_its_kernel(name: str, machine: str):
     check_one_kernel(wb.trace(AFTER_PRODUCT[name], *factors(), machine=machine), factors())
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.sweep(one_in=3)
 @pytest.mark.parametrize("name", OF_ONE)
 def test_in_16_bits(name: str):
@@ -140,12 +143,14 @@ def test_in_16_bits(name: str):
     assert len(j.lowered.record.kernels) == 1 and j.check().ok
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", WHOLE_NUMBERS)
 def test_whole_numbers(name: str):
     j = wb.trace(OF_ONE[name], numbers(torch.int64))
     assert len(j.lowered.record.kernels) == 1 and j.check().ok
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("tile", [{"d0": 7}, {"d0": 10, "d1": 20}])
 @pytest.mark.parametrize("name", OF_ONE)
@@ -153,12 +158,14 @@ def test_in_ragged_tiles_and_in_parts_of_rows(name: str, tile: dict[str, int]):
     assert wb.trace(OF_ONE[name], numbers(), mapping={"*": {"tile": tile}}).check().ok
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", AFTER_PRODUCT)
 def test_in_ragged_tiles_of_products(name: str):
     assert wb.trace(AFTER_PRODUCT[name], *factors(), mapping={"*": {"tile": {"m": 7, "k": 20}}}).check().ok
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("tile", [{}, {"d0": 10, "d1": 20}])
 @pytest.mark.parametrize("name", SUMS_FIRST)
@@ -168,6 +175,7 @@ def test_results_come_in_any_order(name: str, tile: dict[str, int]):
     assert j.check().ok and j.check(stage="rendered").ok
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", STORED_TWICE)
 def test_what_changes_nothing_stays_apart(name: str):
     j = wb.trace(STORED_TWICE[name], numbers(), machine="edge-8x8")
@@ -181,6 +189,7 @@ BY_ROWS = (
 )  # fmt: skip
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", BY_ROWS)
 def test_on_several_cores(name: str):
     j = wb.trace(OF_ONE[name], numbers(), machine="tpu-v4-chip")
@@ -188,6 +197,7 @@ def test_on_several_cores(name: str):
     assert kernel.mapping.cores and j.check().ok
 
 
+@pytest.mark.test_all
 def test_a_maximum_and_its_place_agree_with_pytorch():
     x = torch.tensor([[1.0, 3, 3, 2], [0, -torch.inf, torch.nan, torch.nan], [-torch.inf] * 4, [-0.0, 0, -0.0, 0]])
     j = wb.trace(lambda x: torch.max(x, 1), x)
@@ -197,6 +207,7 @@ def test_a_maximum_and_its_place_agree_with_pytorch():
     torch.testing.assert_close(values, torch.max(x, 1).values, equal_nan=True)
 
 
+@pytest.mark.test_all
 def test_equal_reductions_are_done_once():
     """The mean that a variance needs is the mean that is asked for."""
     (kernel,) = wb.trace(OF_ONE["var_mean"], numbers()).scheduled.record.kernels
@@ -210,6 +221,7 @@ APART_ANYWAY: dict[str, tuple[Program, str]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", APART_ANYWAY)
 def test_what_stays_apart_says_why(name: str):
     function, said = APART_ANYWAY[name]
@@ -218,12 +230,14 @@ def test_what_stays_apart_says_why(name: str):
     assert j.check().ok
 
 
+@pytest.mark.test_all
 def test_a_copy_beside_a_reduction_stays_a_transfer():
     j = wb.trace(lambda x: (x.clone(), x.sum(-1), torch.cat([x, torch.relu(x)])), numbers())
     assert j.check().ok
     assert not any("clone" in kernel.name and "sum" in kernel.name for kernel in j.lowered.record.kernels)
 
 
+@pytest.mark.test_all
 def test_a_gather_shares_its_indices_and_not_what_it_looks_into():
     """It has that nowhere near the loops of a reduction."""
     x, places = torch.randn(4, 4, 2), torch.arange(32).reshape(4, 4, 2) % 4
@@ -233,6 +247,7 @@ def test_a_gather_shares_its_indices_and_not_what_it_looks_into():
     assert any({"gather", "amax"} <= {*kernel.name.split("_")} for kernel in j.lowered.record.kernels)
 
 
+@pytest.mark.test_all
 def test_what_is_made_of_no_tensor_is_no_result_beside_a_reduction_of_it():
     """MLIR makes one number of it, which no loop of the kernel is known to walk. Where it is no result it may stay."""
 
@@ -247,6 +262,7 @@ def test_what_is_made_of_no_tensor_is_no_result_beside_a_reduction_of_it():
     assert inside.check().ok and len(inside.lowered.kernels) == 1
 
 
+@pytest.mark.test_all
 def test_python_between_them_keeps_them_apart():
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         first = x.sum(-1)
@@ -284,6 +300,7 @@ def test_sums_that_would_be_stored_in_parts_are_refused():
         j.check()
 
 
+@pytest.mark.test_all
 def test_the_space_of_mappings_has_none_that_is_refused():
     machine = load_machine("edge-8x8")
     made = flow(OF_ONE["sum beside max"], [numbers()], machine="edge-8x8")
@@ -309,6 +326,7 @@ def test_a_script_that_loses_a_result_is_refused():
         again.check()
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", ["and", "compared", "xor", "less itself"])
 def test_what_is_the_same_number_everywhere_stays_apart(name: str):
     made: Any = {

@@ -68,6 +68,7 @@ def refused(j: wb.Journey) -> list[str]:
     return [each.reason for each in j.lowered.record.fusions if each.rule == SHARED and not each.fused]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", ["tpu-v3", "tpu-v4-chip"])
 @pytest.mark.parametrize("name", JOINED)
@@ -81,6 +82,7 @@ def test_one_kernel_is_right_and_faster(name: str, machine: str):
     assert j.simulated.trace.makespan < apart.simulated.trace.makespan
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", JOINED)
 def test_on_a_small_machine_it_is_no_slower(name: str):
@@ -99,6 +101,7 @@ def test_the_operand_is_loaded_once():
     assert sorted(moved(kernel.program).values()) == sorted(wanted)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("tile", [{"m": 23, "n": 50, "k": 31}, {"m": 16, "n": 130}, {"k": 16}, {"m": 1}])
 def test_in_any_tiles(tile: dict[str, int]):
@@ -116,6 +119,7 @@ def test_every_product_is_an_instruction_of_its_own_node():
     assert named == {"matmul", "matmul_1", "matmul_2"}
 
 
+@pytest.mark.test_all
 def test_a_script_of_ones_own_tiles_all_of_them():
     j = traced("q, k, v", "tpu-v3", mapping={"*": {"tile": {"m": 32}}})
     (kernel,) = j.scheduled.record.kernels
@@ -141,6 +145,7 @@ DIFFERENT: dict[str, tuple[Callable[..., Any], list[Shape], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_what_stays_apart_says_why(name: str):
     function, shapes, said = DIFFERENT[name]
@@ -149,6 +154,7 @@ def test_what_stays_apart_says_why(name: str):
     assert j.check().ok
 
 
+@pytest.mark.test_all
 def test_python_between_them_keeps_them_apart():
     def function(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
         first = x @ a
@@ -160,6 +166,7 @@ def test_python_between_them_keeps_them_apart():
     assert j.check().ok
 
 
+@pytest.mark.test_all
 def test_a_machine_on_which_it_gains_nothing_says_so():
     x, *weights = torch.randn(512, 64), *(torch.randn(64, 64) for _ in range(3))
     j = wb.trace(lambda x, a, b, c: (x @ a, x @ b, x @ c), x, *weights, machine="edge-8x8")
@@ -174,6 +181,7 @@ def test_a_scratchpad_without_room_for_all_tiles_says_so():
     assert "bytes of the scratchpad's 524,288" in refused(j)[0]
 
 
+@pytest.mark.test_all
 def test_the_finding_says_what_is_loaded_again():
     x, a, b = torch.randn(64, 256), torch.randn(256, 256), torch.randn(256, 256)
     j = wb.trace(lambda x, a, b: (x @ a, x @ b), x, a, b, fusion=APART)

@@ -38,6 +38,7 @@ EDGES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", EDGES)
 def test_an_edge_through_a_view_says_why_it_is_not_fused(name: str):
     function, shapes, rule, reason = EDGES[name]
@@ -47,6 +48,7 @@ def test_an_edge_through_a_view_says_why_it_is_not_fused(name: str):
     assert j.check().ok
 
 
+@pytest.mark.test_all
 def test_a_view_is_a_limit_and_every_switch_of_the_column_can_be_turned_off():
     j = wb.trace(lambda x, w: torch.softmax(F.linear(torch.relu(x), w), -1).view(8, 128).sum(-1), torch.randn(2, 8, 64),
                  torch.randn(64, 64))  # fmt: skip
@@ -61,6 +63,7 @@ def test_a_view_is_a_limit_and_every_switch_of_the_column_can_be_turned_off():
         _ = j.with_(fusion={"off": ["never across a view"]}).lowered
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("limit", [rule.name for rule in RULES if rule.name not in SWITCHES])
 def test_no_limit_can_be_turned_off(limit: str):
     with pytest.raises(errors.FusionError, match=f"'{limit}' is a limit, not a switch.* turned off is 'gather into"):

@@ -57,6 +57,7 @@ def copies(made: Flow) -> int:
     return sum(all(ops[name] == "aten.clone.default" for name in kernel.nodes) for kernel in made.lowered.kernels)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("form", [exp_of, after_work])
 @pytest.mark.parametrize("name", FREE)
 def test_what_strides_can_say_costs_nothing(name: str, form: Callable[..., Function]):
@@ -66,6 +67,7 @@ def test_what_strides_can_say_costs_nothing(name: str, form: Callable[..., Funct
     made.assert_matches_eager(torch.randn(shape))
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("form", [exp_of, after_work])
 @pytest.mark.parametrize("name", COPIED)
 def test_what_strides_cannot_say_is_copied_once(name: str, form: Callable[..., Function]):
@@ -88,6 +90,7 @@ def test_parts_share_the_storage_of_the_whole():
     made.assert_matches_eager(torch.randn(16, 24))
 
 
+@pytest.mark.test_all
 def test_split_sizes_that_differ():
     def parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         a, b, c = torch.tanh(x).split([3, 5, 4], dim=0)
@@ -102,6 +105,7 @@ def test_a_result_that_is_a_view_of_an_input():
     made.assert_matches_eager(torch.randn(6, 8))
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", [*COPIED, "windows", "both with a step, transposed"])
 def test_views_replay_in_trace_order(name: str):
     view, shape = (FREE | COPIED)[name]

@@ -187,6 +187,7 @@ def test_half_a_character_is_refused_since_no_journey_could_hold_it(tmp_path: Pa
         traced(written(tmp_path, text, "b.json"))
 
 
+@pytest.mark.test_all
 def test_the_lines_of_a_long_file_take_as_long_as_the_file_is():
     entry = '{"ops": ["mm"],\n"tile": {"m": 4}}'
     text = f'{{"version": 1, "mapping": [{", ".join([entry] * 30_000)}]}}'
@@ -212,6 +213,7 @@ def test_a_mapping_that_does_not_fit_says_which_line_it_is_from(tmp_path: Path):
         _ = traced(path).scheduled
 
 
+@pytest.mark.test_all
 def test_a_kernel_of_attention_written_by_hand_has_all_its_ops(tmp_path: Path):
     text = 'version = 1\n[[mapping]]\nops = ["transpose", "matmul", "div", "softmax", "matmul"]\ntile = { queries = 8 }'
     path, (q, k, v) = written(tmp_path, text), torch.randn(3, 1, 2, 16, 8)

@@ -43,6 +43,7 @@ def test_later_compiles_use_it_and_say_so(answer: Any, table: Path):
     assert whole["machine"] == "edge-8x8" and len(whole["entries"]) == len(answer.mappings) > 0
 
 
+@pytest.mark.test_all
 def test_a_kernel_of_another_model_of_the_same_ops_and_shapes_matches(answer: Any, table: Path):
     other = wb.trace(lambda a, b: (torch.softmax(a @ b, 1), a + 1), *INPUTS, machine="edge-8x8", tuned=table)
     kernels = {each.kernel: each.mapping.reason for each in other.scheduled.record.kernels}
@@ -154,6 +155,7 @@ def test_what_it_does_not_know_is_refused(old: str, new: str, told: str, table: 
         wb.trace(program, *INPUTS, tuned=table)
 
 
+@pytest.mark.test_all
 def test_a_journey_that_uses_a_table_saves_its_entries_again(table: Path):
     """To tune further, or another model, must not lose what was found before."""
     before = json.loads(table.read_text())["entries"]
@@ -203,6 +205,7 @@ def test_an_empty_file_is_written(answer: Any, tmp_path: Path):
     assert json.loads((tmp_path / "empty.json").read_text())["entries"]
 
 
+@pytest.mark.test_all
 def test_entries_that_others_saved_meanwhile_stay(answer: Any, table: Path):
     """Of two that tune at once, the one that saves last does not know what the other found."""
     before = json.loads(table.read_text())["entries"]
@@ -215,6 +218,7 @@ def test_entries_that_others_saved_meanwhile_stay(answer: Any, table: Path):
     assert json.loads(table.read_text())["entries"] == both
 
 
+@pytest.mark.test_all
 def test_a_faster_mapping_takes_the_place_of_an_entry(table: Path):
     whole = json.loads(table.read_text())
     entry = whole["entries"][0]
@@ -231,6 +235,7 @@ def test_a_faster_mapping_takes_the_place_of_an_entry(table: Path):
     assert entries[0]["after"] == again.table.tuned[0] < cycles and entries[0]["before"] == 10**6
 
 
+@pytest.mark.test_all
 def test_a_kernel_with_a_script_of_the_users_is_left_to_it(table: Path):
     plain = wb.trace(program, *INPUTS, machine="edge-8x8")
     name = json.loads(table.read_text())["entries"][0]["kernel"]

@@ -1,6 +1,7 @@
 """`python -m tests.mutation [--count N] [--seed S] [--paths P ...]`: makes N lines wrong, one after the other.
 
-All that is drawn is written down in `results.md`, unless only some paths or groups were asked for.
+All that is drawn is written down in `results.md`, unless only some paths or groups were asked for. With `--first` only
+the tests of `make test` may notice, and nothing is written.
 """
 
 from __future__ import annotations
@@ -126,12 +127,12 @@ def sample(group: Group, count: int, seed: int) -> list[Mutant]:
     return [drawn.choice(by_line[line]) for line in lines]
 
 
-def of_group(group: Group, count: int, seed: int, paths: Sequence[str], folder: Path) -> list[Outcome]:
+def of_group(group: Group, count: int, seed: int, paths: Sequence[str], folder: Path, first: bool) -> list[Outcome]:
     """What became of the mutants of a group, told one by one. In a kept folder none is run again."""
     chosen = [each for each in sample(group, count, seed) if not paths or each.path in paths]
     if not chosen:
         return []
-    tree, outcomes = Copy(folder, group.plain), list[Outcome]()
+    tree, outcomes = Copy(folder, group.plain, first), list[Outcome]()
     reached = tree.measure(group.tests)
     kept = folder / "outcomes.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
@@ -183,6 +184,7 @@ def main() -> int:
     parser.add_argument("--paths", nargs="*", default=[], help="only those of the sample that lie in these files")
     parser.add_argument("--groups", nargs="*", default=[each.name for each in GROUPS])
     parser.add_argument("--folder", type=Path, help="kept, and with it what was measured")
+    parser.add_argument("--first", action="store_true", help="only the tests of `make test` may notice")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
@@ -191,10 +193,10 @@ def main() -> int:
         for group in GROUPS:
             if group.name in given.groups:
                 count = round(group.share * given.count)
-                found[group.name] = of_group(group, count, given.seed, given.paths, folder)
+                found[group.name] = of_group(group, count, given.seed, given.paths, folder, given.first)
     print(table(found))
     print(survivors(found))
-    if not given.paths and len(found) == len(GROUPS):
+    if not given.paths and not given.first and len(found) == len(GROUPS):
         WRITTEN.write_text(
             "# Our own sources made wrong\n\nWritten by `make mutation`; what is done is said in "
             f"`tests/mutation/__init__.py`. {given.count} lines were drawn with the seed {given.seed}. The score is "

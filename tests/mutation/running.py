@@ -52,10 +52,11 @@ class Outcome:
 
 
 class Copy:
-    """A copy of the tree that may be made wrong. The simulator in it runs as plain Python if `plain`."""
+    """A copy of the tree that may be made wrong. The simulator in it runs as plain Python if `plain`; of the tests only
+    those of the first run may notice if `first` (tests/tiers.py)."""
 
-    def __init__(self, folder: Path, plain: bool) -> None:
-        self.folder, self.plain = folder / "tree", plain
+    def __init__(self, folder: Path, plain: bool, first: bool = False) -> None:
+        self.folder, self.plain, self.first = folder / "tree", plain, first
         shutil.copytree(ROOT, self.folder, ignore=shutil.ignore_patterns(*NOT_COPIED), dirs_exist_ok=True)
         self.cache = folder / "cache"
         self._fails_anyway: dict[str, bool] = {}
@@ -65,14 +66,15 @@ class Copy:
 
         Tests that fail, or come late in a file that takes long, are not among what is found.
         """
-        kept = self.folder.parent / f"reached{'-plain' * self.plain}.json"
+        kept = self.folder.parent / f"reached{'-plain' * self.plain}{'-first' * self.first}.json"
         known = json.loads(kept.read_text()) if kept.exists() else {}
         digests = {path: hashlib.sha256((self.folder / path).read_bytes()).hexdigest() for path in self._files(tests)}
         new = [path for path, digest in digests.items() if known.get(path, [""])[0] != digest]
         for path in new:
             written = self.folder.parent / "measured.jsonl"
             written.write_text("")
-            self._pytest(["-p", "tests.mutation.reaching", path], LIMIT, REACHING=str(written))
+            run = ["--run", "first"] if self.first else []
+            self._pytest(["-p", "tests.mutation.reaching", *run, path], LIMIT, REACHING=str(written))
             measured = [json.loads(line) for line in written.read_text().splitlines()]
             known[path] = [digests[path], {test: [taken, called] for test, taken, called in measured}]
             kept.write_text(json.dumps(known))

@@ -57,6 +57,7 @@ def test_every_mistake_is_made_once_and_in_code_alone():
     assert {each.function for each in mutants("box.py", SOURCE)} == {"", "Box.area", "Box"}
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_a_mistake_is_valid_python_that_means_something_else(group):
@@ -74,6 +75,7 @@ def test_a_mistake_is_valid_python_that_means_something_else(group):
         assert before[len(before) - below :] == after[len(after) - below :]
 
 
+@pytest.mark.test_all
 def test_a_mistake_is_noticed_in_a_copy_and_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     tree = tmp_path / "given"
     (tree / "tests").mkdir(parents=True)

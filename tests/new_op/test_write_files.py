@@ -93,6 +93,7 @@ def test_the_files_are_there_and_read_as_python_and_json(written: Path):
     assert "aten::threshold(Tensor self, Scalar threshold, Scalar value)" in (written / "aten_threshold.py").read_text()
 
 
+@pytest.mark.test_all
 def test_generated_tests_fail_at_first_and_pass_once_the_lines_are_filled(written: Path):
     before = run_tests(written)
     assert before.returncode == 1
@@ -111,6 +112,7 @@ def test_generated_tests_fail_at_first_and_pass_once_the_lines_are_filled(writte
     assert after.stdout.splitlines()[-1].startswith("29 passed")
 
 
+@pytest.mark.test_all
 def test_wrong_lines_fail_the_generated_test(tmp_path: Path):
     new_op("aten::hardswish", folder=tmp_path)
     fill(tmp_path / "aten_hardswish.mlir.j2", "%out_value", HARDSWISH.replace("3.0", "2.5"))

@@ -20,19 +20,20 @@ from workbench.errors import HostRoute
 from workbench.tensors.element_types import dtype_name
 
 Call = tuple[torch.dtype, Case]
+AT_ONCE = 6
+"""Operators in one program of the first run: most of a trace's time is not its operators'."""
 
 SLACK = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """How far the same sums in another order may lie apart, relative and absolute."""
 
 
-def problems(op: Operator, calls: Sequence[Call], machines: Sequence[str]) -> list[str]:
+def problems(ops: Sequence[tuple[Operator, Call]], machines: Sequence[str]) -> list[str]:
     """What is wrong with these calls, traced as one program; by machine."""
-    given = [op.inputs(case, dtype) for dtype, case in calls]
-    counts = [len(tensors) for tensors in given]
+    given = [op.inputs(case, dtype) for op, (dtype, case) in ops]
 
     def every(*inputs: torch.Tensor) -> list[Any]:
         tensors = iter(inputs)
-        return [op.call(*(next(tensors) for _ in range(count))) for count in counts]
+        return [op.call(*(next(tensors) for _ in each)) for (op, _), each in zip(ops, given, strict=True)]
 
     inputs = [tensor for tensors in given for tensor in tensors]
     journey = wb.trace(every, *inputs, machine=machines[0])
@@ -70,39 +71,49 @@ def alike(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
     return mine.shape == theirs.shape and torch.allclose(mine, theirs, tolerance, tolerance, equal_nan=True)
 
 
-def assert_right(name: str, calls: Sequence[Call], machines: Sequence[str]) -> None:
+def assert_right(calls: Sequence[tuple[str, Call]], machines: Sequence[str]) -> None:
     """All calls in one trace, which is quick; if it fails, each by itself, which says what fails."""
     torch.manual_seed(0)
     try:
-        found = problems(OPERATORS[name], calls, machines)
+        found = problems([(OPERATORS[name], call) for name, call in calls], machines)
     except Exception:
         found = [""]
     if not found:
         return
     said: list[str] = []
-    for dtype, case in calls:
+    for name, (dtype, case) in calls:
         try:
-            alone = problems(OPERATORS[name], [(dtype, case)], machines)
+            alone = problems([(OPERATORS[name], (dtype, case))], machines)
         except Exception as error:
             alone = [f"{type(error).__name__}: {error}"]
         shapes = [tuple(tensor.shape) for tensor in OPERATORS[name].inputs(case, dtype)]
         said += [f"{name}, {dtype_name(dtype)}, {shapes}: {problem}" for problem in alone]
-    raise AssertionError("\n".join(said or [f"{name}: wrong only in one program: {found}"]))
+    raise AssertionError("\n".join(said or [f"{calls}: wrong only in one program: {found}"]))
 
 
+@pytest.mark.parametrize("first", range(0, len(OPERATORS), AT_ONCE))
+def test_every_operator_once(first: int):
+    """A case of each, on one machine of two, in turns."""
+    names = [*OPERATORS][first : first + AT_ONCE]
+    calls = [(name, ((OPERATORS[name].only or (SINGLE,))[0], OPERATORS[name].cases[1])) for name in names]
+    assert_right(calls, (MACHINES[first // AT_ONCE % len(MACHINES)],))
+
+
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", OPERATORS)
 def test_plain_numbers_on_both_machines(name: str, whole_sweep: bool):
     """Every second call, an operator on one machine of two, in turns; whole, every call on both."""
     op, first = OPERATORS[name], list(OPERATORS).index(name)
     assert len(op.cases) >= 5
-    calls = [(dtype, case) for dtype in op.only or (SINGLE,) for case in op.cases]
+    calls = [(name, (dtype, case)) for dtype in op.only or (SINGLE,) for case in op.cases]
     if whole_sweep:
-        assert_right(name, calls, MACHINES)
+        assert_right(calls, MACHINES)
     else:
-        assert_right(name, calls[first // 2 % 2 :: 2], (MACHINES[first % len(MACHINES)],))
+        assert_right(calls[first // 2 % 2 :: 2], (MACHINES[first % len(MACHINES)],))
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if not op.only])
 def test_all_other_types_it_takes(name: str, whole_sweep: bool):
@@ -113,13 +124,13 @@ def test_all_other_types_it_takes(name: str, whole_sweep: bool):
     first, cases = list(OPERATORS).index(name), op.cases[1:3]
     if not whole_sweep:
         some = taken[first % 3 :: 3] or taken[:1]
-        calls = [(dtype, cases[(first + place) % len(cases)]) for place, dtype in enumerate(some)]
-        assert_right(name, calls, (MACHINES[first // 3 % len(MACHINES)],))
+        calls = [(name, (dtype, cases[(first + place) % len(cases)])) for place, dtype in enumerate(some)]
+        assert_right(calls, (MACHINES[first // 3 % len(MACHINES)],))
         return
     for turn, machine in enumerate(MACHINES):
-        calls = [(dtype, case) for dtype in taken[(first + turn) % 2 :: 2] for case in cases]
+        calls = [(name, (dtype, case)) for dtype in taken[(first + turn) % 2 :: 2] for case in cases]
         if calls:
-            assert_right(name, calls, (machine,))
+            assert_right(calls, (machine,))
 
 
 @pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if op.hosted])

@@ -49,6 +49,7 @@ def _undone() -> Iterator[None]:
         yield
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("mode", ["dynamo", "export"])
 def test_it_is_visible_at_every_stage(mode: str):
     run_cell(1)
@@ -69,6 +70,7 @@ def test_it_is_visible_at_every_stage(mode: str):
         assert journey.check(torch.randn(33, 20), torch.randn(33, 20), stage=stage).ok
 
 
+@pytest.mark.test_all
 def test_running_the_cell_again_replaces_and_leaving_the_scope_restores():
     with wb.ops.scope():
         run_cell(1)
@@ -95,6 +97,7 @@ def test_without_a_kernel_it_runs_on_the_host():
     assert journey.check().ok
 
 
+@pytest.mark.test_all
 def test_it_compiles_with_torch_compile():
     run_cell(1)
     torch._dynamo.reset()
@@ -139,6 +142,7 @@ def test_the_command_prints_the_table_and_who_makes_an_op(capsys: pytest.Capture
     assert "did you mean aten.hypot?" in capsys.readouterr().err
 
 
+@pytest.mark.test_all
 def test_the_roundings_within_an_operator_of_ones_own_are_allowed_for():
     """The sum cancels in some elements, and all that is left of them are the gate's roundings."""
     run_cell(1)

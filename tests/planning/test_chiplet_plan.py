@@ -40,6 +40,7 @@ def remote(journey: Journey) -> int:
     return int(journey.simulated.stats["dram_remote_bytes"])
 
 
+@pytest.mark.test_all
 def test_pages_with_those_who_ask_most_cross_fewer_links(turns: Journey) -> None:
     local = turns.with_(machine=machine(dram_placement="local"))
     assert local.scheduled.kernels[0].mapping.cores == turns.scheduled.kernels[0].mapping.cores
@@ -134,6 +135,7 @@ def test_the_stage_alone_takes_a_plan(turns: Journey) -> None:
     assert [each.chiplet for each in alone.record.placement] == [1]
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("memory", ["simple", "banked"])
 def test_what_takes_an_address_after_another_is_placed_anew(memory: str) -> None:
     """Twelve tensors, most of which live one after another at three addresses, and rows that are read by index."""

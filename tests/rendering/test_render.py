@@ -30,6 +30,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.test_all
 def test_a_record_renders_alike_in_a_process_without_the_model(tmp_path: Path):
     expected, paths = [], []
     for name in ("softmax_ragged", "matmul_bias_gelu", "ffn_residual", "both_transposed"):

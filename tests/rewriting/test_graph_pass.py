@@ -168,6 +168,7 @@ def test_an_op_that_fails_on_the_host_is_named_and_not_the_one_it_took_the_place
         traced().run(torch.full((6, 8), 9.0))
 
 
+@pytest.mark.test_all
 def test_a_graph_with_breaks_is_left_alone():
     calls: list[str] = []
     wb.graph_pass("seen")(lambda graph: calls.append(graph.name) or graph)
@@ -180,6 +181,7 @@ def test_a_graph_with_breaks_is_left_alone():
     assert calls == [] and not j.lowered.rewrites.on[0] and j.check().ok
 
 
+@pytest.mark.test_all
 def test_a_pass_runs_on_what_torch_compile_gives():
     wb.graph_pass("doubling by adding")(changing("mul", op="aten.add.Tensor", args=(Ref("x"), Ref("x"))))
     compiled = torch.compile(program, backend="npu")
@@ -314,6 +316,7 @@ BAD: dict[str, tuple[Pass, type[Exception], str]] = {
 }
 
 
+@pytest.mark.test_all(but=22)
 @pytest.mark.parametrize("mistake", BAD)
 def test_a_mistake_of_a_pass_is_one_error_that_names_it(mistake: str):
     function, kind, told = BAD[mistake]

@@ -44,6 +44,7 @@ def reason(j: wb.Journey) -> str:
     return row.reason
 
 
+@pytest.mark.test_all
 def test_nodes_become_one_node_of_the_op_and_the_numbers_stay():
     register()
     j = traced(lambda x, w: torch.relu((x @ w) * 0.5) + 1, (16, 32), (32, 24))
@@ -86,6 +87,7 @@ def test_a_selection_of_any_node_or_line_of_a_match_leads_to_its_kernel():
     assert {"add", "mul", "tanh"} <= set(wb.compare(j, j.with_(fusion="none")).nodes.what[0].split(" + "))
 
 
+@pytest.mark.test_all
 def test_several_results_leave_a_match_and_inner_values_may_not():
     register(own_ops.both_op)
     j = traced(lambda x, y: (torch.tanh((y + x) * x), (y + x).sum(1)), (6, 8), (6, 8))
@@ -135,6 +137,7 @@ def test_operands_match_either_way_round(program: Program):
     assert ops(j) == ["diamond"] and j.check().ok
 
 
+@pytest.mark.test_all
 def test_operands_of_a_difference_do_not():
     register(own_ops.diamond_op)
     j = traced(lambda x, y: (x + y) * (y - x) + (x.add(y, alpha=2)) * (x - y), (6, 8), (6, 8))
@@ -145,6 +148,7 @@ def test_operands_of_a_difference_do_not():
     )
 
 
+@pytest.mark.test_all
 def test_numbers_that_follow_from_extents_are_those_of_the_tensors_that_are_found():
     register(own_ops.folded_op)
     j = traced(lambda x, y: torch.maximum(y, x.reshape(15)), (3, 5), (15,))
@@ -170,6 +174,7 @@ def test_a_number_that_only_happens_to_be_that_of_the_example_is_no_match():
         assert ops(k) == ["mean_of_rows"] and k.check().ok
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("number", [float("-inf"), float("nan")])
 def test_a_number_may_be_without_end_or_no_number(number: float):
     def filled(x: torch.Tensor, mask: torch.Tensor, value: float) -> torch.Tensor:
@@ -184,6 +189,7 @@ def test_a_number_may_be_without_end_or_no_number(number: float):
         assert ops(j) == ["gt", name] and j.check().ok
 
 
+@pytest.mark.test_all
 def test_a_number_may_be_a_dim():
     @torch.library.custom_op("rewriting_tests::below_largest_of", mutates_args=())
     def op(x: torch.Tensor, dim: int) -> torch.Tensor:
@@ -202,6 +208,7 @@ def test_a_number_may_be_a_dim():
     assert "is 0 and not" not in reason(traced(lambda x: torch.exp(x - x.amin(0, keepdim=True)), (6, 8)))
 
 
+@pytest.mark.test_all
 def test_takes_narrows_a_pattern():
     seen: list[dict[str, Any]] = []
 
@@ -234,6 +241,7 @@ def test_matches_that_share_a_node_are_one():
     assert ops(k).count("diamond") == 1 and k.check().ok
 
 
+@pytest.mark.test_all
 def test_the_nearest_of_a_pattern_without_a_match_is_told():
     register(own_ops.both_op)
     (row,) = traced(lambda x, y: torch.sin((x + y) * x), (6, 8), (6, 8)).lowered.patterns.itertuples()
@@ -249,6 +257,7 @@ def test_the_nearest_of_a_pattern_without_a_match_is_told():
     assert told.reason.tolist()[0].startswith("the pattern 'it' has no match: 2 of its 3 nodes have a partner; for")
 
 
+@pytest.mark.test_all
 def test_a_registration_again_replaces_it_and_a_scope_undoes_it():
     with wb.ops.scope():
         register()
@@ -262,6 +271,7 @@ def test_a_registration_again_replaces_it_and_a_scope_undoes_it():
         wb.pattern("it", op=own_ops.both_op, example=(own_ops.SQUARE,) * 3)(own_ops.both)
 
 
+@pytest.mark.test_all
 def test_a_saved_journey_needs_no_pattern(tmp_path: Path):
     register()
     j = traced(lambda x: torch.relu(x * 2) + 1, (16, 32))
@@ -284,6 +294,7 @@ def test_a_saved_journey_needs_no_pattern(tmp_path: Path):
     assert ops(off.with_(fusion=None)) == ["scaled_relu", "add"]
 
 
+@pytest.mark.test_all
 def test_the_op_may_have_a_builder_and_share_a_kernel_with_its_neighbours():
     @wb.ops.builder(own_ops.scaled_relu_op, dialect="arith", kind="elementwise")
     def build(op: Any) -> Any:
@@ -299,6 +310,7 @@ def test_the_op_may_have_a_builder_and_share_a_kernel_with_its_neighbours():
     assert j.select("mul").nodes == ("mul", "relu") and len(j.select("mul").spans) > 0
 
 
+@pytest.mark.test_all
 def test_a_builder_of_several_results_makes_a_kernel_for_each():
     @wb.ops.builder(own_ops.both_op, dialect="math", kind="elementwise")
     def build(op: Any) -> Any:

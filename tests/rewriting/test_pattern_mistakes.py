@@ -136,6 +136,7 @@ BAD: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.test_all(but=7)
 @pytest.mark.parametrize("mistake", BAD)
 def test_a_mistake_in_a_pattern_is_one_error(mistake: str):
     make, told = BAD[mistake]
@@ -194,6 +195,7 @@ def test_a_takes_that_ends_in_no_answer_is_told_or_passes_and_the_next_trace_is_
     assert len(j.lowered.record.rewrites[0].matches) == 1
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("answer", ["no", None, 0])
 def test_a_takes_that_answers_neither_yes_nor_no_is_refused(answer: object):
     make = wb.pattern("it", op=own_ops.scaled_relu_op, example=(own_ops.SQUARE, 2.0), takes=lambda of: answer)

@@ -109,6 +109,7 @@ GRAPHS = {"steps": st.lists(STEPS, min_size=1, max_size=8), "results": st.lists(
 ALL = [("both", 0, 1, TWO), ("diamond", 0, 1, TWO), ("below", 0, 0, TWO), ("flat", 0, 1, TWO), ("scaled", 0, 0, HALF)]
 
 
+@pytest.mark.test_all
 def test_no_result_changes(patterns: dict[str, Pattern]) -> None:
     matched = Counter[str]()
 

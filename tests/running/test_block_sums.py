@@ -20,6 +20,7 @@ SUMS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...]]] 
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3"])
 @pytest.mark.parametrize("name", SUMS)

@@ -48,6 +48,7 @@ MODULES: dict[str, tuple[nn.Module, torch.Tensor]] = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", MODULES)
 def test_both_sides_of_each_copy_are_walked_in_the_same_order(name: str) -> None:
     found = orders(MODULES[name])
@@ -61,6 +62,7 @@ def test_factors_of_a_product_that_stays_loops_stay_as_they_are() -> None:
     assert any(source != target for source, target in found)
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", MODULES)
 def test_the_numbers_stay(name: str, machine: str) -> None:

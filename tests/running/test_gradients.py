@@ -89,6 +89,7 @@ def gradient(function: Callable[..., torch.Tensor], *given: torch.Tensor) -> tup
     return result.detach(), found
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_are_those_of_pytorch(name: str):
     compiled = torch.compile(PROGRAMS[name], backend="npu")
@@ -101,6 +102,7 @@ def test_gradients_are_those_of_pytorch(name: str):
     assert [journey.check().ok for journey in wb.last_journeys()].count(True) >= 2
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("inner", [nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))])
 def test_batch_norm_in_training_counts_and_has_its_gradients(inner: nn.Module):
     theirs, x = copy.deepcopy(inner), torch.randn(5, 4)
@@ -138,6 +140,7 @@ def of_what_has_a_history(x, _):
     return y.sum().detach()
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(
     ("function", "given"),
     [
@@ -190,6 +193,7 @@ def test_what_has_no_gradients_in_pytorch_has_none_here():
     W.grad = None
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_inference_is_as_it_was(mode: Callable[[], contextlib.AbstractContextManager[None]]):
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))

@@ -131,6 +131,7 @@ CASES: dict[str, tuple[Function, list[torch.Tensor]]] = {
 }
 
 
+@pytest.mark.test_all(but=10)
 @pytest.mark.parametrize("name", CASES)
 def test_rendered_kernel_computes_what_torch_does(name: str) -> None:
     function, inputs = CASES[name]
@@ -177,6 +178,7 @@ def test_a_scheduled_call_leaves_nothing_behind() -> None:
     assert growth(compile_scheduled(tiled_matmul(129, 61, 56, (32, 32, 16)), "matmul"), [a, b, out]) < 2e6
 
 
+@pytest.mark.test_all
 def test_a_rendered_call_leaves_nothing_behind() -> None:
     """Its temporaries are at least 200 x 300 x 4 bytes: leaked, 900 calls would keep 200 MB."""
 

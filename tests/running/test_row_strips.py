@@ -42,6 +42,7 @@ PROGRAMS: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_bit_stays(name: str) -> None:
     function, inputs = PROGRAMS[name]

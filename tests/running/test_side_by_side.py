@@ -130,6 +130,7 @@ def used(journey: wb.Journey, x: torch.Tensor, count: int) -> tuple[torch.Tensor
     return result, names
 
 
+@pytest.mark.test_all
 @pytest.mark.usefixtures("threads")
 def test_branches_have_threads_of_their_own_and_the_same_bits():
     torch.manual_seed(0)
@@ -148,6 +149,7 @@ def test_branches_have_threads_of_their_own_and_the_same_bits():
     assert journey.check().ok
 
 
+@pytest.mark.test_all
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.usefixtures("threads")
 def test_a_forked_child_runs_them_side_by_side_too():
@@ -166,6 +168,7 @@ def test_a_forked_child_runs_them_side_by_side_too():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.test_all
 @pytest.mark.usefixtures("threads")
 def test_a_kernel_that_has_yet_to_be_tried_runs_alone():
     x = torch.randn(2, 16, 96, 96)
@@ -176,6 +179,7 @@ def test_a_kernel_that_has_yet_to_be_tried_runs_alone():
     assert names == {threading.current_thread().name}
 
 
+@pytest.mark.test_all
 @pytest.mark.usefixtures("threads")
 def test_small_kernels_are_not_worth_a_thread():
     x = torch.randn(1, 16, 8, 8)

@@ -96,6 +96,7 @@ def test_copies_that_are_left(name: str) -> None:
     assert copies_left(text) == expected
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text, _ = PROGRAMS[name]
@@ -112,6 +113,7 @@ def test_numbers_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(one, other)
 
 
+@pytest.mark.test_all
 def test_ops_that_are_left_out_are_not_looked_at_again() -> None:
     """Freed memory is overwritten here, where it mostly holds by chance what was there."""
     code = (

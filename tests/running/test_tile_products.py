@@ -39,6 +39,7 @@ def computed(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Na
     return kernel
 
 
+@pytest.mark.test_all(but=11)
 @needs_blas
 @pytest.mark.parametrize("a_t", [False, True])
 @pytest.mark.parametrize("b_t", [False, True])
@@ -85,6 +86,7 @@ WINDOWS: dict[str, tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]]
 }
 
 
+@pytest.mark.test_all
 @needs_blas
 @pytest.mark.parametrize("name", WINDOWS)
 def test_each_place_of_a_scheduled_window_is_called(name: str) -> None:
@@ -156,6 +158,7 @@ def no_package(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     blas_library._loaded.cache_clear()
 
 
+@pytest.mark.test_all
 def test_without_the_package_products_are_loops(no_package: None) -> None:
     kernel, key = product()
     assert not calls(kernel) and key.endswith("no BLAS")

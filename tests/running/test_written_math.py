@@ -37,6 +37,7 @@ def units(found: torch.Tensor, true: torch.Tensor) -> float:
     return float(np.max(np.abs(found[finite].double().numpy() - true[finite].numpy()) / unit))
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("level", ["native", "x86-64-v3"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_errors_are_as_stated_and_special_numbers_as_in_pytorch(name: str, level: str) -> None:

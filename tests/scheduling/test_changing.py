@@ -38,6 +38,7 @@ def tiled(rows: int, *, kind: str = "fuse", options: str = " {apply_cleanup}") -
     return script(LAST, f"  %tile, %loop = transform.structured.{kind} %last tile_sizes [{rows}, 0]{options} : {types}")
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize(
     ("fusion", "expected"),
     [
@@ -76,6 +77,7 @@ def test_mappings_of_a_file_for_kernels_that_fusion_changed_are_all_named_with_t
     assert {kernel.mapping.tile["m"] for kernel in kept.record.kernels} == {4}
 
 
+@pytest.mark.test_all
 def test_without_fusion_every_computing_node_has_a_kernel_and_more_bytes_move(journey: wb.Journey):
     changed = journey.with_(fusion="none")
     assert all(len(kernel.nodes) == 1 for kernel in changed.lowered.kernels) and len(kernels(changed)) == 7
@@ -121,6 +123,7 @@ def test_the_generated_script_given_back_makes_the_same_program(journey: wb.Jour
     assert reproduce(steps[at - 1].mlir, steps[at].pipeline) == steps[at].mlir
 
 
+@pytest.mark.test_all
 def test_an_edited_script_tiles_as_it_says_and_still_computes_the_same(journey: wb.Journey):
     name = journey.scheduled.kernels[0].name
     for rows in (64, 128):
@@ -133,6 +136,7 @@ def test_an_edited_script_tiles_as_it_says_and_still_computes_the_same(journey: 
     assert changed.with_(schedule=None).scheduled.kernels[0].program == journey.scheduled.kernels[0].program
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize(
     ("text", "what", "line"),
     [
@@ -158,6 +162,7 @@ def test_a_script_that_is_wrong_is_refused_at_its_own_line(journey: wb.Journey, 
     assert text.splitlines()[line - 1].strip() in str(caught.value)
 
 
+@pytest.mark.test_all
 def test_what_a_script_leaves_is_held_to_the_scheduled_form_and_to_the_scratchpad(journey: wb.Journey):
     name = journey.scheduled.kernels[0].name
     match = f'  %f = transform.structured.match ops{{["func.func"]}} in %root : ({ANY}) -> {ANY}'

@@ -83,6 +83,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.sweep
 @pytest.mark.parametrize("cores", [2, 3, 16])
 @pytest.mark.parametrize("case", CASES)
@@ -100,6 +101,7 @@ WHOLE: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.test_all(but=4)
 @pytest.mark.parametrize("what", WHOLE)
 @pytest.mark.parametrize("tile", [{}, {"m": 20}, {"k": 9}, {"m": 20, "k": 9}])
 def test_each_core_makes_an_operand_that_all_read_whole(what: str, tile: dict[str, int]):
@@ -195,6 +197,7 @@ def test_one_core_is_as_if_there_were_no_cores():
     assert kernel.mapping.spread == "" and "cores" not in kernel_tables.scheduled_kernel_text(kernel)
 
 
+@pytest.mark.test_all
 def test_a_journey_on_two_cores():
     """The numbers, the timeline and the tables of a block of ResNet-18 and of a softmax."""
 

@@ -89,6 +89,7 @@ def test_a_value_that_no_pipeline_can_say_is_refused(word: str):
         str(Every(word=word))
 
 
+@pytest.mark.test_all
 def test_a_users_pass_is_a_record_with_typed_options(journey: wb.Journey):
     seen: list[tuple[int, tuple[str, ...]]] = []
 

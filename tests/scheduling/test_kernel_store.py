@@ -52,6 +52,7 @@ def same(one: ScheduledKernel, other: ScheduledKernel) -> bool:
     return timeless[0] == timeless[1]
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("name", ["softmax_long_row", "matmul_bias_gelu", "layernorm", "add_broadcast"])
 def test_bytes_give_the_kernel_back(name: str):
     program = PROGRAMS[name]
@@ -109,6 +110,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.test_all(but=5)
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_difference_misses(ffn: Flow, tmp_path: Path, change: str):
     store = KernelStore(tmp_path)
@@ -253,6 +255,7 @@ def finished(process: subprocess.Popen[str]) -> dict[str, object]:
     return json.loads(out)
 
 
+@pytest.mark.test_all
 def test_the_next_process_finds_every_kernel(tmp_path: Path):
     first, second = finished(start(tmp_path, 1)), finished(start(tmp_path, 1))
     assert first["rows"] == second["rows"]
@@ -264,6 +267,7 @@ def test_the_next_process_finds_every_kernel(tmp_path: Path):
         assert (first["native"], second["native"]) == ([0, kernels], [kernels, 0])
 
 
+@pytest.mark.test_all
 def test_two_processes_at_once_agree(tmp_path: Path):
     """Both make, find and throw away the same kernels."""
     both = [start(tmp_path, 3, "clear") for _ in range(2)]

@@ -43,6 +43,7 @@ def ordered(function: Callable[..., Any], inputs: tuple[torch.Tensor, ...], *, m
     return flow(function, list(inputs), machine=machine, mapping={"*": mapping})
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("order", LATE, ids="".join)
 @pytest.mark.parametrize("name", PRODUCTS)
@@ -78,6 +79,7 @@ OTHERS: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...], dict[st
 }  # fmt: skip
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_kernels_are_right(name: str):
@@ -124,6 +126,7 @@ def test_a_products_sums_start_in_the_array():
     assert count(program, Opcode.VECTOR) == 0
 
 
+@pytest.mark.test_all
 def test_sums_that_do_not_fit_are_refused_with_their_bytes():
     large, tile = 512, {"m": 16, "n": 16, "k": 256}
     with pytest.raises(DoesNotFit) as caught:
@@ -144,6 +147,7 @@ REFUSED: dict[str, tuple[Callable[..., object], tuple[torch.Tensor, ...], dict[s
 }
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_fit_is_refused_by_two_rounds_of_its_loops_as_the_whole_program_is(
     case: str, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +169,7 @@ def test_what_cannot_fit_is_refused_by_two_rounds_of_its_loops_as_the_whole_prog
     assert fewer == (case in ("sums", "epilogue", "rows"))  # the others have no loop of three rounds
 
 
+@pytest.mark.test_all
 def test_the_space_has_these_orders_where_their_sums_fit():
     """On a small machine the sums of all columns and rows do not, those of one tile's columns do."""
     small = wb.machine("edge-8x8", scratchpad_bytes_per_lane=1024)
@@ -198,6 +203,7 @@ def test_a_file_may_ask_for_such_an_order(tmp_path: Path):
     assert j.check().ok
 
 
+@pytest.mark.test_all
 def test_several_products_keep_reduced_loops_innermost():
     weights = torch.randn(2, 256, 256)
     j = wb.trace(lambda x, u, w: (x @ u, x @ w), torch.randn(256, 256), *weights)

@@ -37,6 +37,7 @@ def space_of(j: wb.Journey) -> tuple[Space, Callable[[int], object]]:
     return mapping_space(found, j.machine, made.mapping), found
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -55,6 +56,7 @@ def test_candidates_are_legal_and_different_and_have_todays_mapping(program: str
         assert math.prod(each.mapping.cores.values()) <= j.machine.core.count
 
 
+@pytest.mark.test_all
 def test_what_does_not_fit_is_no_candidate():
     small = wb.machine("edge-8x8", scratchpad_bytes_per_lane=256)
     whole, few = (space_of(journey("matmul", machine))[0] for machine in (MACHINES["one core"], small))
@@ -74,6 +76,7 @@ def test_the_prediction_is_the_heuristics_price():
     assert f"(about {today.predicted:.0f} cycles)" in chosen.reason
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -89,6 +92,7 @@ def test_no_candidate_is_faster_than_its_bound(program: str, machine: str, whole
     assert measured > 5
 
 
+@pytest.mark.test_all
 def test_the_bound_counts_what_a_loop_loads_again():
     """With the columns' loop outside, all of the left operand passes the bus in each of its rounds."""
     j = journey("bmm", wb.machine("edge-8x8"))

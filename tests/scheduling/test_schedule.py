@@ -95,6 +95,7 @@ def test_a_reduction_of_single_elements_is_a_copy():
     assert moved(kernel.program) == {"arg0": x.numel() * 4, "arg1!": x.numel() * 4}
 
 
+@pytest.mark.test_all(but=6)
 @pytest.mark.sweep
 @pytest.mark.parametrize("order", ["mnk", "nmk"])
 @pytest.mark.parametrize("buffers", [1, 2, 3])
@@ -117,6 +118,7 @@ def test_a_whole_tensor_may_be_reduced_in_tiles(tile):
     tiled(torch.sum, [x], tile=tile).assert_matches_eager(x)
 
 
+@pytest.mark.test_all(but=12)
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [
@@ -199,6 +201,7 @@ def test_dims_have_names():
 # -- legality and errors ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.test_all(but=13)
 @pytest.mark.parametrize("machine", machine_names())
 @pytest.mark.parametrize("shapes", [((700, 900), (900, 800)), ((3, 5), (5, 2)), ((1, 4000), (4000, 1))])
 def test_the_heuristic_fits_every_machine(machine, shapes):
@@ -318,6 +321,7 @@ def test_places_of_a_window_that_is_cut_are_taken_one_by_one():
     assert tiles and {tile["kh"] for tile in tiles} == {1} and {tile["kw"] for tile in tiles} == {3}
 
 
+@pytest.mark.test_all
 def test_a_reduction_that_is_split_takes_many_rows_before_long_ones():
     made = flow(lambda x: torch.softmax(x, 1), [torch.randn(64, 300_000)], machine="edge-8x8")
     (kernel,) = made.scheduled.kernels

@@ -14,6 +14,7 @@ def j() -> wb.Journey:
     return wb.trace(lambda x, w: (x @ w).relu(), torch.randn(128, 256), torch.randn(256, 512))
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     ("before", "after", "line", "words"),
     [

@@ -35,6 +35,7 @@ def kernels(j: Any) -> list[str]:
     return [kernel.name for kernel in j.lowered.record.kernels]
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", JOINED)
 def test_a_kernel_of_several_results_is_right_and_faster(name: str, machine: str):
@@ -59,6 +60,7 @@ def test_every_result_is_stored_once_and_none_is_loaded_again():
     assert sorted(moved(kernel.program).values()) == [48 * 96 * 4] * 4
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("tile", [{"d0": 7}, {"d0": 10, "d1": 20}, {"d1": 1}])
 def test_in_any_tiles(tile: dict[str, int]):
     x = torch.randn(30, 40)
@@ -73,6 +75,7 @@ APART_ANYWAY: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", APART_ANYWAY)
 def test_what_stays_apart_says_why(name: str):
     function, said = APART_ANYWAY[name]
@@ -114,6 +117,7 @@ ENDS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("name", ENDS)
 def test_the_op_that_a_kernel_is_tiled_by_can_read_all_other_ends(name: str):
     function, shapes = ENDS[name]

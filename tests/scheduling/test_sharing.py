@@ -61,6 +61,7 @@ def test_every_launch_has_its_own_origins_name_and_arguments(journey: wb.Journey
         assert set(rows["kernel"]) == {launches[number].kernel}
 
 
+@pytest.mark.test_all
 def test_each_kernel_is_scheduled_and_compiled_once(nothing_kept: None, monkeypatch: pytest.MonkeyPatch):
     made: Counter[str] = Counter()
     schedule, compile_scheduled, compile_rendered = (
@@ -85,6 +86,7 @@ def test_each_kernel_is_scheduled_and_compiled_once(nothing_kept: None, monkeypa
     assert made == {"schedule": kernels, "native": kernels, "untiled": kernels}
 
 
+@pytest.mark.test_all
 def test_numbers_are_right_at_every_stage(journey: wb.Journey):
     for stage in ("rendered", "scheduled"):
         assert journey.check(stage=stage), journey.check(stage=stage).text()

@@ -18,6 +18,7 @@ def softmax(**asked: object) -> wb.Journey:
     return wb.trace(torch.softmax, X, 1, machine="edge-8x8", **asked)
 
 
+@pytest.mark.test_all
 def test_a_kernel_goes_by_its_number_in_mappings_and_scripts():
     asked = {"tile": {"d0": 16, "d1": 64}}
     short, whole = softmax(mapping={"k0": asked}), softmax(mapping={"k0_softmax": asked})
@@ -45,6 +46,7 @@ def test_a_script_that_matches_no_op_is_refused():
         _ = softmax().with_(schedule={"k0_softmax": wrong}).simulated
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize(
     ("written", "line", "told"),
     [
@@ -64,6 +66,7 @@ def test_a_number_is_known_however_it_is_written(written: str, line: int, told: 
         _ = softmax().with_(schedule={"k0": wrong}).scheduled
 
 
+@pytest.mark.test_all
 def test_what_only_looks_like_a_match_is_none():
     journey = softmax()
     script = journey.scheduled.kernels[0].schedule
@@ -86,6 +89,7 @@ def test_a_script_that_the_parser_cannot_be_given_is_refused():
         str(told.value).encode()
 
 
+@pytest.mark.test_all
 def test_a_script_that_matches_ops_by_a_name_that_none_has_is_refused():
     script = """\
 transform.named_sequence @__transform_main(%root: !transform.any_op) {
@@ -112,6 +116,7 @@ transform.named_sequence @__transform_main(%root: !transform.any_op) {
         _ = product.with_(schedule={"k0": script.replace("linalg.matmull", "linalg.conv_2d")}).simulated
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(
     "match",
     ["attributes{npu.idd = 3 : i64}", "interface{LoopLikeInterface}", 'ops{["linalg.matmul"]} attributes{a = ")"}'],
@@ -139,6 +144,7 @@ def test_python_runs_the_command():
     assert ran.returncode == 0 and "edge-8x8" in ran.stdout
 
 
+@pytest.mark.test_all
 def test_an_op_that_is_there_and_written_wrongly_is_not_called_missing():
     j = softmax()
     script = j.scheduled.kernels[0].schedule

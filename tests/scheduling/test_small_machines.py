@@ -29,6 +29,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+@pytest.mark.test_all(but=5)
 @pytest.mark.parametrize(
     ("function", "inputs", "per_lane", "slots"),
     [
@@ -80,6 +81,7 @@ def test_a_program_too_long_to_wait_for_is_not_begun(function, inputs, rounds):
     assert caught.value.count > 2 * caught.value.most
 
 
+@pytest.mark.test_all
 def test_a_long_program_says_how_far_it_is(monkeypatch):
     told = list[str]()
     monkeypatch.setattr(extract, "so_far", told.append)

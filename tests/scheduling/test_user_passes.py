@@ -100,6 +100,7 @@ def test_an_op_that_mlir_refuses_is_shown_beside_the_place_of_the_pass(journey: 
     assert op.strip().startswith('"linalg.yield"(%')
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize(
     ("passes", "error", "words"),
     [
@@ -123,6 +124,7 @@ def test_names_of_others_are_refused(name: str, words: str):
         wb.mlir_pass(name)
 
 
+@pytest.mark.test_all
 def test_passes_are_saved_with_the_journey(journey: wb.Journey, tmp_path: Path):
     changed = journey.with_(passes={"clean up": ["canonicalize"]})
     changed.save(tmp_path / "a.journey")
@@ -167,6 +169,7 @@ def test_a_pass_that_ends_its_process_is_an_error_with_its_line(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.test_all
 def test_a_pass_that_does_not_return_is_an_error_with_its_line(journey: wb.Journey, monkeypatch: pytest.MonkeyPatch):
     @wb.mlir_pass("for-ever")
     def for_ever(module: Any, options: dict[str, str]) -> None:

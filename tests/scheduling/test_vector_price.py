@@ -27,6 +27,7 @@ KERNELS: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = 
 }
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_as_the_program_takes(name: str, machine: str, nothing_kept: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ def test_every_program_is_recorded_and_each_file_is_small(remade: dict[str, wb.J
     assert max(path.stat().st_size for path in files) < MOST_BYTES
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_is_what_the_script_makes_today(name: str, remade: dict[str, wb.Journey]):
     """Where this fails, and rightly: python scripts/make_recorded.py."""
@@ -39,6 +40,7 @@ def test_a_recording_is_what_the_script_makes_today(name: str, remade: dict[str,
     assert all(place.startswith("notebooks/recorded/programs.py:") for place in kept._stages.sources())
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_opens_without_pytorch(name: str, tmp_path: Path):

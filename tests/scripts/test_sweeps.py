@@ -1,4 +1,4 @@
-"""The part of a sweep that `make test` runs: few calls, and none of the values left out."""
+"""The part of a sweep that `make test-all` runs: few calls, and none of the values left out."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ def made(name: str, machine: str, mode: str = "dynamo") -> Flow:
     )
 
 
+@pytest.mark.test_all(but=4)
 @pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["dynamo", "export"])
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -52,6 +53,7 @@ def test_numbers_on_fresh_inputs_without_a_node_on_the_host(name: str, mode: str
         flow.assert_matches_eager(*PROGRAMS[name].inputs(FRESH), kwargs=PROGRAMS[name].kwargs(FRESH))
 
 
+@pytest.mark.test_all(but=5)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_invariants_on_every_machine(name: str):
     for machine in machine_names():

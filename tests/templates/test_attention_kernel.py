@@ -75,6 +75,7 @@ def drawn(seed: int) -> tuple[partial[torch.Tensor], list[torch.Tensor], dict[st
     return partial(F.scaled_dot_product_attention, **asked), given, options
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("seed", range(16))
 def test_shapes_types_masks_layouts_and_mappings(seed: int):
@@ -85,11 +86,13 @@ def test_shapes_types_masks_layouts_and_mappings(seed: int):
     journey.simulated.record.invariants()
 
 
+@pytest.mark.test_all
 def test_in_64_bits_and_with_one_tensor_for_all():
     agrees(lambda x: F.scaled_dot_product_attention(x, x, x), torch.randn(2, 9, 8, dtype=torch.float64))
     agrees(lambda x: F.scaled_dot_product_attention(x, x, x), torch.randn(9, 8))
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("value", ["its own", "the same"])
 def test_matrices_with_the_same_queries_and_keys(value: str, causal: bool):
@@ -99,6 +102,7 @@ def test_matrices_with_the_same_queries_and_keys(value: str, causal: bool):
     assert len(kinds(journey)) == 1
 
 
+@pytest.mark.test_all
 def test_a_query_that_sees_no_key_is_zero_also_where_its_keys_come_in_blocks():
     mask = torch.rand(10, 12) > 0.5
     mask[3] = False
@@ -125,6 +129,7 @@ def test_large_scores_do_not_overflow():
 # What is moved
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("machine", ["tpu-v2", "tpu-v3", "tpu-v4"])
 def test_dram_moves_queries_keys_values_and_the_result_and_nothing_else(machine: str):
     q, k, v = alike(4, 256, 64)
@@ -142,6 +147,7 @@ def test_heads_that_share_keys_load_them_once():
     assert moved(made) == 2 * q.nbytes + k.nbytes + v.nbytes
 
 
+@pytest.mark.test_all
 def test_keys_that_do_not_fit_are_loaded_once_for_each_block_of_queries():
     q, k, v = alike(2, 512, 64)
     made = wb.trace(F.scaled_dot_product_attention, q, k, v, machine="edge-8x8")
@@ -149,6 +155,7 @@ def test_keys_that_do_not_fit_are_loaded_once_for_each_block_of_queries():
     assert blocks > 1 and moved(made) == 2 * q.nbytes + blocks * (k.nbytes + v.nbytes)
 
 
+@pytest.mark.test_all
 def test_blocks_that_a_causal_mask_hides_are_left_out():
     q, k, v = alike(2, 512, 64)
     mapping = {"*": {"tile": {"queries": 128, "keys": 128}}}
@@ -158,6 +165,7 @@ def test_blocks_that_a_causal_mask_hides_are_left_out():
     assert causal.simulated.stats["macs"] == full.simulated.stats["macs"] * 10 // 16
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3", "tpu-v4"])
 def test_a_step_of_decoding_is_faster_than_the_kernels_of_the_formula(machine: str):
     q, k, v = qkv((1, 12, 1, 64), (1, 12, 512, 64), (1, 12, 512, 64))
@@ -192,6 +200,7 @@ def test_without_any_fusion_each_op_has_the_reason_of_its_own_rule():
     assert len(kinds(none)) > 3 and "elementwise chain" in {*none.lowered.fusions.rule}
 
 
+@pytest.mark.test_all
 def test_wide_heads_keep_the_kernels_of_the_formula_and_say_why():
     made = agrees(F.scaled_dot_product_attention, *qkv((1, 4, 600), (1, 4, 600), (1, 4, 8)))
     assert kinds(made) == ["contraction", "contraction"]

@@ -27,6 +27,7 @@ def registered() -> Iterator[None]:
         yield
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
@@ -41,6 +42,7 @@ def test_every_form_copies_exactly(form, shape, machine):
     j.simulated.trace.invariants()
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 def test_tiles_beat_elements_and_two_slots_beat_one(machine):
     cycles, stalls = [], []
@@ -96,6 +98,7 @@ def test_the_users_mapping_reaches_the_template():
     assert j.check().ok
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])

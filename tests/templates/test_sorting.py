@@ -13,6 +13,7 @@ SHAPES = [((), 0), ((1,), 0), ((37,), 0), ((33, 7), 0), ((3, 1, 17), -1), ((2, 3
 RUNS = [*((*case, "edge-8x8") for case in SHAPES), ((40, 130), -1, "tpu-v3")]
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize(("shape", "dim", "machine"), RUNS, ids=str)
 def test_shapes(shape: tuple[int, ...], dim: int, machine: str):
@@ -29,6 +30,7 @@ def test_shapes(shape: tuple[int, ...], dim: int, machine: str):
     agrees(together(functions), torch.randn(shape), machine=machine)
 
 
+@pytest.mark.test_all
 def test_of_everything_and_strided():
     x = torch.randn(9, 33)
     agrees(lambda x: (x.median(), torch.msort(x), tuple(x.t().sort(0)), tuple(x[1:, ::2].sort(0, descending=True))), x)
@@ -52,6 +54,7 @@ def test_the_median_of_a_row_with_nan_is_nan():
     agrees(lambda x: tuple(x.median(1)), x)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize(("length", "descending"), [(201, False), (128, True)])
 def test_long_rows_are_sorted_in_blocks_and_blocks_merged(length: int, descending: bool):
     x = torch.randn(2, length)
@@ -62,6 +65,7 @@ def test_the_best_of_a_long_row_are_found_in_passes():
     agrees(lambda x: tuple(x.topk(9, 1)), torch.randn(3, 101), mapping={"*": {"tile": {"d0": 2, "d1": 32}}})
 
 
+@pytest.mark.test_all
 def test_in_the_order_of_the_trace():
     replays(lambda x: tuple(x.sort(1)), torch.randn(5, 33))
     replays(lambda x: tuple(x.topk(3, 0)), torch.randn(12, 5))

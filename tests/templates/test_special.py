@@ -45,6 +45,7 @@ def corners(count: int) -> tuple[torch.Tensor, ...]:
     return tuple(column.reshape(15, -1).contiguous() for column in rows.unbind(1))
 
 
+@pytest.mark.test_all(but=8)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", [*ONE, *TWO])
 def test_corner_values(name: str, machine: str):
@@ -58,6 +59,7 @@ def test_corner_values(name: str, machine: str):
         assert torch.equal(torch.signbit(result)[known], torch.signbit(expected)[known])
 
 
+@pytest.mark.test_all(but=4)
 @pytest.mark.sweep
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("shape", [(1,), (7, 1, 13), (37, 53), (1000, 3)])
@@ -79,6 +81,7 @@ def test_operands_broadcast(name: str):
     flow(TWO[name], inputs).assert_matches_eager(*inputs)
 
 
+@pytest.mark.test_all(but=3)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("name", [*ONE, *TWO])
 def test_other_floats_are_rounded_as_pytorch_rounds(name: str, dtype: torch.dtype):
@@ -87,6 +90,7 @@ def test_other_floats_are_rounded_as_pytorch_rounds(name: str, dtype: torch.dtyp
     torch.testing.assert_close(flow(function, inputs).run(*inputs), function(*inputs))
 
 
+@pytest.mark.test_all(but=6)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool])
 @pytest.mark.parametrize("name", ["erfc", "signbit", "angle", "copysign"])
 def test_integers_are_promoted_as_pytorch_promotes(name: str, dtype: torch.dtype):

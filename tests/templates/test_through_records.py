@@ -63,6 +63,7 @@ def pairs(j: wb.Journey) -> list[tuple[KernelModule, ScheduledKernel]]:
     return [(module, j.scheduled.record.kernel(runs[module.kernel])) for module in modules]
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_is_rendered_is_what_is_scheduled(journey: wb.Journey, machine: str):
     j = journey.with_(machine=machine)
@@ -78,6 +79,7 @@ def test_what_is_rendered_is_what_is_scheduled(journey: wb.Journey, machine: str
     assert j.check().ok and j.check(stage="rendered").ok
 
 
+@pytest.mark.test_all
 def test_each_machine_and_mapping_has_a_text_of_its_own_and_back_it_is_the_first(journey: wb.Journey):
     name = pairs(journey)[0][0].kernel
     changes: list[dict[str, Any]] = [{"machine": "edge-8x8"}, {"mapping": {name: {"tile": {"d0": 8}, "buffers": 2}}}]
@@ -95,6 +97,7 @@ def test_a_mapping_that_a_template_cannot_have_is_told_where_it_was_given(journe
         _ = journey.with_(mapping={name: {"tile": {"rows": 8}}}).rendered
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_runs_and_what_is_read_off_are_one_text(journey: wb.Journey, machine: str):
     """The JIT compiles `mlir`, the extractor reads `located`: the same, but for the origins."""
@@ -163,6 +166,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.test_all
 def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered(journey: wb.Journey, tmp_path: Path):
     path = tmp_path / "one.journey"
     journey.save(path)
@@ -194,6 +198,7 @@ def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered
     assert told["again"] == [cycles, journey.simulated.cycles], "the file says for which machine the text was written"
 
 
+@pytest.mark.test_all
 def test_a_text_for_tensors_that_lie_otherwise_is_not_kept(tmp_path: Path):
     """On tpu-v3 both tensors have their first axis innermost, and on a machine without blocks their last."""
     j = wb.trace(lambda x: torch.ops.aten._foobar(x * 2).relu(), torch.randn(200, 20))
@@ -209,6 +214,7 @@ def test_a_text_for_tensors_that_lie_otherwise_is_not_kept(tmp_path: Path):
     assert elsewhere.simulated.cycles == j.with_(machine="edge-8x8").simulated.cycles
 
 
+@pytest.mark.test_all
 def test_a_loaded_journey_has_its_template_written_anew_where_it_is_registered(journey: wb.Journey, tmp_path: Path):
     path = tmp_path / "one.journey"
     journey.save(path)
@@ -266,6 +272,7 @@ def as_version_1(manifest: dict[str, Any], rendered: list[Any]) -> None:
             row["mlir"] = row["located"] = "// for another machine\n"
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("options", [{}, {"mapping": {"k0*": {"tile": {"d0": 8}}}}], ids=["own", "mapped"])
 def test_a_file_of_version_1_opens_with_the_texts_that_were_scheduled(
     journey: wb.Journey, tmp_path: Path, options: dict[str, Any]
@@ -324,6 +331,7 @@ def test_a_file_whose_template_has_another_text_than_is_scheduled_is_refused(
         wb.load(changed(tmp_path / "one.journey", tmp_path / "other.journey", change))
 
 
+@pytest.mark.test_all(but=5)
 @pytest.mark.parametrize("version_1", [False, True])
 @pytest.mark.parametrize("mapping", ["[1]", '{"*": {"tile": 3}}', '{"*": 3}'])
 def test_a_file_that_was_asked_for_a_mapping_which_is_none_is_refused(

@@ -34,6 +34,7 @@ def containers(pair: Pair, options: dict[str, Any], *rest: torch.Tensor) -> dict
     }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
 def test_named_tuples_and_what_torch_returns_keep_their_classes(capture: str):
     same_as_eager(
@@ -44,6 +45,7 @@ def test_named_tuples_and_what_torch_returns_keep_their_classes(capture: str):
     )
 
 
+@pytest.mark.test_all
 def test_extremes_and_sorting_come_back_as_torch_names_them():
     def results(x: torch.Tensor) -> list[Any]:
         return [torch.max(x * 2, 1), x.min(dim=0), torch.sort(x), torch.linalg.qr(x)]

@@ -149,6 +149,7 @@ def made(ops: dict[str, Op], dtype: torch.dtype, machine: str = "tpu-v3") -> Flo
 HALVES = {"arithmetic, reductions": ARITHMETIC | REDUCTIONS, "comparisons, functions": COMPARISONS | FUNCTIONS}
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("dtype", KERNEL_DTYPES, ids=str)
@@ -161,6 +162,7 @@ def test_every_op_gives_what_pytorch_gives(dtype: torch.dtype, half: str):
         assert_alike(name, found[name], theirs)
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int8, torch.uint8, torch.bool], ids=str)
 def test_numpy_reads_the_bodies_of_integers_alike(dtype: torch.dtype):
@@ -190,6 +192,7 @@ MIXED: list[tuple[str, str, Op]] = [
 ]
 
 
+@pytest.mark.test_all
 def test_operands_of_two_types_promote_as_in_pytorch():
     for left, right, op in MIXED:
         inputs = values(DTYPES[left], 0), values(DTYPES[right], 1)
@@ -198,6 +201,7 @@ def test_operands_of_two_types_promote_as_in_pytorch():
         assert_alike(f"{left}, {right}", program.run(*fresh), op(*fresh))
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("right", ["bool", "u8", "f16"])
 def test_a_choice_between_two_types_is_made_by_a_kernel(right: str):
     x, y = values(torch.int8, 0), values(DTYPES[right], 1)
@@ -206,6 +210,7 @@ def test_a_choice_between_two_types_is_made_by_a_kernel(right: str):
     assert j.check().ok
 
 
+@pytest.mark.test_all
 def test_a_tensor_without_dims_gives_way_to_the_other_ones_type():
     x, whole, real = torch.arange(-4, 4, dtype=torch.int8), torch.tensor(300), torch.tensor(0.3, dtype=torch.float64)
 
@@ -217,6 +222,7 @@ def test_a_tensor_without_dims_gives_way_to_the_other_ones_type():
         assert_alike("0-d", ours, theirs)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize("source", KERNEL_DTYPES, ids=str)
 def test_casts_to_every_type(source: torch.dtype):
@@ -259,6 +265,7 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 }
 
 
+@pytest.mark.test_all
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64], ids=str)
@@ -310,6 +317,7 @@ def test_root_mean_square_of_halves_is_kept_from_zero_by_the_wide_types_epsilon(
     assert torch.equal(journey.run(x), torch.tensor([[1.0], [-1.0]], dtype=dtype))
 
 
+@pytest.mark.test_all
 def test_comparisons_of_bf16_are_right_where_their_answers_become_other_numbers():
     """Of all kinds, NaN and infinities among the numbers: x86's code generator cannot be left alone with them."""
     values = torch.tensor([0.0, -0.0, 1.5, -2.0, float("nan"), float("inf"), -float("inf"), 3e38, 1e-40])

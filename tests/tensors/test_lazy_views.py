@@ -41,6 +41,7 @@ def raw(offset: int) -> torch.Tensor:
 LAZY["not aligned"] = lambda: raw(1)
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", LAZY)
 def test_an_input_has_the_numbers_that_pytorch_reads(name: str):
     def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -62,6 +63,7 @@ def test_an_input_has_the_numbers_that_pytorch_reads(name: str):
     assert all(journey.check(stage=stage).ok for stage in ("captured", "rendered", "scheduled", "simulated"))
 
 
+@pytest.mark.test_all
 def test_conjugates_are_resolved():
     z = Z.conj()
 
@@ -82,6 +84,7 @@ class Holding(nn.Module):
         return x * self.weight + self.shift
 
 
+@pytest.mark.test_all
 def test_parameters_buffers_and_closed_over_tensors():
     model, closed, x = Holding(), Z[1].conj().imag, torch.ones(3, 4)
     for function in (model, lambda x: x + closed):
@@ -99,6 +102,7 @@ def add_one(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("verb", ["run", "compile", "broken up"])
 def test_what_is_changed_is_written_back_through_the_negation(verb: str):
     def broken(x: torch.Tensor) -> torch.Tensor:

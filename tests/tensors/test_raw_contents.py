@@ -32,6 +32,7 @@ LAYERS: Any = _Made(gelu=(torch.nn.GELU, {"approximate": "tanh"}), relu=(torch.n
 NUMBERS: Any = _Doubled([torch.ones(4), torch.arange(4.0)])
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
 def test_a_registry_that_makes_layers_holds_what_it_held(capture: str):
     held = contents(LAYERS)

@@ -42,6 +42,7 @@ def answer(j: wb.Journey) -> Any:
     return j.tuned(budget=BUDGET)
 
 
+@pytest.mark.test_all
 def test_the_journey_has_the_mappings_and_the_cycles_of_the_table(j: wb.Journey, answer: Any):
     table = answer.table.set_index("kernel")
     assert [*table.index] == [kernel.kernel for kernel in j.scheduled.record.kernels]
@@ -64,6 +65,7 @@ def test_launches_take_as_long_alone_as_in_the_journey(j: wb.Journey, answer: An
     assert answer.table.cycles.tolist() == took
 
 
+@pytest.mark.test_all
 def test_the_same_budget_and_seed_find_the_same_also_with_an_executor(j: wb.Journey, answer: Any):
     again = j.tuned(budget=BUDGET)
     with ThreadPoolExecutor(2) as pool:
@@ -73,6 +75,7 @@ def test_the_same_budget_and_seed_find_the_same_also_with_an_executor(j: wb.Jour
         assert other.mapspace("k0").table.equals(answer.mapspace("k0").table)
 
 
+@pytest.mark.test_all
 def test_it_finds_the_best_of_the_whole_space():
     j = wb.trace(lambda x: x.sum(0), torch.randn(12, 12), machine="edge-8x8")  # a space of some 300, all simulated
     whole = j.scheduled.mapspace("k0", simulate=10**6)
@@ -85,6 +88,7 @@ def test_it_finds_the_best_of_the_whole_space():
     assert j.with_(mapping={whole.kernel: whole.mapping(row)}).simulated.cycles < j.simulated.cycles
 
 
+@pytest.mark.test_all
 def test_a_space_that_was_not_simulated_has_guesses_and_todays_cycles(j: wb.Journey):
     space = j.scheduled.mapspace("k0")
     table = space.table
@@ -93,6 +97,7 @@ def test_a_space_that_was_not_simulated_has_guesses_and_todays_cycles(j: wb.Jour
     assert "candidates" in space.text() and "<table" in space.html()
 
 
+@pytest.mark.test_all
 def test_refused_candidates_are_kept_with_the_reason(j: wb.Journey, monkeypatch: pytest.MonkeyPatch):
     real = measured.schedule_kernel
 
@@ -108,6 +113,7 @@ def test_refused_candidates_are_kept_with_the_reason(j: wb.Journey, monkeypatch:
     assert found.mappings.get("k0_matmul_relu", {}).get("buffers") != 3
 
 
+@pytest.mark.test_all
 def test_an_interrupt_keeps_what_was_found(j: wb.Journey, answer: Any, monkeypatch: pytest.MonkeyPatch):
     real, left = measured.measure, [BUDGET + 5]
 
@@ -135,6 +141,7 @@ class _Interrupted:
             raise KeyboardInterrupt
 
 
+@pytest.mark.test_all
 def test_an_interrupt_while_the_search_loads_or_stages_are_made_is_an_answer_of_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -166,6 +173,7 @@ class _Broken:
         return future
 
 
+@pytest.mark.test_all
 def test_a_broken_executor_ends_it_with_the_reason(j: wb.Journey):
     found = j.tuned(executor=_Broken())
     assert found.stopped == "the executor broke: a worker died" and found.journey is j
@@ -202,11 +210,13 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+@pytest.mark.test_all
 def test_an_interrupt_while_candidates_are_handed_out_keeps_those_that_are_measured(j: wb.Journey):
     found = j.tuned(budget=BUDGET, kernels=["k0"], executor=_Answering(4, interrupt))
     assert found.stopped == "interrupted" and found.table.tried[0] == 4
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("broken", BROKEN)
 def test_whatever_an_executor_answers_what_was_found_before_is_kept(j: wb.Journey, answer: Any, broken: str):
     after, told = BROKEN[broken]
@@ -218,12 +228,14 @@ def test_whatever_an_executor_answers_what_was_found_before_is_kept(j: wb.Journe
         j.scheduled.mapspace("k0", simulate=4, executor=_Answering(0, after))
 
 
+@pytest.mark.test_all
 def test_wb_tune_is_a_trace_that_is_tuned(j: wb.Journey, answer: Any):
     torch.manual_seed(0)
     found = wb.tune(program, torch.randn(40, 24), torch.randn(24, 24), machine="edge-8x8", fusion=APART, budget=BUDGET)
     assert found.table.equals(answer.table)
 
 
+@pytest.mark.test_all
 def test_what_the_user_said_of_other_kernels_stays(j: wb.Journey):
     given = j.with_(mapping={"k2": {"buffers": 1}, "k*": {"buffers": 1}})
     found = given.tuned(budget=BUDGET, kernels=["k0"])
@@ -268,6 +280,7 @@ def test_a_kernel_of_one_element_takes_the_mappings_of_its_space():
         assert again.simulated.cycles == cycles and again.scheduled.record.kernels[0].mapping.reason == "user"
 
 
+@pytest.mark.test_all
 def test_a_schedule_alone_has_no_map_space(j: wb.Journey):
     with pytest.raises(BadOption, match=r"use j\.scheduled"):
         wb.schedule(j.lowered, j.rendered, machine="edge-8x8").mapspace("k0")

@@ -26,6 +26,7 @@ def drawn(count: int) -> list[tuple[str, str]]:
     return [(name, order.choice(("f32", "f64", "f16"))) for name in names]
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize(("overload", "dtype"), [*((name, "f32") for name in ALWAYS), *drawn(16)])
 def test_errors_are_within_the_bound(overload: str, dtype: str):
     (call,) = calls([overload])

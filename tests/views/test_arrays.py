@@ -49,6 +49,7 @@ def walks(machine: str, *names: str) -> Iterator[tuple[wb.Journey, ArrayWalk]]:
             yield journey, walk
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("machine", MACHINES)
 def test_preload_stream_and_drain_are_the_spans_own_cycles(machine: str):
     for journey, walk in walks(machine, *NAMES):
@@ -63,6 +64,7 @@ def test_preload_stream_and_drain_are_the_spans_own_cycles(machine: str):
             assert math.ceil(eval(part.numbers)) == part.cycles, part
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_elements_do_all_multiplications_and_each_one_at_a_time(machine: str):
     """Cycle by cycle, what is at work adds up to batch x m x n x k; and tiles lie where the parts say."""

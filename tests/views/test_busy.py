@@ -6,6 +6,7 @@ import torch
 import workbench as wb
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("figures", [{}, {"memory": "banked"}, {"interconnect": "crossbar"}], ids=str)
 def test_busy_is_one_number(figures: dict[str, str]) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 32)).eval()

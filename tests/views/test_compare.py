@@ -53,6 +53,7 @@ def assert_adds_up(both: wb.Comparison, *journeys: wb.Journey) -> None:
         assert (nodes[f"delta cycles {name}"] == nodes[f"cycles {name}"] - nodes[f"cycles {names[0]}"]).all()
 
 
+@pytest.mark.test_all
 def test_two_fusions_of_the_same_ffn_meet_by_their_nodes(fused: wb.Journey, unfused: wb.Journey):
     both = wb.compare(fused, unfused, names=("fused", "unfused"))
     nodes = both.nodes.set_index("what")
@@ -126,6 +127,7 @@ def small(x: torch.Tensor, **changed: Any) -> wb.Journey:
     return wb.trace(Small(**changed), x, fusion={"off": ["rows of a product"]})
 
 
+@pytest.mark.test_all
 def test_an_edited_function_is_matched_although_names_and_paths_shift():
     x = torch.randn(40, 24)
     before, after = small(x), wb.trace(Small(norm=True), x, fusion={"apart": [("linear_1", "softmax")]})
@@ -151,6 +153,7 @@ def test_an_edited_function_is_matched_although_names_and_paths_shift():
     assert nodes.loc[norm, "delta cycles after"] > 0
 
 
+@pytest.mark.test_all
 def test_another_op_in_the_same_module_stands_for_the_one_before():
     x = torch.randn(40, 24)
     both = wb.compare(small(x), small(x, act=nn.Sigmoid), names=("relu", "sigmoid"))
@@ -178,6 +181,7 @@ def test_what_one_journey_alone_does_is_told_as_such():
     assert_adds_up(both, *journeys)
 
 
+@pytest.mark.test_all
 def test_journeys_of_other_programs_say_what_they_share():
     softmax = wb.trace(lambda x: torch.softmax(x, 1), torch.randn(64, 64))
     product = wb.trace(lambda x: x @ x, torch.randn(64, 64))
@@ -203,6 +207,7 @@ def test_loaded_journeys_are_compared_like_others(fused: wb.Journey, unfused: wb
     assert wb.compare(fused, loaded[0]).record.identical
 
 
+@pytest.mark.test_all
 def test_two_to_eight_journeys(fused: wb.Journey):
     several = [fused.with_(machine=wb.machine("tpu-v3", vector_lanes=lanes)) for lanes in (128, 64, 32, 16, 8, 4, 2)]
     both = wb.compare(fused, *several)
@@ -216,6 +221,7 @@ def test_two_to_eight_journeys(fused: wb.Journey):
             wb.compare(*given)
 
 
+@pytest.mark.test_all
 def test_modules_hold_all_that_is_inside_of_them():
     x = torch.randn(40, 24)
     relu, gelu = small(x), small(x, act=nn.Sigmoid)
@@ -229,6 +235,7 @@ def test_modules_hold_all_that_is_inside_of_them():
     assert modules.loc["last", "change"] == "identical" and "by module" in both.html()
 
 
+@pytest.mark.test_all
 def test_what_reads_nothing_links_no_kernels():
     """Each of two readers of positions computes them for itself, and is held against its own counterpart."""
 
@@ -302,6 +309,7 @@ def test_timelines_begin_where_the_same_nodes_begin(fused: wb.Journey, unfused: 
             )
 
 
+@pytest.mark.test_all
 def test_the_picture_is_drawn_once(fused: wb.Journey, unfused: wb.Journey, tmp_path: Path):
     from matplotlib import pyplot
 

@@ -76,6 +76,7 @@ def thirty() -> wb.Journey:
     return j
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("which", ["gpt2", "thirty"])
 def test_graphs_open_on_one_screen_and_hold_everything(which: str, request: pytest.FixtureRequest):
     j: wb.Journey = request.getfixturevalue(which)
@@ -89,6 +90,7 @@ def test_graphs_open_on_one_screen_and_hold_everything(which: str, request: pyte
         assert sorted(leaf.name for leaf in leaves(tree)) == sorted(names)
 
 
+@pytest.mark.test_all
 def test_what_was_spent_adds_up_in_both_trees_and_is_not_there_before(gpt2: wb.Journey):
     run = gpt2.simulated
     for tree in (
@@ -126,6 +128,7 @@ def test_a_step_on_the_host_has_its_cycles():
     assert spent.nodes["mode"].cycles == spent.kernels[host].cycles > 0
 
 
+@pytest.mark.test_all
 def test_what_has_room_is_open_the_costliest_first(gpt2: wb.Journey):
     tree = captured_tree(gpt2.captured.record, gpt2.lowered.record, gpt2.simulated.spent)
     shown = opened(tree)
@@ -134,6 +137,7 @@ def test_what_has_room_is_open_the_costliest_first(gpt2: wb.Journey):
     assert "layers" in {module.path for module in shown}
 
 
+@pytest.mark.test_all
 def test_layers_that_are_alike_are_folded_into_one(gpt2: wb.Journey):
     tree = captured_tree(gpt2.captured.record, gpt2.lowered.record, gpt2.simulated.spent)
     found = {leaf.title: leaf for leaf in leaves(folded(tree))}
@@ -144,6 +148,7 @@ def test_layers_that_are_alike_are_folded_into_one(gpt2: wb.Journey):
     assert folded(tree).cost == tree.cost and len(folded(tree).calls) == len(tree.calls)
 
 
+@pytest.mark.test_all
 def test_modules_that_differ_are_not_folded():
     net = nn.Sequential(BasicBlock(4, 4), BasicBlock(4, 4), BasicBlock(4, 8, 2), BasicBlock(8, 8)).eval()
     graph = wb.capture(net, torch.randn(1, 4, 8, 8)).record

@@ -63,6 +63,7 @@ def numbers(text: str) -> set[int]:
     return {int(part.partition("#")[2]) for part in text.split(", ") if part}
 
 
+@pytest.mark.test_all(but=1)
 def test_slots_hold_what_the_table_over_time_says(journey: wb.Journey):
     run = journey.simulated
     over_time = run.scratchpad.table
@@ -83,6 +84,7 @@ def test_slots_hold_what_the_table_over_time_says(journey: wb.Journey):
             assert {place: rows for place, rows in users.items() if rows} == going(journey, launch, cycle, access)
 
 
+@pytest.mark.test_all(but=1)
 def test_boxes_are_those_of_instructions_at_work(journey: wb.Journey):
     run = journey.simulated
     for cycle in cycles_of(journey, 12):
@@ -105,6 +107,7 @@ def test_boxes_are_those_of_instructions_at_work(journey: wb.Journey):
         assert len(busy) == int(((trace.start <= cycle) & (cycle < trace.end)).sum())
 
 
+@pytest.mark.test_all
 def test_tiles_are_moved_as_often_as_their_moves_have_begun(product: wb.Journey):
     run, table = product.simulated, product.scheduled.tiles("k0_matmul").table
     start = run.trace.start

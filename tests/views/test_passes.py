@@ -186,6 +186,7 @@ def test_every_pass_of_ours_says_where_it_is_written():
     assert passes_of("npu-attach-script{a {b} c}") == ("npu-attach-script",)
 
 
+@pytest.mark.test_all
 def test_a_pass_of_the_users_is_named_by_its_line_as_long_as_it_is_known():
     @wb.mlir_pass("leave-alone")
     def leave_alone(module: object, options: dict[str, str]) -> None:
@@ -197,6 +198,7 @@ def test_a_pass_of_the_users_is_named_by_its_line_as_long_as_it_is_known():
     assert places("gone-by-now", users=True) == "MLIR, or a pass of yours that is not registered now: gone-by-now"
 
 
+@pytest.mark.test_all
 def test_a_page_of_many_kernels_says_how_passes_are_asked_for():
     layers = [layer for width in range(8, 17) for layer in (nn.Linear(width, width + 1), nn.Softmax(-1))]
     scheduled = wb.trace(nn.Sequential(*layers), torch.randn(4, 8), fusion={"off": ["rows of a product"]}).scheduled

@@ -90,6 +90,7 @@ def test_a_relu_has_an_operation_for_each_eight_bytes():
     assert row["share"] == pytest.approx(1024 / 0.84 / row["cycles"])  # type: ignore[operator]
 
 
+@pytest.mark.test_all
 def test_many_operations_an_element_are_under_the_vector_unit_s_roof():
     """64 vectors of 1,024 elements, a special function each cycle; the bytes need 1,024 cycles."""
 
@@ -151,6 +152,7 @@ def test_a_row_that_all_rows_share_counts_once():
     assert row["bytes_least"] == 2 * 16_384 + 256
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.parametrize("machine", ["tpu-v2", "tpu-v3", "tpu-v4", "edge-8x8"])
 def test_no_kernel_is_above_its_roof(machine: str):
     def mixed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -208,6 +210,7 @@ def test_the_picture_has_a_mark_for_each_kernel_and_says_what_axes_are(two: wb.J
     assert two.simulated.roofline._repr_mimebundle_()["text/html"] == html
 
 
+@pytest.mark.test_all
 def test_table_and_html_need_no_drawing_library(two: wb.Journey, tmp_path: Path):
     two.save(tmp_path / "two")
     code = (

@@ -123,6 +123,7 @@ def test_an_overlap_would_be_found(relu: wb.Journey):
     assert list(overlaps((replace(held[0], end=held[1].start + 1), *held[1:])))
 
 
+@pytest.mark.test_all(but=8)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_two_things_lie_in_one_place_at_one_time(name: str):
     program = PROGRAMS[name]
@@ -147,6 +148,7 @@ def test_buffers_that_share_an_address_hold_something_in_turn():
     assert shared and not list(overlaps(view.held))
 
 
+@pytest.mark.test_all
 def test_tensors_go_by_the_users_names_and_intermediates_by_their_nodes():
     block = BasicBlock(16, 16).eval()
     view = wb.trace(block, torch.randn(1, 16, 12, 12), machine="tpu-v3").simulated.scratchpad

@@ -37,6 +37,7 @@ def test_the_page_is_whole_and_asks_nothing_of_the_network(journey: wb.Journey, 
     assert "return self.fc2(torch.relu(self.fc1(x)))" in text
 
 
+@pytest.mark.test_all
 def test_a_loaded_journey_makes_the_same_page_and_trace(journey: wb.Journey, tmp_path: Path):
     journey.save(tmp_path / "j")
     loaded = wb.load(tmp_path / "j")
@@ -101,6 +102,7 @@ def test_what_launches_take_is_told_beside_the_kernels(journey: wb.Journey):
     assert f"\n{told}\n" in simulated.text() and told in simulated.html()
 
 
+@pytest.mark.test_all
 def test_machines_with_other_figures_are_told_apart(journey: wb.Journey, tmp_path: Path):
     alone = [journey.with_(machine=wb.machine("tpu-v3", vector_lanes=lanes)) for lanes in (64, 32)]
     both = wb.compare(journey, *alone)
@@ -132,6 +134,7 @@ def test_a_timeline_on_which_nothing_runs_says_so_in_words_and_pictures():
     assert NOTHING in [text.get_text() for text in simulated.plot().texts]
 
 
+@pytest.mark.test_all
 def test_a_large_graph_with_parts_put_together_in_place_is_drawn():
     """A concatenation has no kernel, and among many nodes no box: arrows run from what makes its parts."""
 

@@ -129,6 +129,7 @@ def folded(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.relu(y.reshape(8, 32)), x.t()
 
 
+@pytest.mark.test_all
 def test_what_left_no_instruction_says_why():
     journey = wb.trace(folded, torch.randn(16, 16), capture="export")
     selected = {name: journey.select(name).absorbed for name in journey.captured.table["node"]}
@@ -242,6 +243,7 @@ def on_the_host(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(torch.i0(torch.relu(x)))
 
 
+@pytest.mark.test_all
 def test_a_step_on_the_host_is_selected_like_a_kernel_but_has_no_instructions(tmp_path: Path):
     with pytest.warns(HostRoute):
         journey = wb.trace(on_the_host, torch.randn(16, 24))
@@ -277,6 +279,7 @@ def test_a_template_s_instructions_lead_to_its_lines_and_to_python(form: type):
         assert journey.scheduled.html() and journey.rendered.html()
 
 
+@pytest.mark.test_all
 def test_layers_that_share_kernels_keep_their_own_nodes_and_spans():
     journey = wb.trace(nn.Sequential(*(Plain(32, 64) for _ in range(4))), torch.randn(16, 32))
     launches = journey.scheduled.record.launches.launches

@@ -151,6 +151,7 @@ class Deep(nn.Module):
         return x
 
 
+@pytest.mark.test_all
 def test_a_large_graph_is_summarised_by_module():
     journey = wb.trace(Deep(20), torch.randn(4, 8))
     assert len(journey.captured.table) == 80

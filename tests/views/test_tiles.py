@@ -153,6 +153,7 @@ LED["cumsum"] = (lambda x: torch.cumsum(x, 1), (torch.randn(10, 30),))
 LED["flip"] = (lambda x: torch.flip(x, (1,)) * 2, (torch.randn(50, 32),))
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("name", LED)
 def test_what_is_computed_with_is_what_was_loaded_there(name: str):
     """Every element of every argument has a number. What a slot holds when it is read are those of the box."""
@@ -245,6 +246,7 @@ def test_the_picture_says_the_order_and_how_often(product: wb.Journey):
     assert "2,048 elements, each moved once" in text
 
 
+@pytest.mark.test_all
 def test_tiles_too_small_to_draw_become_pieces_in_the_colour_of_the_first():
     journey = wb.trace(
         lambda x: torch.relu(x), torch.randn(4000, 8), machine="edge-8x8", mapping={"*": {"tile": {"d0": 2}}}

@@ -60,6 +60,7 @@ def test_the_area_of_the_whole_run_is_what_the_run_did(journey: wb.Journey):
     assert len(one) == 1 and one["busy_cycles"][0] > 0
 
 
+@pytest.mark.test_all(but=3)
 def test_all_gaps_of_a_unit_are_its_stalls(journey: wb.Journey):
     """From gap to gap through the whole run: each cause has as many cycles as `.stalls` says."""
     trace, lanes = journey.simulated.trace, {}

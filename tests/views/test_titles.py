@@ -63,6 +63,7 @@ def test_a_part_of_a_node_says_which(net: wb.Journey):
     assert mine == ["layers.0.bn1 (add + rsqrt + mul)", "layers.0.bn1 (mul + sub)"]
 
 
+@pytest.mark.test_all
 def test_kernels_that_share_a_program_are_counted(net: wb.Journey):
     titles = scheduled_titles(net.lowered.record, net.scheduled.record)
     launched = [launch.kernel for launch in net.scheduled.record.launches.launches]

@@ -45,6 +45,7 @@ def again() -> Any:
     return journey(twice=True)
 
 
+@pytest.mark.test_all
 def test_parts_add_up_to_the_whole(kept: Any) -> None:
     table = kept.simulated.parts.table
     assert list(table.part) == ["forward", "backward", "step"]
@@ -55,6 +56,7 @@ def test_parts_add_up_to_the_whole(kept: Any) -> None:
     assert table.bytes_written.sum() == stats["dram_write_bytes"]
 
 
+@pytest.mark.test_all
 def test_launches_that_are_taken_out_keep_their_work(kept: Any) -> None:
     trace, launches = kept.simulated.trace, [1, 3]
     picture, whole = gantt_of(trace, launches), gantt_of(trace)
@@ -68,6 +70,7 @@ def test_launches_that_are_taken_out_keep_their_work(kept: Any) -> None:
     assert [band.kernel for band in picture.bands] == [trace.kernels[launch] for launch in launches]
 
 
+@pytest.mark.test_all
 def test_what_is_saved_grows_forward_and_shrinks_backward(kept: Any) -> None:
     table = kept.simulated.dram.table
     forward, backward = (table[table.part == part][SAVED] for part in ("forward", "backward"))
@@ -87,6 +90,7 @@ def test_every_storage_is_counted_while_it_is_there(kept: Any) -> None:
         assert row.all == sum(each.bytes for each in storages if each.first <= number <= each.last)
 
 
+@pytest.mark.test_all
 def test_what_is_computed_again_is_not_saved(kept: Any, again: Any) -> None:
     def saved(j: Any) -> int:
         table = j.simulated.dram.table
@@ -108,7 +112,7 @@ def test_no_kernel_is_part_of_both_passes(again: Any) -> None:
 
 def test_pictures_and_texts(kept: Any) -> None:
     for html in (kept.simulated.parts.html(), kept.simulated.dram.html()):
-        svgs = html.split("<svg")[1:]
+        svgs = str(html).split("<svg")[1:]
         assert svgs
         for svg in svgs:
             ElementTree.fromstring("<svg" + svg.partition("</svg>")[0] + "</svg>")
@@ -136,6 +140,7 @@ def test_drawings() -> None:
         assert j.simulated.parts.plot(style=style).axes
 
 
+@pytest.mark.test_all
 def test_an_optimizers_kernels_have_their_parameter_and_stand_together():
     model = nn.Sequential(nn.Linear(8, 4), nn.Dropout(0.5), nn.Linear(4, 2))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
@@ -162,6 +167,7 @@ def test_an_optimizers_kernels_have_their_parameter_and_stand_together():
     assert set(saved[saved.op != ""].file) == {__file__}
 
 
+@pytest.mark.test_all
 def test_a_compiled_models_names_are_those_of_the_program():
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -179,6 +185,7 @@ def test_a_compiled_models_names_are_those_of_the_program():
     torch._dynamo.reset()
 
 
+@pytest.mark.test_all
 def test_gradients_that_a_step_throws_away_first_are_not_there() -> None:
     model = torch.nn.Linear(8, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 import torch
 
 from tests.wrong_results.__main__ import WRITTEN
@@ -12,6 +13,7 @@ from tests.wrong_results.mutants import Mutant, calls, mutants, why_not
 HERE = random.Random(20).sample(calls(), 30)
 
 
+@pytest.mark.test_all
 def test_every_wrong_result_that_counts_is_caught():
     found: list[Mutant] = [each for name, dtype, case in HERE for each in mutants(name, dtype, case)]
     missed = [each for each in found if not each.why_not and not each.caught]

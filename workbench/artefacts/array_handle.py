@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.handle import Run
 from workbench.artefacts.pictures import explaining_widgets
@@ -58,7 +60,7 @@ class ArrayView(Shown):
         return views.arrays.walk_text(self.record, self.run.record, self.run.scheduled.launches)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The same with pictures: the wave front half across the array, and the tiles over time."""
         return views.markup.fragment(
             views.svg_arrays.array_svg(self.record, self.run.record, self.run.scheduled.launches)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of, not_simulated
 from workbench.environment.verb_options import knows_its_options
@@ -35,7 +37,7 @@ class Captured(Handle[AtenGraph]):
     def text(self) -> str:
         return views.graph_tables.graph_text(self.record)
 
-    def body_html(self) -> str:
+    def body_html(self) -> Markup:
         run = self._run()
         lowered, spent = (run.lowered, run.spent) if run else (None, None)
         return views.stage_html.captured(self.record, lowered=lowered, spent=spent)

@@ -6,6 +6,8 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from markupsafe import Markup
+
 from simulator.argument_types import checks_what_it_is_given
 from workbench import views
 from workbench.environment.verb_options import knows_its_options
@@ -52,12 +54,12 @@ class Handle(Shown, Generic[R]):
         """The artefact as a DataFrame, a fresh one at each call."""
         return views.data_frames.frame(self._table())
 
-    def body_html(self) -> str:
+    def body_html(self) -> Markup:
         """The artefact as HTML for a page that has the style sheet: `views.markup.page`."""
         raise NotImplementedError
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The artefact as self-contained HTML: no script, no network."""
         return views.markup.fragment(self.body_html())
 

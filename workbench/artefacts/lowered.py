@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of, not_simulated
 from workbench.environment.verb_options import knows_its_options
@@ -78,7 +80,7 @@ class Lowered(Handle[KernelGraph]):
     def text(self) -> str:
         return views.graph_tables.lowered_text(self.record)
 
-    def body_html(self) -> str:
+    def body_html(self) -> Markup:
         run = self._run()
         return views.stage_html.lowered(self.record, run.spent if run else None)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.basics.shown import Shown
 
 if TYPE_CHECKING:
@@ -63,11 +66,10 @@ class Moment(Shown):
         return "\n".join([self.record.summary(), *tables])
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The same as tables."""
         tables = [views.markup.table(table) for table in (self.record.slots(), self.record.boxes()) if table.rows]
-        told = views.markup.escape(self.record.summary())
-        return views.markup.fragment(f"<p>{told}</p>{''.join(tables)}")
+        return views.markup.fragment(html("<p>{told}</p>{}", joined(tables), told=self.record.summary()))
 
     def __repr__(self) -> str:
         return f"Moment({self.record.summary()})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.pictures import explaining_widgets
 from workbench.environment.verb_options import knows_its_options
@@ -85,7 +87,7 @@ class Pass(Shown):
         return views.pass_tables.step_text(self.step, context=context, width=width if side_by_side else 0)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """Pipeline, source, and its changes in one column and in two."""
         return views.markup.fragment(views.pass_tables.step_html(self.step))
 
@@ -140,7 +142,7 @@ class Passes(tuple[Pass, ...]):
         return views.pass_tables.steps_text([each.step for each in self], context=context)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The same, each pass closed until it is opened."""
         return views.markup.fragment(views.pass_tables.steps_html([each.step for each in self]))
 

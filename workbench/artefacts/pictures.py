@@ -91,7 +91,7 @@ def timeline_widgets() -> TimelineWidgets:
 class MemoryWidgets(Protocol):
     """What `workbench.jupyter.widgets.memory_widget` offers."""
 
-    def memory(self, replays: Replays, selection: SelectionModel | None, *, cycle: int) -> object: ...
+    def memory(self, replays: Replays, selection: SelectionModel | None, *, begin: int, end: int) -> object: ...
 
 
 def memory_widgets() -> MemoryWidgets:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.handle import Run
 from workbench.artefacts.pictures import explaining_widgets
@@ -59,7 +61,7 @@ class PipelineView(Shown):
         return views.pipelines.pipeline_text(self.record)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The first iterations as a picture: bars over time, above the stretches in which the core computes."""
         return views.markup.fragment(views.svg_pipelines.pipeline_svg(self.record))
 

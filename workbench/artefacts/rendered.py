@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
 from workbench.environment.verb_options import knows_its_options
@@ -46,7 +48,7 @@ class RenderedKernel(Shown):
         return f"RenderedKernel({self.name!r}, {count_of(len(self.mlir.splitlines()), 'line')})"
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The MLIR with the nodes behind each line."""
         return views.markup.fragment(views.stage_html.rendered_kernel(self.record))
 
@@ -59,6 +61,8 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
     """The steps on the host, which have no MLIR."""
     titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
     """The title of each kernel."""
+    file: str = field(default="", compare=False)
+    """The file that texts are from, if nobody vouches for it: MLIR is given them as far as a file may ask for it."""
 
     def _table(self) -> Table:
         return views.titles.with_titles(views.kernel_tables.rendered_table(self.record, self.hosts), self.titles)
@@ -68,7 +72,7 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
         """All kernels' MLIR; with a selection, `>` marks its lines."""
         return views.kernel_tables.rendered_text(self.record, self.hosts, _rendered_lines(select))
 
-    def body_html(self) -> str:
+    def body_html(self) -> Markup:
         return views.stage_html.rendered(self.record, hosts=self.hosts, titles=self.titles)
 
     @cached_property

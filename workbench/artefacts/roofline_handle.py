@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.pictures import drawing_of_rooflines
 from workbench.environment.verb_options import knows_its_options
@@ -44,7 +46,7 @@ class RooflineView(Shown):
         return "\n".join([table.pick(*shown).text() if table.rows else table.why_empty, *self.record.notes()])
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The picture, and the table below it, closed."""
         table = self.record.table()
         rows = views.markup.details("table", views.markup.table(table), note=f"{len(table.rows)} rows")

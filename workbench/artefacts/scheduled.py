@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from markupsafe import Markup
+
 from simulator.tileprogram.program import Buffer, TileProgram
 from workbench import views
 from workbench.artefacts.handle import Handle, count_of
@@ -43,7 +45,7 @@ class Buffers(Shown, tuple[Buffer, ...]):
         return views.data_frames.frame(views.kernel_tables.buffers_table(self._record.program))
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         return views.markup.fragment(views.markup.table(views.kernel_tables.buffers_table(self._record.program)))
 
     def __repr__(self) -> str:
@@ -117,7 +119,7 @@ class ScheduledKernelHandle(Shown):
         return f"ScheduledKernel({self.name!r}, {count_of(len(self.program), 'instruction')})"
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """Mapping, MLIR, passes with their changes, transform script and buffers."""
         steps = [each.step for each in self.passes]
         return views.markup.fragment(views.stage_html.scheduled_kernel(self.record, steps))
@@ -176,7 +178,7 @@ class Scheduled(Handle[ScheduledProgram]):
         """All kernels with their mappings; with a selection, `>` marks its lines."""
         return views.kernel_tables.scheduled_text(self.record, select.lines_of if select else None)
 
-    def body_html(self) -> str:
+    def body_html(self) -> Markup:
         return views.stage_html.scheduled(self.record, self.rendered, titles=self.titles)
 
     @cached_property

@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from simulator.errors import DoesNotFit
 from simulator.tileprogram.program import TileProgram
 from workbench import views
@@ -15,6 +17,7 @@ from workbench.artefacts.pictures import drawing_of_scratchpads
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph
+from workbench.views.basics.html_builder import html
 from workbench.views.basics.shown import Shown
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ class Scratchpad(Shown):
     """The address and live range of each tile, with its tensor, buffer and slot."""
 
     record: Occupancy
-    _open: Callable[[int], object] | None = field(default=None, compare=False)
-    """Opens the widget at a cycle; None for a program that has not run."""
+    _open: Callable[[int, int], object] | None = field(default=None, compare=False)
+    """Opens the widget within these cycles; None for a program that has not run."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -54,10 +57,12 @@ class Scratchpad(Shown):
         return views.scratchpad.scratchpad_text(self.record)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The picture: addresses upwards, time to the right, a bar for each live range of a slot."""
-        told = views.markup.escape(views.scratchpad.summary(self.record))
-        return views.markup.fragment(f"<p>{told}</p>{views.svg_scratchpad.scratchpad_svg(self.record)}")
+        told = views.scratchpad.summary(self.record)
+        return views.markup.fragment(
+            html("<p>{told}</p>{}", views.svg_scratchpad.scratchpad_svg(self.record), told=told)
+        )
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
@@ -66,11 +71,12 @@ class Scratchpad(Shown):
 
     @knows_its_options
     def widget(self) -> object:
-        """The scratchpad and the tiles cycle by cycle, in a notebook: scrub, play, step. `.cycle` of the widget is the
-        cycle that it shows, and `j.simulated.at(cycle)` the same as tables. See docs/scratchpad-and-tiles.md."""
+        """The scratchpad and the tiles cycle by cycle, in a notebook: scrub, play, step. It opens at the first
+        selected span. `.cycle` of the widget is the cycle that it shows, and `j.simulated.at(cycle)` the same as
+        tables. See docs/scratchpad-and-tiles.md."""
         if self._open is None:
             raise BadOption("widget(): this mapping did not run, so it has no cycles to step through; .plot() shows it")
-        return self._open(self.record.begin)
+        return self._open(self.record.begin, self.record.end)
 
     def __repr__(self) -> str:
         launches = count_of(len(self.record.bands), "launch")

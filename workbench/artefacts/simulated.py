@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.array_handle import ArrayView
 from workbench.artefacts.handle import Handle
@@ -181,8 +183,9 @@ class Simulated(Handle["Trace"]):
         """The launches, as `at` and the widget use them."""
         return views.launch_replay.Replays(self.record, self.scheduled, self.lowered)
 
-    def _memory_widget(self, cycle: int) -> object:
-        return memory_widgets().memory(self.replays, self._selection() if self._selection else None, cycle=cycle)
+    def _memory_widget(self, begin: int, end: int) -> object:
+        selection = self._selection() if self._selection else None
+        return memory_widgets().memory(self.replays, selection, begin=begin, end=end)
 
     @property
     def critical_path(self) -> pd.DataFrame:
@@ -245,7 +248,7 @@ class Simulated(Handle["Trace"]):
         dashes."""
         return views.letters.simulated_text(self.record, width=width, selected=self._marked(select, critical))
 
-    def body_html(self) -> str:
+    def body_html(self) -> Markup:
         return views.stage_html.simulated(self.record, self.gantt(), self._table())
 
     @knows_its_options

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 from simulator import Machine
 from workbench.artefacts.captured import Captured
 from workbench.artefacts.lowered import Lowered
+from workbench.artefacts.rendered import Rendered
 from workbench.artefacts.scheduled import Scheduled
 from workbench.artefacts.simulated import Simulated
 
@@ -20,6 +21,9 @@ class Staged(Protocol):
 
     @property
     def lowered(self) -> Lowered: ...
+
+    @property
+    def rendered(self) -> Rendered: ...
 
     @property
     def scheduled(self) -> Scheduled: ...

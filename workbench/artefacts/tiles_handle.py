@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.handle import count_of
 from workbench.artefacts.pictures import drawing_of_tiles
@@ -52,7 +54,7 @@ class Tiles(Shown):
         return views.tiles.tiles_text(self.record)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """Each tensor as a grid of tiles in the order in which they are moved."""
         return views.markup.fragment(views.svg_tiles.tiles_svg(self.record))
 

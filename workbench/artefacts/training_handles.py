@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.pictures import drawing_of_training
 from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
 
@@ -48,16 +51,17 @@ class PartsView(Shown):
         return table.text() if table.rows else table.why_empty
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The table and the timelines of the parts, on one scale."""
         table, timelines = self._table(), self._timelines()
         if not table.rows:
-            return views.markup.fragment(f'<p class="soft">{views.markup.escape(table.why_empty)}</p>')
+            return views.markup.fragment(html('<p class="soft">{}</p>', table.why_empty))
         scale = max(each.makespan for _, each in timelines)
         pictures = [
-            f"<h4>{part}</h4>{views.svg_gantt.gantt_svg(each, scale=scale, label=part)}" for part, each in timelines
+            html("<h4>{part}</h4>{}", views.svg_gantt.gantt_svg(each, scale=scale, label=part), part=part)
+            for part, each in timelines
         ]
-        return views.markup.fragment(views.markup.table(table) + "".join(pictures))
+        return views.markup.fragment(views.markup.table(table) + joined(pictures))
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
@@ -100,7 +104,7 @@ class DramView(Shown):
         return views.dram_contents.told(self.record)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The picture, and the largest tensors below it, closed."""
         table = self.record.tensor_table()
         rows = views.markup.details("tensors", views.markup.table(table), note=f"{len(table.rows)} rows")

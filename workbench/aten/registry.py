@@ -151,6 +151,13 @@ class Registrations:
         """The dialects that builders are registered in."""
         return tuple(sorted({item.dialect for item in self if item.dialect}))
 
+    def check_preferred(self, dialect: object) -> None:
+        """Raises for a preferred dialect in which no builder is registered."""
+        if dialect is not None and dialect not in tuple(self.dialects):
+            there = f"; there are {', '.join(map(repr, self.dialects)) or 'none'}"
+            near = (did_you_mean(dialect, self.dialects) if isinstance(dialect, str) else "") or there
+            raise errors.BadOption(f"prefer={dialect!r}: no builder is registered in that dialect{near}")
+
 
 class Registry:
     """Registrations that can be added to, replaced and, with a scope, undone."""

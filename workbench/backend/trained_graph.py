@@ -27,6 +27,7 @@ from workbench.backend.recent_journeys import RECENT
 from workbench.backend.saved_tensors import apart, kept_by_hooks, unseen_by_hooks
 from workbench.capturing.by_training import taken_apart, tidied
 from workbench.capturing.specialise import Specialised, specialise
+from workbench.capturing.torch_export import exporting_here_alone
 from workbench.environment.turns import compiling
 from workbench.errors import CaptureFailed, NoGradients
 from workbench.ir import BACKWARD, FORWARD
@@ -89,7 +90,7 @@ class Trained:
 
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         fakes = [mode.from_tensor(each) for each in tensors]
-        with taken_apart(), _nothing_donated():
+        with exporting_here_alone(), taken_apart(), _nothing_donated():
             return cast(Any, aot_module_simplified)(
                 self._special.module,
                 fakes,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import traceback
-import warnings
 from collections.abc import Generator
 from typing import cast
 
@@ -20,6 +19,7 @@ from workbench.aten import overload_names
 from workbench.aten.overload_schema import schema_of
 from workbench.capturing.graph_breaks import faked, gradients_in, in_words, lines, quiet, reshaped_in
 from workbench.environment.call_sites import is_torchs, place_text
+from workbench.environment.this_thread import Filter, warnings_here
 
 _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
 """How export warns of a tensor attribute that it will leave out of the graph.
@@ -27,6 +27,12 @@ _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* a
 A recurrent module keeps its parameters in such a list as well and puts there whatever takes their place, as export
 does for as long as it works.
 """
+
+_FILTERS = (
+    Filter("ignore", UserWarning, "The tensor attributes? .*_flat_weights"),
+    Filter("ignore", UserWarning, "Dynamo does not know how to trace"),
+    Filter("error", UserWarning, _ASSIGNED),
+)
 
 _ON_ANOTHER_DEVICE = (
     ". A model on the meta device has shapes and no numbers: give it inputs on that device too, or move it to the CPU "
@@ -38,12 +44,8 @@ _ON_ANOTHER_DEVICE = (
 def user_errors(name: str) -> Generator[None]:
     """Translates exceptions raised inside. The user's own that arrive unchanged stay unchanged."""
     try:
-        with quiet(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The tensor attributes? .*_flat_weights", category=UserWarning)
-            warnings.filterwarnings("ignore", message="Dynamo does not know how to trace", category=UserWarning)
-            warnings.filterwarnings("error", message=_ASSIGNED, category=UserWarning)
-            with _torchs_own_errors(name):
-                yield
+        with quiet(), warnings_here(*_FILTERS), _torchs_own_errors(name):
+            yield
     except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
         if _context(error).startswith("KeyboardInterrupt("):  # raised by a line of the user's
             raise KeyboardInterrupt from None

@@ -22,17 +22,33 @@ from workbench.capturing.functional_graph import (
     unwrapped,
 )
 from workbench.capturing.kept_graphs import kept_graph
-from workbench.capturing.record_nodes import Recorded
+from workbench.capturing.read_conditions import Guards, Made, Reading, calls_of
+from workbench.capturing.record_nodes import Recorded, Slot
 from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
 from workbench.environment.call_sites import place_text
-from workbench.ir import Tree
 from workbench.tensors.refused_tensors import refuse_unreadable
 from workbench.tensors.tensor_memory import is_lazy, memory_of, plain
 
 
-def by_dynamo(trace: Capturing) -> Recorded:
+def read_by_dynamo(trace: Capturing) -> Reading:
+    """Has Dynamo read the function once, and make its one graph."""
+    reading = _read(trace, _call)
+    if not _views_outside(trace, reading.found):
+        return reading
+    reading = _read(trace, _call_and_alias)
+    if outside := _views_outside(trace, reading.found):
+        raise errors.CaptureFailed(
+            f"{trace.name} returns a view of an input at result{', result'.join(outside)}, in a container of a "
+            "class that a graph cannot hold. Return it in a tuple, list or dict, or give capture='export'"
+        )
+    return reading
+
+
+def _read(trace: Capturing, call: Target) -> Reading:
+    """What it returns, and what it leaves in the containers that it is given, which are new ones in each trace."""
     graphs: list[tuple[torch.fx.GraphModule, tuple[torch.Tensor, ...], list[torch.Tensor]]] = []
+    runs: list[Callable[..., list[torch.Tensor]]] = []
 
     def keep(gm: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
         unwrapped(gm)
@@ -49,37 +65,50 @@ def by_dynamo(trace: Capturing) -> Recorded:
             graphs.append((gm, given, results))
             return results
 
-        return run
+        runs.append(run)
+        return lambda *given: runs[0](*given)  # Dynamo keeps this one with its guards, and nothing of the graph
 
-    def traced(call: Target) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
-        """What it returns, and what it leaves in the containers that it is given, which are new ones in each trace."""
-        # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
-        function = cast("types.FunctionType", call)
-        fresh = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-        with static_graphs(), unmeasured_guards(), no_other_compiler(), user_errors(trace.name):
-            compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
-            args, kwargs = trace.arguments([slot.tensor for slot in trace.user])
-            given = trace.given(args, kwargs)
-            returned = compiled(trace.target, args, kwargs)
-        refuse_replaced(trace)
-        return trace.flatten(returned, given)
-
-    tree, found = traced(_call)
-    if graphs and _views_outside(trace, found):
-        graphs.clear()
-        tree, found = traced(_call_and_alias)
-        if outside := _views_outside(trace, found):
-            raise errors.CaptureFailed(
-                f"{trace.name} returns a view of an input at result{', result'.join(outside)}, in a container of a "
-                "class that a graph cannot hold. Return it in a tuple, list or dict, or give capture='export'"
-            )
+    # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
+    function = cast("types.FunctionType", call)
+    fresh = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+    with static_graphs(**_HOOKS), unmeasured_guards(), no_other_compiler(), user_errors(trace.name):
+        compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
+        args, kwargs = trace.arguments([slot.tensor for slot in trace.user])
+        given = trace.given(args, kwargs)
+        returned = compiled(trace.target, args, kwargs)
+    runs.clear()
+    refuse_replaced(trace)
+    tree, found = trace.flatten(returned, given)
     if not graphs:
         raise no_tensor_work(trace.name, [*trace.user, *trace.held.tensors.values()])
-    gm, given, results = graphs[0]
+    return Reading(*graphs[0], tree, found, Guards(fresh))
+
+
+_HOOKS = {"skip_nnmodule_hook_guards": False}
+"""The setting of Dynamo by which hooks of modules have guards."""
+
+
+def made_by_reading(trace: Capturing, reading: Reading) -> Made:
+    """What tells the graph of a reading from that of another one."""
+    slots = [trace.slot_of(tensor, "a constant") for tensor in reading.given]
+    leaves: list[object] = [
+        [each.kind, each.path] if isinstance(each, Slot) else each for each in _leaves(trace, reading)
+    ]
+    return Made(calls_of(reading.graph), [[each.kind, each.path] for each in slots], leaves, reading.tree)
+
+
+def _leaves(trace: Capturing, reading: Reading) -> list[int | Slot]:
+    """The number of the graph's result that each returned tensor is, or the origin of one that is none."""
+    by_id = {id(result): number for number, result in enumerate(reading.results)}
+    return [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in reading.found]
+
+
+def by_dynamo(trace: Capturing, reading: Reading) -> Recorded:
+    """The record of the graph that Dynamo made."""
+    gm, given, tree = reading.graph, reading.given, reading.tree
     for tensor in given:
         trace.slot_of(tensor, "a tensor it holds")  # which refuses one that no graph can hold
-    by_id = {id(result): number for number, result in enumerate(results)}
-    leaves = [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in found]
+    leaves = _leaves(trace, reading)
     kept = kept_graph(trace, gm, given, leaves, tree)
     if kept and (recorded := kept.get()):
         return recorded

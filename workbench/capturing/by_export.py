@@ -6,7 +6,8 @@ import contextlib
 import inspect
 import itertools
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -19,18 +20,23 @@ from workbench import errors
 from workbench.capturing.blame import replaced, user_errors
 from workbench.capturing.capture_state import Capturing, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import functional, substitute
+from workbench.capturing.module_twins import on_twins
 from workbench.capturing.record_nodes import Recorded, result_names
 from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
 from workbench.environment.call_sites import place_text
+from workbench.environment.without_onednn import without_onednn
 from workbench.ir import Tree
+from workbench.tensors.doubles import Doubles
 from workbench.tensors.reachable_tensors import Reachable
 from workbench.tensors.tensor_memory import is_lazy
 
 
-def by_export(trace: Capturing) -> Recorded:
+def by_export(given_trace: Capturing) -> Recorded:
+    target, held = on_twins(given_trace.target, given_trace.held)
+    trace = replace(given_trace, target=target, held=held)
     root = _Root(trace)
-    with user_errors(trace.name), _without_gradients(trace.held):
+    with user_errors(trace.name):
         with _Places(root):
             exported = export(root, tuple(slot.tensor for slot in trace.user))
         program = functional(trace.name, exported)
@@ -64,6 +70,7 @@ class _Root(nn.Module):
         super().__init__()
         self.name = trace.name
         object.__setattr__(self, "_trace", trace)
+        self._loose = _without_gradients(trace.held)
         inside: set[int] = set()
         for index, (_, module) in enumerate(trace.held.modules.values()):
             if id(module) not in inside:
@@ -79,7 +86,8 @@ class _Root(nn.Module):
         self.given = frozenset(map(id, tensors))
         args, kwargs = trace.arguments(tensors)
         given = trace.given(args, kwargs)
-        returned = trace.target(*args, **kwargs)
+        with Doubles(self._loose):
+            returned = trace.target(*args, **kwargs)
         changed = [name for name, buffer in self.named_buffers() if before.get(name) is not buffer]
         if changed:
             raise replaced("the module", ", ".join(name.partition(".")[2] for name in changed))
@@ -107,8 +115,10 @@ class _Places(TorchFunctionMode):
             before = cast("str", fx_traceback.current_meta.get("stack_trace", ""))
             stack = traceback.format_list(list(_frames()))
             fx_traceback.set_stack_trace(stack)
+            lstm = without_onednn() if getattr(func, "__name__", "") == "lstm" else contextlib.nullcontext()
             try:
-                made = substitute(func)(*args, **(kwargs or {}))
+                with lstm:
+                    made = substitute(func)(*args, **(kwargs or {}))
             finally:
                 fx_traceback.set_stack_trace([before] if before else [])
         if any(tensor.shape != shape and id(tensor) in self._root.given for tensor, shape in shapes):
@@ -123,16 +133,9 @@ def _frames() -> Iterator[traceback.FrameSummary]:
     return reversed(traceback.StackSummary.extract(stack, lookup_lines=False))
 
 
-@contextlib.contextmanager
-def _without_gradients(held: Reachable) -> Generator[None]:
-    """Export takes a parameter that no module owns for a constant, which it wants without a gradient."""
+def _without_gradients(held: Reachable) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Export takes a parameter that no module owns for a constant, which it wants without a gradient: each with another
+    tensor of its memory, that has none."""
     owned = {id(p) for _, module in held.modules.values() for p in module.parameters()}
     loose = [slot.tensor for slot in held.tensors.values() if id(slot.tensor) not in owned]
-    loose = [tensor for tensor in loose if tensor.requires_grad and tensor.is_leaf]
-    for tensor in loose:
-        tensor.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for tensor in loose:
-            tensor.requires_grad_(True)
+    return [(tensor, tensor.detach()) for tensor in loose if tensor.requires_grad and tensor.is_leaf]

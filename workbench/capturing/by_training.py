@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -35,7 +36,7 @@ from workbench.capturing.stand_ins import StandIns
 from workbench.capturing.step_errors import step_errors
 from workbench.capturing.step_parts import Known, Parts
 from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
-from workbench.capturing.torch_export import export
+from workbench.capturing.torch_export import export, exporting_here_alone
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
 from workbench.environment.without_onednn import without_onednn
 from workbench.ir import Tree
@@ -44,6 +45,9 @@ from workbench.tensors.reachable_tensors import Held, Reachable
 
 _MOST_WALKS = 4
 """What the first call of a step leaves behind is there in the next one; more than a few new places are a mistake."""
+
+_MOST_DRAWS = 3
+"""Calls after which a generator is another one, before this is taken for the step's doing."""
 
 
 def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, TrainingState]:
@@ -71,17 +75,22 @@ def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, T
 
 
 def _walked(trace: Capturing, state: TrainingState, named: Named, made: Made) -> _Walk:
-    walk = _Walk(trace, state, named, made)
+    """One call of the step. If a generator is another one afterwards, another thread may have drawn numbers: the step
+    is called again, and is refused if that happens each time."""
     tensors = [each.tensor for each in trace.held.tensors.values()]
-    with tensors_as_before(tensors), state.as_before(), generators_and_settings() as changed:
-        walk.run()
-    if changed:
-        raise errors.NoTrainingStep(
-            trace.name,
-            f"it changes {' and '.join(changed)}, which happens once at the trace and not in each run",
-            "Draw numbers, seed generators and change settings outside of the step, and give it tensors",
-        )
-    return walk
+    changed: list[str] = []
+    for _ in range(_MOST_DRAWS):
+        walk = _Walk(trace, state, named, made)
+        with tensors_as_before(tensors), state.as_before(), generators_and_settings() as found:
+            walk.run()
+        if not found:
+            return walk
+        changed = found
+    raise errors.NoTrainingStep(
+        trace.name,
+        f"it changes {' and '.join(changed)}, which happens once at the trace and not in each run",
+        "Draw numbers, seed generators and change settings outside of the step, and give it tensors",
+    )
 
 
 def _with_optimizers(held: Reachable) -> None:
@@ -186,7 +195,8 @@ class _Walk:
         versions = [each._version for each in self.given]
         try:
             watched = python_effects(held.containers, self.named)
-            with fakes, step_errors(trace.name), quiet(), taken_apart(), watched as effects:
+            alone = exporting_here_alone()
+            with fakes, step_errors(trace.name), quiet(), alone, taken_apart(), watched as effects:
 
                 def called(*fake: torch.Tensor) -> list[torch.Tensor]:
                     return self._called(parts, fake)
@@ -347,21 +357,35 @@ def _is_no_result(user: torch.fx.Node) -> bool:
     return user.op != "output"
 
 
-@contextlib.contextmanager
-def taken_apart() -> Generator[None]:
+def taken_apart() -> AbstractContextManager[None]:
     """Attention as products and a softmax, whose backward passes have kernels, and recurrent layers as their cells:
     oneDNN makes one op of a layer, with a memory of its own between the passes."""
+    return also_going_back(_TakenApart())
+
+
+@contextlib.contextmanager
+def _as_products() -> Generator[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with without_onednn(), sdpa_kernel(SDPBackend.MATH), also_going_back(_LaidAsFused()):
+    with sdpa_kernel(SDPBackend.MATH):
         yield
 
 
-class _LaidAsFused(TorchFunctionMode):
-    """Gives the results of attention the strides that they have where it is not taken apart."""
+_WHOLE: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
+    "lstm": without_onednn,
+    "scaled_dot_product_attention": _as_products,
+    "multi_head_attention_forward": _as_products,
+}
+"""Functions of PyTorch's that may compute something whole, and what keeps them from it. These are switches that all
+threads have, so they are set for the length of a call."""
+
+
+class _TakenApart(TorchFunctionMode):
+    """Takes such functions apart, and gives the results of attention the strides that they have where it is not."""
 
     def __torch_function__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        with _WHOLE.get(str(getattr(func, "__name__", "")).partition(".")[0], contextlib.nullcontext)():
+            result = func(*args, **(kwargs or {}))
         return as_fused(result, args, kwargs or {}) if func is nn.functional.scaled_dot_product_attention else result

@@ -8,11 +8,12 @@ functional graph, in which high-level ops such as `linear`, `layer_norm` and `so
 from __future__ import annotations
 
 import contextlib
-import warnings
+import threading
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
 from typing import Any, cast
+from unittest import mock
 
 import torch
 import torch._dynamo as dynamo
@@ -23,7 +24,7 @@ from workbench import errors
 from workbench.aten.registry import DEFAULT, Registrations
 from workbench.capturing import rarer
 from workbench.capturing.blame import exports_errors, replaced, user_errors
-from workbench.capturing.by_dynamo import by_dynamo
+from workbench.capturing.by_dynamo import by_dynamo, made_by_reading, read_by_dynamo
 from workbench.capturing.by_export import by_export
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.dynamo_names import input_as_written
@@ -31,15 +32,19 @@ from workbench.capturing.functional_graph import autocast_is_left, functional, i
 from workbench.capturing.left_tensors import no_tensors_left
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.named_values import named_by
+from workbench.capturing.read_conditions import Conditions, Guards, Made, Reading
 from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
 from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
 from workbench.capturing.torch_export import export, no_transform_left
 from workbench.capturing.unheard_logs import UnheardLogs
 from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
+from workbench.environment.this_thread import Filter, warnings_here
 from workbench.ir import AtenGraph, Tree
 from workbench.tensors.given_containers import GivenContainers
 from workbench.tensors.refused_tensors import refuse_unreadable
+
+_OF_PICKLES = Filter("ignore", FutureWarning, module="copyreg")
 
 
 @no_transform_left()
@@ -72,11 +77,15 @@ def capture(
     trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
     if train:
         return _refuse_shared(_training_step(trace), inputs, kwargs or {})
-    with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
-        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
+    with torch.no_grad(), warnings_here(_OF_PICKLES), _layers_taken_apart():
         try:
             with holding_as_before(trace.held.containers):
-                recorded = by_dynamo(trace) if mode == "dynamo" else by_export(trace)
+                if mode == "export":
+                    recorded, conditions = by_export(trace), _conditions_of_export(trace)
+                else:
+                    reading = read_by_dynamo(trace)
+                    conditions = _conditions(trace, reading)
+                    recorded = by_dynamo(trace, reading)
         except (errors.GraphBreak, errors.HiddenState) as error:
             if any(slot.tensor.is_meta for slot in trace.user):
                 raise error.advising(error.NO_NUMBERS) if isinstance(error, errors.GraphBreak) else error from None
@@ -84,12 +93,32 @@ def capture(
             return _refuse_shared(_in_parts(trace, error), inputs, kwargs or {})
     if not recorded.graph.nodes:
         raise no_tensor_work(name, [*trace.user, *trace.held.tensors.values()])
-    return _refuse_shared(trace.program(recorded), inputs, kwargs or {})
+    return _refuse_shared(trace.program(recorded, conditions=conditions), inputs, kwargs or {})
+
+
+def _conditions(trace: Capturing, reading: Reading) -> Conditions:
+    """What the graph of a reading follows from, and how the function is read again."""
+
+    def again(inputs: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Made, Guards]:
+        anew = Capturing.begin(trace.name, trace.target, inputs, dict(kwargs), trace.registrations)
+        quiet, as_before = warnings_here(_OF_PICKLES), holding_as_before(anew.held.containers)
+        with torch.no_grad(), quiet, _layers_taken_apart(), no_transform_left(), as_before:
+            read = read_by_dynamo(anew)
+        return made_by_reading(anew, read), read.guards
+
+    return Conditions(trace.target, made_by_reading(trace, reading), again, [reading.guards])
+
+
+def _conditions_of_export(trace: Capturing) -> Conditions | None:
+    """Export notes no conditions, so Dynamo reads the function for them; None for one that it cannot read."""
+    try:
+        return _conditions(trace, read_by_dynamo(trace))
+    except errors.WorkbenchError:
+        return None
 
 
 def _training_step(trace: Capturing) -> CapturedProgram:
-    with torch.no_grad(), warnings.catch_warnings(), _layers_taken_apart():
-        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
+    with torch.no_grad(), warnings_here(_OF_PICKLES), _layers_taken_apart():
         named = named_by(trace.target)
         trace.held.containers += named.containers
         with no_tensors_left(trace.name, named.caches.values()) as made, holding_as_before(trace.held.containers):
@@ -119,14 +148,22 @@ def _layers_taken_apart() -> Generator[None]:
 
     And lets Dynamo look into recurrent modules, and past messages that are not printed.
     """
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        config = cast(Any, dynamo.config)
-        with config.patch(allow_rnn=True, ignore_logging_functions=UnheardLogs(config.ignore_logging_functions)):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
+    mha, caller = cast(Any, torch.backends.mha), threading.get_ident()
+    told = mha.get_fastpath_enabled
+
+    def enabled() -> bool:
+        """Other threads are told what they would be; only the one that has the turn is under Dynamo."""
+        if torch.compiler.is_dynamo_compiling():
+            return False
+        return threading.get_ident() != caller and told()
+
+    config = cast(Any, dynamo.config)
+    unheard = UnheardLogs(config.ignore_logging_functions)
+    with (
+        mock.patch.object(mha, "get_fastpath_enabled", enabled),
+        config.patch(allow_rnn=True, ignore_logging_functions=unheard),
+    ):
+        yield
 
 
 @no_transform_left()
@@ -141,12 +178,11 @@ def capture_graph(
     trace = _named_by_placeholders(Capturing.begin(name, gm, inputs, {}, known), gm)
     with (
         torch.no_grad(),
-        warnings.catch_warnings(),
+        warnings_here(_OF_PICKLES),
         exports_errors(trace.name),
         user_errors(trace.name),
         autocast_is_left(),
     ):
-        warnings.filterwarnings("ignore", category=FutureWarning, module="copyreg")
         exported = export(in_atens_words(unwrapped(gm)), trace.inputs)
         program = functional(trace.name, exported)
     users = iter(trace.user)

@@ -28,6 +28,7 @@ from workbench.tensors.refused_tensors import refuse_unreadable
 from workbench.tensors.tensor_memory import unreadable
 
 if TYPE_CHECKING:
+    from workbench.capturing.read_conditions import Conditions
     from workbench.capturing.training_state import TrainingState
 
 
@@ -85,10 +86,12 @@ class Capturing:
         """Arguments like those of the call, with these tensors in them."""
         return _arguments(self.input_tree, tensors, self.classes)
 
-    def program(self, recorded: Recorded, training: TrainingState | None = None) -> CapturedProgram:
+    def program(
+        self, recorded: Recorded, training: TrainingState | None = None, conditions: Conditions | None = None
+    ) -> CapturedProgram:
         """The record with what ties it to the callable."""
         sources = tuple(self.reader(slot) for slot in recorded.slots[len(self.user) :])
-        return CapturedProgram(recorded.graph, (), sources, self.classes, training=training)
+        return CapturedProgram(recorded.graph, (), sources, self.classes, training=training, conditions=conditions)
 
     def given(self, args: Sequence[object], kwargs: Mapping[str, object]) -> GivenContainers:
         """The containers in the arguments of a call that is about to begin."""

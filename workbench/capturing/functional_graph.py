@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain, dropwhile
@@ -11,12 +11,14 @@ from typing import Any, cast
 import torch
 from torch import fx
 from torch._export import config as export_config
+from torch._functorch import predispatch
 from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 
 from workbench import errors
+from workbench.capturing.overlapping_writes import refuse_overlapping, tensors_given, writes
 from workbench.capturing.result_aliases import itself
-from workbench.capturing.torch_export import exporting_here_alone
+from workbench.capturing.torch_export import exporting_here_alone, onednn_as_it_is
 from workbench.capturing.whole_ops import quickly_kept_whole
 from workbench.environment.call_sites import place_text
 from workbench.tensors.refused_tensors import refuse_unreadable_in
@@ -32,11 +34,13 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     refuse_gradients(name, exported.graph_module)
     _refuse_reshaped(name, exported)
     _refuse_changed_twice(name, exported)
+    refuse_overlapping(name, exported.graph)
     refuse_unreadable_in(exported, name)
     _without_assumptions(exported.graph_module)
     _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
     older_way = cast(Any, export_config).patch(enable_auto_functionalized_v2_for_export=False)
-    with older_way, quickly_kept_whole(), exporting_here_alone(), _wrongly_taken_apart():
+    onednn = onednn_as_it_is(exported.graph_module)
+    with older_way, quickly_kept_whole(), exporting_here_alone(), onednn, _wrongly_taken_apart():
         made = cast("ExportedProgram", cast(Any, exported).run_decompositions({}))
     _without_unasked(made.graph)
     return made
@@ -263,12 +267,20 @@ def autocast_is_left() -> Generator[None]:
         _ENTERED.reset(before)
 
 
+def _without_batch_dim(x: torch.Tensor, level: int, size: int, place: int) -> torch.Tensor:
+    """The result of a `vmap` with its batch dim at the place that `out_dims` asks for: export follows the dim to the
+    first place alone."""
+    return _PREDISPATCH._remove_batch_dim(x, level, size, 0).movedim(0, place)
+
+
+_PREDISPATCH = cast(Any, predispatch)
 _SUBSTITUTES: dict[Any, Callable[..., Any]] = {
     cast(Any, torch).amp.autocast_mode._enter_autocast: _enter_autocast,
     cast(Any, torch).amp.autocast_mode._exit_autocast: _exit_autocast,
     torch.ops.aten.threshold_backward.default: _threshold_backward,
     torch.ops.aten.native_dropout_backward.default: _dropout_backward,
     torch.instance_norm: _instance_norm,
+    _PREDISPATCH._remove_batch_dim: _without_batch_dim,
     cast(Any, torch)._C._autograd._get_data_attr: torch.ops.aten.detach.default,  # `x.data`
     torch.nn.functional.instance_norm: _of_module,
 }
@@ -289,27 +301,13 @@ def _refuse_changed_twice(name: str, exported: ExportedProgram) -> None:
         schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
         if schema is None or not schema.is_mutable or getattr(node.target, "namespace", "aten") in ("aten", "prims"):
             continue
-        given = list(_tensors_given(node, schema.arguments))
+        given = list(tensors_given(node, schema.arguments))
         for place, (argument, tensor) in enumerate(given):
             for other, beside in given[place + 1 :]:
-                if (_writes(argument) or _writes(other)) and share_elements(tensor, beside):
+                if (writes(argument) or writes(other)) and share_elements(tensor, beside):
                     where = place_text(node.meta.get("stack_trace"))
                     raise errors.SharedElements(
                         f"{name} calls {node.target}{f' at {where}' if where else ''} with {argument.name} and "
                         f"{other.name} in the same memory, and it changes one of them. In a graph each is a "
                         "value of its own: give a copy of one of them, `.clone()`"
                     )
-
-
-def _writes(argument: Any) -> bool:
-    return argument.alias_info is not None and argument.alias_info.is_write
-
-
-def _tensors_given(node: fx.Node, arguments: Sequence[Any]) -> Iterator[tuple[Any, torch.Tensor]]:
-    """Each tensor of a call, with the argument that it is given for or in."""
-    for number, argument in enumerate(arguments):
-        given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name)
-        for each in given if isinstance(given, list | tuple) else [given]:
-            value = each.meta.get("val") if isinstance(each, fx.Node) else None
-            if isinstance(value, torch.Tensor):
-                yield argument, value

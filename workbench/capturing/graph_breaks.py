@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import contextlib
-import logging
 import re
-from collections.abc import Generator
+from contextlib import AbstractContextManager
+
+from workbench.environment.this_thread import unlogged_here
 
 _SAID = (
     (r"generic_jump", "a branch that depends on the data"),
@@ -79,15 +79,6 @@ _LOGS = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")
 """They print a stack for what becomes an error, or a warning, of the workbench's own."""
 
 
-@contextlib.contextmanager
-def quiet() -> Generator[None]:
+def quiet() -> AbstractContextManager[None]:
     """Keeps PyTorch from printing messages that the workbench gives itself."""
-    logs = [logging.getLogger(name) for name in _LOGS]
-    before = [log.disabled for log in logs]
-    for log in logs:
-        log.disabled = True
-    try:
-        yield
-    finally:
-        for log, was in zip(logs, before, strict=True):
-            log.disabled = was
+    return unlogged_here(_LOGS)

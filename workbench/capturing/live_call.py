@@ -17,16 +17,26 @@ from workbench.tensors import containers
 from workbench.tensors.containers import NOWHERE
 from workbench.tensors.element_types import dtype_name
 from workbench.tensors.given_containers import GivenContainers
-from workbench.tensors.tensor_memory import unreadable
+from workbench.tensors.tensor_memory import is_lazy, plain, unreadable
 from workbench.tensors.torch_literals import to_type
 
 if TYPE_CHECKING:
+    from workbench.capturing.read_conditions import Conditions
     from workbench.capturing.run_pieces import Parts
     from workbench.capturing.training_state import TrainingState
 
 
 def _autocast() -> torch.dtype | None:
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+
+
+def _as_traced(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as a trace gives it to Dynamo, which does not look at its numbers."""
+    if tensor.is_inference():
+        with torch.inference_mode(False):
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    as_it_is = not (tensor.requires_grad or is_lazy(tensor) or tensor._is_zerotensor())
+    return tensor if as_it_is and type(tensor) is torch.Tensor else plain(tensor)
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,8 @@ class CapturedProgram:
     """The callable under Dynamo and its graphs, when it is broken up into several."""
     training: TrainingState | None = None
     """The gradients and optimizers of a training step."""
+    conditions: Conditions | None = field(default=None, repr=False)
+    """What the graph follows from beside its inputs; None where that is looked after in another way."""
     autocast: torch.dtype | None = field(default_factory=_autocast)
     """The type of autocast around the trace: the casts are part of the graph."""
 
@@ -78,6 +90,49 @@ class CapturedProgram:
                     f"{self.graph.name}: {slot.path} was traced as {before}, and is {now} now. The model has "
                     "changed since: trace it again. To only try a change, change a copy: copy.deepcopy(model)"
                 )
+
+    def conditions_hold(self, values: Sequence[torch.Tensor]) -> bool:
+        """True if the numbers, flags, branches and hooks of the function are those of the trace."""
+        if self.conditions is None:
+            return True
+        with torch.no_grad(), self._as_traced_or_already():
+            return self.conditions.hold(self._scope(values))
+
+    def refuse_changed_conditions(
+        self, inputs: Sequence[object], kwargs: Mapping[str, object] | None, values: Sequence[torch.Tensor]
+    ) -> None:
+        """Refuses a call for which the function, read again, makes another graph. The caller has the turn."""
+        assert self.conditions is not None, "a condition has changed"
+        with torch.no_grad(), self.as_traced():
+            told = self.conditions.changed(self._scope(values), self._paths())
+        gone = ""
+        try:
+            with self.as_traced():
+                if self.conditions.make_the_same(inputs, kwargs or {}):
+                    return
+        except errors.WorkbenchError as error:
+            gone = f". It cannot be captured as it is now: {error}"
+        shown = "; ".join(told[:4]) + (f"; and {len(told) - 4} more" if len(told) > 4 else "")
+        raise errors.InputMismatch(
+            f"{self.graph.name} computes something else than when it was traced: {shown}{gone}. The graph follows "
+            "from it: trace again, or let the function read a number that changes from a tensor"
+        )
+
+    def _as_traced_or_already(self) -> AbstractContextManager[object]:
+        return nullcontext() if _autocast() == self.autocast else self.as_traced()
+
+    def _paths(self) -> dict[str, str]:
+        """How the user writes each positional input, by its place among the arguments."""
+        first = [slot.path for slot in self.graph.inputs if slot.kind == "user"]
+        whole = all(item.kind in ("leaf", "constant") for item in self.graph.input_tree.items[0].items)
+        places = [number for number, item in enumerate(self.graph.input_tree.items[0].items) if item.kind == "leaf"]
+        return {f"args[{place}]": path for place, path in zip(places, first, strict=False)} if whole else {}
+
+    def _scope(self, values: Sequence[torch.Tensor]) -> Mapping[str, object]:
+        """What Dynamo read: the function, and its arguments, as a trace with these tensors has them."""
+        assert self.conditions is not None, "only a function with conditions has been read"
+        count = len(self.graph.inputs) - len(self._sources)
+        return self.conditions.scope(*self.arguments([_as_traced(each) for each in values[:count]]))
 
     def values(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
         """The tensors of a call and those that are held, in the order of `graph.inputs`.

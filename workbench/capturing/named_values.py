@@ -290,11 +290,6 @@ def _stands_for(value: Any) -> object:
     return None
 
 
-def same_value(one: Any, other: Any) -> bool:
-    """As numbers are compared, but NaN is NaN, and 1 is neither True nor 1.0."""
-    return one is other or (type(one) is type(other) and (one == other or (one != one and other != other)))
-
-
 def shown_value(value: object) -> str:
     if isinstance(value, types.CodeType):
         return f"the function {value.co_name} of {value.co_filename.rpartition('/')[2]}:{value.co_firstlineno}"

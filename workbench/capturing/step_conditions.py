@@ -30,8 +30,13 @@ def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
     for path, read in held.optimizers.values():
         found[f"the number of hooks of the optimizer {path}"] = _hooks(read(), _OF_OPTIMIZERS)
     found["the number of hooks of all optimizers"] = _hooks(_OPTIMIZERS, _OF_ALL_OPTIMIZERS)
-    found["the number of hooks of all modules"] = _hooks(nn.modules.module, _OF_ALL_MODULES)
+    found["the number of hooks of all modules"] = hooks_of_all_modules()
     return found
+
+
+def hooks_of_all_modules() -> int:
+    """The number of hooks that PyTorch calls for every module."""
+    return _hooks(nn.modules.module, _OF_ALL_MODULES)
 
 
 _OPTIMIZERS = importlib.import_module("torch.optim.optimizer")

@@ -6,34 +6,111 @@ another thread compiles at that moment would run without the backend it asked fo
 
 from __future__ import annotations
 
+import builtins
+import math
+import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from typing import Any, cast
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from typing import Any, Final, cast
 from unittest import mock
 
 import torch
 from torch import fx, nn
 from torch.export import ExportedProgram
+from torch.export import _trace as traces  # pyright: ignore[reportPrivateUsage]
+from torch.fx import _symbolic_trace as symbolic_trace  # pyright: ignore[reportPrivateUsage]
+
+_trace, _tracing = cast("tuple[Any, Any]", (traces, symbolic_trace))
+_of_export: Final = _trace._override_builtin_ops
 
 
 def export(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, object] | None = None) -> ExportedProgram:
     """The exported graph of one call. The caller has the turn (`workbench.environment.turns`)."""
-    with exporting_here_alone(), hooks_of_users_modules(module):
+    builtin = nullcontext if isinstance(module, fx.GraphModule) else _builtins_of_tensors  # a graph calls none of them
+    with (
+        exporting_here_alone(),
+        hooks_of_users_modules(module),
+        mock.patch.object(_trace, "_override_builtin_ops", builtin),
+        onednn_as_it_is(module),
+    ):
         return torch.export.export(module, inputs, kwargs, strict=False)
 
 
 @contextmanager
+def _builtins_of_tensors() -> Generator[None]:
+    """Within the block `max`, `min` and `math.pow` take tensors, as export has them, in this thread alone.
+
+    Numba, which knows `max` by what it is, compiles nothing meanwhile.
+    """
+    exporter, places = threading.get_ident(), ((builtins, "max"), (builtins, "min"), (math, "pow"))
+    before = [getattr(owner, name) for owner, name in places]
+
+    def of(ours: Callable[..., object], theirs: Callable[..., object]) -> Callable[..., object]:
+        def called(*given: object, **named: object) -> object:
+            return (ours if threading.get_ident() == exporter else theirs)(*given, **named)
+
+        return called
+
+    lock = cast(Any, sys.modules.get("numba.core.compiler_lock"))
+    with lock.global_compiler_lock if lock else nullcontext(), _of_export(), ExitStack() as stack:
+        for (owner, name), theirs in zip(places, before, strict=True):
+            stack.enter_context(mock.patch.object(owner, name, of(getattr(owner, name), theirs)))
+        yield
+
+
+@contextmanager
+def onednn_as_it_is(module: nn.Module) -> Generator[None]:
+    """Within the block an export leaves the switch of oneDNN, which all threads have, as it is.
+
+    PyTorch turns it off meanwhile, since oneDNN computes an LSTM whole. A graph that calls one is exported as PyTorch
+    has it; in a function the call itself is made so.
+    """
+    graphs = [each.graph for each in module.modules() if isinstance(each, fx.GraphModule)]
+    if any(
+        "lstm" in f"{node.target} {getattr(node.target, '__name__', '')}" for graph in graphs for node in graph.nodes
+    ):
+        yield
+        return
+    with mock.patch.object(_trace, "_ignore_backend_decomps", nullcontext):
+        yield
+
+
+@contextmanager
 def exporting_here_alone() -> Generator[None]:
-    """Within the block other threads are not told that PyTorch exports."""
+    """Within the block other threads are not told that PyTorch exports, or traces symbolically.
+
+    A function that `torch.compile` made asks for the latter by the function itself, which it keeps, so it gets other
+    code.
+    """
     compiler = cast(Any, torch.compiler)
     told, exporter = compiler.is_exporting, threading.get_ident()
 
     def is_exporting() -> bool:
         return threading.get_ident() == exporter and told()
 
-    with mock.patch.object(compiler, "is_exporting", is_exporting):
+    with (
+        mock.patch.object(compiler, "is_exporting", is_exporting),
+        mock.patch.object(_tracing, "_workbench_traces", lambda: threading.get_ident() == exporter, create=True),
+        _told_by(_tracing.is_fx_symbolic_tracing, _traces_here),
+    ):
         yield
+
+
+@contextmanager
+def _told_by(function: Any, other: Any) -> Generator[None]:
+    """Within the block the function has the code of another one."""
+    before, function.__code__ = function.__code__, other.__code__
+    try:
+        yield
+    finally:
+        function.__code__ = before
+
+
+def _traces_here() -> bool:
+    """What PyTorch's own function says, for one thread: as its code, it has the globals of that function's module."""
+    scope = globals()
+    return scope["_is_fx_tracing_flag"] and scope["_workbench_traces"]() and not torch.compiler.is_compiling()
 
 
 @contextmanager

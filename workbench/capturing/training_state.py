@@ -18,10 +18,11 @@ from torch import nn
 from torch.optim import Optimizer
 
 from workbench import errors
-from workbench.capturing.named_values import Named, named_by, same_value, shown_value
+from workbench.capturing.named_values import Named, named_by, shown_value
 from workbench.capturing.step_conditions import Conditions, conditions
 from workbench.ir import AtenGraph
 from workbench.tensors.reachable_tensors import Held, Reachable
+from workbench.tensors.same_value import same_value
 
 Initial = Callable[[], torch.Tensor]
 """Makes the tensor that stands in an empty place before the first step."""
@@ -201,11 +202,9 @@ class TrainingState:
                 for key in [key for key in optimizer.state if key not in state]:
                     del optimizer.state[key]
                 for key, entries in state.items():
-                    optimizer.state[key].clear()
-                    optimizer.state[key].update(entries)
+                    _hold_again(optimizer.state[key], entries)
                 for group, kept in zip(optimizer.param_groups, own, strict=False):
-                    group.clear()
-                    group.update(kept)
+                    _hold_again(group, kept)
 
     @contextlib.contextmanager
     def holding(self, tensors: Mapping[str, torch.Tensor]) -> Generator[None]:
@@ -216,7 +215,8 @@ class TrainingState:
                 leaf.tensor.grad = None
             places = [place for place in self.places if place.path in tensors]
             for place in places:
-                place.put(tensors[place.path])
+                if place.read() is not tensors[place.path]:
+                    place.put(tensors[place.path])
             yield
             with torch.no_grad():
                 for place in places:
@@ -232,6 +232,15 @@ class TrainingState:
                 place.put(None)
             elif place.path in given and place.read() is None:
                 place.put(given[place.path])
+
+
+def _hold_again(store: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """Puts back what is another object by now, and leaves all else alone: other threads may read it."""
+    for name in [name for name in store if name not in before]:
+        del store[name]
+    for name, value in before.items():
+        if name not in store or store[name] is not value:
+            store[name] = value
 
 
 def _may_have_gradient(tensor: torch.Tensor) -> bool:
@@ -256,7 +265,7 @@ def _same_option(one: object, other: object) -> bool:
         return len(pair[0]) == len(pair[1]) and all(map(_same_option, *pair))
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
         return one is other
-    return one == other
+    return same_value(cast("object", one), other)
 
 
 def _gradient(leaf: Held) -> Place:

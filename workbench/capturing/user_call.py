@@ -14,6 +14,7 @@ from workbench import errors
 from workbench.ir import Tree
 from workbench.tensors import containers
 from workbench.tensors.given_containers import GivenContainers, told_place
+from workbench.tensors.torch_literals import from_literal
 
 Target = Callable[..., object]
 
@@ -112,7 +113,7 @@ def describe(tree: Tree) -> str:
     if tree.kind == "leaf":
         return "·"
     if tree.kind == "constant" and tree.constant is not None:
-        return repr(tree.constant.value)
+        return repr(from_literal(tree.constant))
     if tree.kind == "kept":
         return tree.cls.rpartition(".")[2]
     items = [describe(item) for item in tree.items]

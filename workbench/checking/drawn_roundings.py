@@ -23,8 +23,8 @@ too:
 * **Functions.** Libraries of vector functions (exp, tanh, erf, the roots of odd norms and so on) promise four units.
 * **Norms, softmax, hardswish and the like** are written out in simpler ops, each with its own roundings.
 * **Attention** is computed step by step, as PyTorch does it in one of its ways.
-* **The user's own operators** are computed by their Python, op by op. One that is not written with
-  `torch.library.custom_op` has no visible inside and counts as a library's function.
+* **The user's own operators** are computed by their Python, op by op, each stored in the type it has there. One in
+  which no op of PyTorch's computes (compiled code, numpy) has no visible inside and counts as a library's function.
 * **Terms added to a product** (a bias) may find it stored already, in 16 bits if these are the result's.
 
 16-bit types are summed in 32 bits.
@@ -39,15 +39,16 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 import torch
-from torch._library import custom_ops
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
 from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, products, running_products
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, error_in_order, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
+from workbench.environment.turns import turn
 from workbench.environment.without_onednn import without_onednn
 from workbench.tensors.attention_layout import also_going_back, as_fused
 
@@ -96,17 +97,24 @@ def _drawn(values: torch.Tensor, size: torch.Tensor, dtype: torch.dtype, lot: to
 
 @contextmanager
 def roundings_drawn(seed: int) -> Generator[None]:
-    """The function in its own types, its roundings drawn by lot; layers that oneDNN computes whole are taken apart."""
-    with without_onednn(), also_going_back(_Attention()), Rounded(seed):
+    """The function in its own types, its roundings drawn by lot; layers that oneDNN computes whole are taken apart.
+
+    In turn: PyTorch's switch of oneDNN is one for all threads, and so is its engine of gradients.
+    """
+    with turn(), also_going_back(_Whole()), Rounded(seed):
         yield
 
 
-class _Attention(TorchFunctionMode):
-    """Attention before PyTorch chooses how to compute it: some ways store no step in 16 bits, others all of them."""
+class _Whole(TorchFunctionMode):
+    """Attention before PyTorch chooses how to compute it: some ways store no step in 16 bits, others all of them. And
+    recurrent layers without oneDNN, for the length of a call."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        if getattr(func, "__name__", "") == "lstm":
+            with without_onednn():
+                return func(*args, **(kwargs or {}))
         if func is not torch.nn.functional.scaled_dot_product_attention:
             return func(*args, **(kwargs or {}))
         return as_fused(attention(*args, **(kwargs or {})), args, kwargs or {})
@@ -117,7 +125,9 @@ class Rounded(TorchDispatchMode):
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self.lot = torch.Generator().manual_seed(seed)
+        self.lot, self.around = torch.Generator().manual_seed(seed), modes_around()
+        self.computed = 0
+        """The number of ops so far that computed numbers."""
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
@@ -128,6 +138,11 @@ class Rounded(TorchDispatchMode):
         if func in STEP_BY_STEP and not (len(args) > 3 and args[3]):  # without dropout
             with self:
                 return STEP_BY_STEP[func](*given[0], **given[1])
+        if is_composite(func):
+            return call_inside(func, self, self.around, *given)
+        if is_own(func):
+            return self._own(func, *given)
+        self.computed += not _only_moves(func, *given)
         written = _written(func, *given)
         wide_given = None if _untouched(func, written) else self._wide(given)
         native = func(*given[0], **given[1])
@@ -140,6 +155,24 @@ class Rounded(TorchDispatchMode):
             return native
         self._settle(tree_leaves(native), tree_leaves(wide))
         self._settle(written, _written(func, *wide_given))
+        return native
+
+    def _own(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+        """An operator of the user's: its ops one by one; as a library's function if none of them computes."""
+        before, generator = self.computed, self.lot.get_state()
+        written, wide_given = _written(func, args, kwargs), self._wide((args, kwargs))
+        native = call_inside(func, self, self.around, args, kwargs)
+        if self.computed > before:
+            return native
+        self.lot.set_state(generator)
+        made = [*tree_leaves(native), *written]
+        try:
+            wide = tree_leaves(func(*wide_given[0], **wide_given[1])) if wide_given else made
+            wide += _written(func, *wide_given) if wide_given else []
+        except Exception:  # of the user's code, which may take its own types only
+            wide = made
+        library = _Inside(self.lot, torch.float64 if _has_wide((args, kwargs), native) else torch.float32, None)
+        self._settle(made, [library.off(all_wide(each, WIDE), LIBRARY) for each in wide])
         return native
 
     def _wide(self, given: tuple[Any, Any]) -> tuple[Any, Any] | None:
@@ -170,6 +203,15 @@ def _untouched(func: Any, written: Sequence[torch.Tensor]) -> bool:
     """Ops that make no number: views, and those whose numbers are drawn already."""
     views = any(each.alias_info is not None for each in func._schema.returns) and not written
     return views or torch.Tag.nondeterministic_seeded in func.tags
+
+
+_MOVES: Final = frozenset("clone copy_ _to_copy contiguous empty_like zeros_like ones_like full_like".split())  # noqa: SIM905
+
+
+def _only_moves(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an op computes nothing: it makes a tensor, looks at one in another way, or copies it."""
+    name, tensors = _name(func), any(isinstance(each, torch.Tensor) for each in tree_leaves((args, kwargs)))
+    return not tensors or name in _MOVES or name.startswith("new_") or _untouched(func, _written(func, args, kwargs))
 
 
 def _written(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> list[torch.Tensor]:
@@ -232,9 +274,8 @@ class _Inside(TorchDispatchMode):
         if simpler is not None:
             with self:
                 return simpler(*args, **kwargs)
-        if (written_in_python := _own_function(func)) is not None:
-            with self:
-                return written_in_python(*args, **kwargs)
+        if is_composite(func):
+            return call_inside(func, self, (), args, kwargs)
         if (to_new_memory := _not_in_place(func)) is not None:
             with self:
                 made = to_new_memory(*args, **kwargs)
@@ -264,7 +305,7 @@ class _Inside(TorchDispatchMode):
             return self._made(func, made + share * error.reshape(made.shape), 0.0)
         off = math.sqrt(max(count - 1, 0))
         if off:
-            args = (*args[:place], self._off(args[place], off / math.sqrt(6)), *args[place + 1 :])
+            args = (*args[:place], self.off(args[place], off / math.sqrt(6)), *args[place + 1 :])
         library = LIBRARY if name in NORMS and is_rooted(args) else 0.0
         return self._made(func, func(*args, **kwargs), max(off / math.sqrt(3), library))
 
@@ -293,8 +334,8 @@ class _Inside(TorchDispatchMode):
         most = float(func(*counts, **kwargs).max()) if args[0].numel() else 0.0
         ratio = torch.finfo(self.stored or self.kind).eps / torch.finfo(self.kind).eps
         off = math.sqrt(max(most, 0.0)) * ratio
-        args = (*args[:source], self._off(args[source], off / math.sqrt(6)), *args[source + 1 :])
-        args = (self._off(args[0], off / math.sqrt(6)), *args[1:]) if not func._schema.is_mutable else args
+        args = (*args[:source], self.off(args[source], off / math.sqrt(6)), *args[source + 1 :])
+        args = (self.off(args[0], off / math.sqrt(6)), *args[1:]) if not func._schema.is_mutable else args
         return self._made(func, func(*args, **kwargs), off / math.sqrt(3))
 
     def _made(self, func: Any, made: Any, halves: float) -> Any:
@@ -303,7 +344,7 @@ class _Inside(TorchDispatchMode):
             return made
         rounds = bool(halves) or (torch.Tag.pointwise in func.tags and _name(func) not in _EXACT)
         leaves, tree = tree_flatten(made)
-        return tree.unflatten(self._rounded(self._off(each, halves), rounds) for each in leaves)
+        return tree.unflatten(self._rounded(self.off(each, halves), rounds) for each in leaves)
 
     def _rounded(self, value: Any, rounds: bool) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype not in (WIDE, torch.complex128):
@@ -313,7 +354,7 @@ class _Inside(TorchDispatchMode):
         narrow = torch.complex64 if value.is_complex() else self.kind
         return drawn(value, narrow, self.lot).to(value.dtype)
 
-    def _off(self, value: Any, halves: float) -> Any:
+    def off(self, value: Any, halves: float) -> Any:
         """Each number off by up to so many half units of itself."""
         if not halves or not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
             return value
@@ -321,7 +362,6 @@ class _Inside(TorchDispatchMode):
         return torch.where(value.isfinite(), value * (1 + halves * self.half * units), value)
 
 
-_OF_PYTORCH: Final = ("aten", "prims", "workbench")
 _EXACT: Final = frozenset(
     """
     abs ceil clamp clamp_max clamp_min clone copy copysign fill floor fmax fmin hardtanh heaviside
@@ -337,7 +377,7 @@ def _name(func: Any) -> str:
 
 
 def _from_library(func: Any, name: str) -> bool:
-    if func.namespace not in _OF_PYTORCH:
+    if func.namespace not in PYTORCHS:
         return True
     return torch.Tag.pointwise in func.tags and name not in CORRECTLY_ROUNDED
 
@@ -349,11 +389,3 @@ def _not_in_place(func: Any) -> Any:
         return None
     found = getattr(getattr(aten, name[:-1], None), func._overloadname, None)
     return found if found in SIMPLER or (found is not None and torch.Tag.pointwise in found.tags) else None
-
-
-def _own_function(func: Any) -> Callable[..., Any] | None:
-    """The Python that an operator made with `torch.library.custom_op` stands for."""
-    if func.namespace in _OF_PYTORCH:
-        return None
-    made = cast(Any, custom_ops).OPDEFS.get(func._schema.name)
-    return None if made is None else made._backend_fns.get("cpu", made._init_fn)

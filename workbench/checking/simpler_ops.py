@@ -164,6 +164,19 @@ def _group_norm(
     return out.reshape(x.shape), mean, rstd
 
 
+def _trilinear(
+    x: T, y: T, z: T, expand_x: Sequence[int], expand_y: Sequence[int], expand_z: Sequence[int],
+    summed: Sequence[int], unrolled: int = 1,
+) -> T:  # fmt: skip
+    rank, wide = x.dim() + len(expand_x), list[T]()
+    for tensor, dims in ((x, expand_x), (y, expand_y), (z, expand_z)):
+        for dim in sorted(each % rank for each in dims):
+            tensor = tensor.unsqueeze(dim)
+        wide.append(tensor)
+    product = wide[0] * wide[1] * wide[2]
+    return product.sum(list(summed)) if summed else product
+
+
 _KNOWN: Final[Mapping[Any, Callable[..., Any]]] = cast(Any, decompositions).decomposition_table
 _OWN: Final[Mapping[Any, Callable[..., Any]]] = {
     **{
@@ -183,6 +196,7 @@ _OWN: Final[Mapping[Any, Callable[..., Any]]] = {
     aten.var.correction: _var,
     aten.std.correction: _std,
     aten.std_mean.correction: _std_mean,
+    aten._trilinear.default: _trilinear,
 }
 _DATA: Final = (aten._softmax_backward_data.default, aten._log_softmax_backward_data.default)
 _OF_PYTORCH: Final = (

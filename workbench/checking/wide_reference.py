@@ -10,26 +10,22 @@ too, PyTorch's answer is the reference.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 
-from workbench.capturing import tensor_copies
 from workbench.checking.drawn_roundings import Rounded, roundings_drawn
+from workbench.checking.held_tensors import Arithmetic, Holds, as_given
 from workbench.checking.tensor_comparison import numbers_of
-from workbench.checking.uncompiled_thread import uncompiled_here
 from workbench.checking.widened_subgraphs import computed_inside
-from workbench.checking.widening import SWAPPING as SWAPPING
 from workbench.checking.widening import CannotWiden, Wide, widened
 from workbench.errors import OtherResults
 from workbench.ir import AtenGraph
 from workbench.tensors import containers
 from workbench.tensors.tensor_memory import copied, plain
 
-Arithmetic = Callable[[Sequence[torch.Tensor]], AbstractContextManager[object]]
-"""A context to compute in, for the tensors that take part."""
 Evaluate = Callable[[Arithmetic], list[torch.Tensor]]
 """Calls the function in an arithmetic: its outputs and mutated inputs."""
 
@@ -40,14 +36,13 @@ computed_inside(Wide)
 computed_inside(Rounded)
 
 
-def as_given(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
-    """The arithmetic that the function is written in."""
-    return nullcontext()
-
-
 @contextmanager
-def lots_put_back() -> Generator[None]:
-    """Random numbers afterwards are as if none had been drawn."""
+def lots_put_back(drawn: bool = True) -> Generator[None]:
+    """Random numbers afterwards are as if none had been drawn. All threads draw from one generator, so it is left alone
+    where none are."""
+    if not drawn:
+        yield
+        return
     kept = torch.get_rng_state()
     try:
         yield
@@ -56,9 +51,9 @@ def lots_put_back() -> Generator[None]:
 
 
 @contextmanager
-def as_found() -> Generator[None]:
+def as_found(drawn: bool = True) -> Generator[None]:
     """For calls of the user's function: no gradients, and random numbers afterwards as if there had been no call."""
-    with lots_put_back(), torch.no_grad():
+    with lots_put_back(drawn), torch.no_grad():
         yield
 
 
@@ -77,7 +72,8 @@ class Answers:
     """PyTorch's results of one call, in as many arithmetics as needed."""
 
     evaluate: Evaluate
-    _runs: list[list[torch.Tensor]] = field(default_factory=list[list[torch.Tensor]])
+    _runs: list[list[torch.Tensor] | None] = field(default_factory=list["list[torch.Tensor] | None"])
+    """None for a draw with which the function raises."""
 
     @cached_property
     def _native(self) -> list[torch.Tensor]:
@@ -91,9 +87,11 @@ class Answers:
     @cached_property
     def _reference(self) -> tuple[str, list[torch.Tensor]]:
         for wide in (torch.float64, torch.float32):
-            found = self._in(wide)
+            narrow: dict[str, None] = {}
+            found = self._in(wide, narrow)
             if found is not None:
-                return str(wide).removeprefix("torch."), found
+                told = [str(wide).removeprefix("torch."), *(f"{op} in float32" for op in narrow)]
+                return ", ".join(told), found
         return IN_GIVEN_TYPES, self.native
 
     @property
@@ -106,10 +104,13 @@ class Answers:
         """The type that the reference is computed in."""
         return self._reference[0]
 
-    def _in(self, wide: torch.dtype) -> list[torch.Tensor] | None:
-        """The answer in wide floats; None where it raises, or is of another kind than the one in the given types."""
+    def _in(self, wide: torch.dtype, narrow: dict[str, None]) -> list[torch.Tensor] | None:
+        """The answer in wide floats; None where it raises, or is of another kind than the one in the given types.
+
+        Ops that take 32 bits at most are added to `narrow` by name.
+        """
         try:
-            found = self.evaluate(lambda tensors: widened(tensors, wide))
+            found = self.evaluate(lambda tensors: widened(tensors, wide, narrow))
         except CannotWiden:
             return None
         except (
@@ -129,36 +130,35 @@ class Answers:
         return not _same_but_for_rounding(self.native, self.evaluate(as_given))
 
     def rounded(self, count: int) -> list[list[torch.Tensor]]:
-        """As many answers in the given types with every rounding drawn anew; the same ones each time."""
+        """As many answers in the given types with every rounding drawn anew, the same ones each time; fewer where the
+        function raises with other roundings, as one that asserts what only PyTorch's own fulfil."""
         for seed in range(len(self._runs), count):
-            run = self.evaluate(lambda tensors, seed=seed: roundings_drawn(seed))
+            try:
+                run = self.evaluate(lambda tensors, seed=seed: roundings_drawn(seed))
+            except Exception:  # of the user's own code
+                self._runs.append(None)
+                continue
             if len(run) != len(self.native):
                 raise OtherResults(len(run), len(self.native))
             self._runs.append(run)
-        return self._runs[:count]
+        return [run for run in self._runs[:count] if run is not None]
 
 
 def outcome(
     call: Callable[[Sequence[torch.Tensor]], object],
     graph: AtenGraph,
     user: Sequence[torch.Tensor],
-    held: Sequence[torch.Tensor],
+    holds: Holds,
     arithmetic: Arithmetic,
 ) -> list[torch.Tensor]:
-    """Outputs and mutated inputs (by name) of a call on copies of `user`; what it holds is left as it was.
+    """Outputs and mutated inputs (by name) of a call on copies of `user`; what it holds is left as it is.
 
     The copies lie as the originals do: whether a reshape is a view of what is changed afterwards hangs on strides.
-    PyTorch compiles the subgraphs of `cond` and its like, but not in an arithmetic of ours.
     """
     copies = [copied(plain(tensor)) for tensor in user]
-    slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *held], strict=True)}
     changed = sorted({change.target for change in graph.mutations})
-    with (
-        as_found(),
-        tensor_copies.put_back([slots[name] for name in changed]),
-        nullcontext() if arithmetic is as_given else uncompiled_here(),
-        arithmetic([*copies, *held]),
-    ):
+    slots = {slot.value: tensor for slot, tensor in zip(graph.inputs, [*copies, *holds.tensors], strict=True)}
+    with as_found(draws_lots(node.op for node in graph.nodes)), holds.on_copies(copies, arithmetic):
         returned = [leaf for _, leaf in containers.flatten(call(copies))[1]]
         return [leaf.detach().clone() for leaf in (*returned, *(slots[name] for name in changed))]
 

@@ -5,35 +5,36 @@ arguments and its own tensors are themselves wide while it runs. Ops that ask fo
 the wide one; those that have no kernel for it run in 32 bits.
 
 A function may look at the type of a tensor, for the largest number of it or its smallest difference. It sees the type
-that it is written in, so that it computes the same in wide numbers. Where its tensors have several narrow types, a wide
-tensor's type would be ambiguous, and the function is not widened.
+that it is written in, so that it computes the same in wide numbers. Where its tensors have several narrow types, each
+tensor's own is known from its operands; where it is not, the function is not widened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+import functools
+from collections.abc import Collection, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.weak import WeakTensorKeyDictionary
 
-from workbench.environment.turns import own_lock
+from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
 
+_Types: TypeAlias = "MutableMapping[torch.Tensor, torch.dtype]"
+"""The type of a wide tensor as the function is written."""
 _HALF: Final = (torch.float16, torch.bfloat16)
 _COMPLEX: Final = (torch.complex32, torch.complex64)
 _DEFAULT: Final = (torch.float32, torch.complex64)
+_C: Final = cast(Any, torch)._C
 _BITS: Final = frozenset({torch.ops.aten.view.dtype})
 _COMPARED: Final = frozenset(getattr(torch.ops.aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 NO_KERNEL: Final = (NotImplementedError, RuntimeError)
 """PyTorch's errors for a type that an op has no kernel for."""
-
-
-SWAPPING: Final = own_lock()
-"""Held while a function's tensors are swapped; readers in other threads wait."""
 
 
 class CannotWiden(Exception):
@@ -66,22 +67,27 @@ def all_wide(values: Any, wide: torch.dtype) -> Any:
 
 
 @contextmanager
-def widened(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> Generator[None]:
-    """The same tensors with wide numbers, and every op inside computed wide; afterwards they are as they were."""
-    SWAPPING.acquire()
+def widened(
+    tensors: Sequence[torch.Tensor], wide: torch.dtype, narrow: dict[str, None] | None = None
+) -> Generator[None]:
+    """The same tensors with wide numbers, and every op inside computed wide; afterwards they are as they were.
+
+    They are this thread's own: another one would read wide numbers meanwhile. Ops that had to be computed in 32 bits
+    are added to `narrow` by name.
+    """
     kept = [(tensor, tensor.data) for tensor in {id(each): each for each in tensors}.values()]
     try:
         for (tensor, _), numbers in zip(kept, _copies([data for _, data in kept], wide), strict=True):
             if numbers is not None:
                 tensor.data = numbers
         own = {numbers.dtype for _, numbers in kept if numbers.is_floating_point() or numbers.is_complex()}
-        with torch.no_grad(), _Told(wide, own), Wide(wide, own):
+        types: _Types = WeakTensorKeyDictionary({each: old.dtype for each, old in kept})
+        with torch.no_grad(), _Told(wide, own, types), Wide(wide, own, types, {} if narrow is None else narrow):
             yield
     finally:
         for tensor, numbers in kept:
             if tensor.dtype != numbers.dtype:
                 tensor.data = numbers
-        SWAPPING.release()
 
 
 def _copies(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> list[torch.Tensor | None]:
@@ -106,21 +112,24 @@ def _copies(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> list[torch.Te
 class _Told(TorchFunctionMode):
     """Makes wide tensors report the type and element size that they have in the function as it is written."""
 
-    def __init__(self, wide: torch.dtype, own: Collection[torch.dtype]) -> None:
+    def __init__(self, wide: torch.dtype, own: Collection[torch.dtype], types: _Types) -> None:
         super().__init__()
-        self.wide, self.own = wide, own
+        self.wide, self.own, self.types = wide, own, types
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         made = func(*args, **(kwargs or {}))
         if isinstance(made, torch.dtype):
-            return self._type_of(made)
+            return self._type_of(made, args[0] if func == _TYPE else None)
         if func in _SIZES and isinstance(args[0], torch.Tensor):
-            return made // args[0].dtype.itemsize * self._type_of(args[0].dtype).itemsize
+            return made // args[0].dtype.itemsize * self._type_of(args[0].dtype, args[0]).itemsize
         return made
 
-    def _type_of(self, dtype: torch.dtype) -> torch.dtype:
+    def _type_of(self, dtype: torch.dtype, tensor: torch.Tensor | None) -> torch.dtype:
+        known = self.types.get(tensor) if tensor is not None else None
+        if known is not None and wider(known, self.wide) == dtype:
+            return known
         stood_for = [kind for kind in self.own if wider(kind, self.wide) == dtype]
         if len(stood_for) > 1:
             raise CannotWiden("which of " + " and ".join(map(str, stood_for)))
@@ -128,6 +137,7 @@ class _Told(TorchFunctionMode):
 
 
 _TENSOR: Final = cast("Any", torch.Tensor)
+_TYPE: Final = _TENSOR.dtype.__get__
 _SIZES: Final = (_TENSOR.element_size, _TENSOR.itemsize.__get__, _TENSOR.nbytes.__get__)
 """Attributes and methods that give the bytes of an element, or of all."""
 
@@ -135,17 +145,23 @@ _SIZES: Final = (_TENSOR.element_size, _TENSOR.itemsize.__get__, _TENSOR.nbytes.
 class Wide(TorchDispatchMode):
     """Every op on wide floats, except those that write into a narrow tensor."""
 
-    def __init__(self, wide: torch.dtype, own: Collection[torch.dtype] = ()) -> None:
-        """`own` are the types of the tensors that the function is given and holds, as it is written."""
+    def __init__(self, wide: torch.dtype, own: Collection[torch.dtype], types: _Types, narrow: dict[str, None]) -> None:
+        """`own` are the types of the tensors that the function is given and holds, as it is written; `types` has the
+        type of each tensor there, as far as known, and `narrow` the names of the ops computed in 32 bits."""
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self.wide, self.own = wide, own
+        self.wide, self.own, self.types, self.narrow, self.around = wide, own, types, narrow, modes_around()
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
-        given = tuple(args), dict(kwargs or {})
+        with _C.DisableTorchFunction():  # here a wide tensor's type is the wide one
+            return self._computed(func, (tuple(args), dict(kwargs or {})))
+
+    def _computed(self, func: Any, given: tuple[tuple[object, ...], dict[str, object]]) -> object:
         if func in _BITS or func.namespace == "quantized":
             raise CannotWiden(str(func))
+        if is_composite(func) or is_own(func):
+            return self._opened(func, *given)
         if func._schema.is_mutable:
             return func(*given[0], **given[1])
         if _draws_lots(func, *given):  # as many random numbers as in the given types, and the same ones
@@ -157,8 +173,34 @@ class Wide(TorchDispatchMode):
             made = func(*wide[0], **wide[1])
         except NO_KERNEL:
             made = func(*_single(wide[0]), **_single(wide[1]))
+            self.narrow[str(func)] = None
         if any(isinstance(each, torch.Tensor) and each.dtype in _DEFAULT for each in tree_leaves(made)):
             made = self._from_whole_numbers(func, *wide, made)
+        made = all_wide(made, self.wide)
+        if (kind := self._type_as_written(func, given)) is not None:
+            self.types.update({each: kind for each in tree_leaves(made) if isinstance(each, torch.Tensor)})
+        return made
+
+    def _type_as_written(self, func: Any, given: object) -> torch.dtype | None:
+        """The type that floats of a result have as the function is written; None where that is not known."""
+        leaves = tree_leaves(given)
+        if asked := [each for each in leaves if isinstance(each, torch.dtype)]:
+            return asked[0]
+        floats = [each for each in leaves if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        kinds = {self.types.get(each) for each in [each for each in floats if each.dim()] or floats}
+        if None in kinds or (len(kinds) > 1 and torch.Tag.pointwise not in func.tags):
+            return None
+        return functools.reduce(torch.promote_types, cast("set[torch.dtype]", kinds)) if kinds else None
+
+    def _opened(self, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """An op that is made of others, each of which is computed wide."""
+        try:
+            return all_wide(call_inside(func, self, self.around, args, kwargs), self.wide)
+        except NO_KERNEL:
+            if func._schema.is_mutable or func.namespace in PYTORCHS or self.wide != torch.float64:
+                raise
+        made = func(*_single(args), **_single(kwargs))
+        self.narrow[str(func)] = None
         return all_wide(made, self.wide)
 
     def _as_compared(self, value: object) -> object:

@@ -11,7 +11,10 @@ import torch
 
 @contextmanager
 def without_onednn() -> Generator[None]:
-    """What `torch.backends.mkldnn.flags` sets, without its warning of cards that are not there."""
+    """What `torch.backends.mkldnn.flags` sets, without its warning of cards that are not there.
+
+    In turn (`workbench.environment.turns`): the switch is one for all threads, and each puts back what it found.
+    """
     native = cast(Any, torch)._C
     before = native._get_mkldnn_enabled()
     native._set_mkldnn_enabled(False)

@@ -33,9 +33,12 @@ from workbench.errors.journey_errors import JourneyFileError as JourneyFileError
 from workbench.errors.journey_errors import JourneyFileForeign as JourneyFileForeign
 from workbench.errors.journey_errors import JourneyFileTooLarge as JourneyFileTooLarge
 from workbench.errors.journey_errors import JourneyFileTruncated as JourneyFileTruncated
+from workbench.errors.journey_errors import JourneyFileUnfit as JourneyFileUnfit
 from workbench.errors.journey_errors import JourneyFileVersion as JourneyFileVersion
+from workbench.errors.journey_errors import JourneyNotSaved as JourneyNotSaved
 from workbench.errors.journey_errors import NoFunction as NoFunction
 from workbench.errors.journey_errors import NotCopied as NotCopied
+from workbench.errors.journey_errors import NotTrusted as NotTrusted
 from workbench.errors.journey_errors import OtherResults as OtherResults
 from workbench.errors.journey_errors import UnknownSelection as UnknownSelection
 from workbench.errors.operator_errors import AssertionFailed as AssertionFailed

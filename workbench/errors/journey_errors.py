@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from simulator.errors import WorkbenchError
+
+_NAMED: Final = 6
+"""Of what a file may not ask for, so much is named."""
 
 
 class JourneyFileError(WorkbenchError):
     """A file cannot be opened as a journey. The subclasses are the reasons."""
+
+
+class JourneyNotSaved(WorkbenchError):
+    """A journey holds what its file could not."""
 
 
 class JourneyFileForeign(JourneyFileError):
@@ -59,6 +69,31 @@ class JourneyFileTooLarge(JourneyFileError):
             "damaged, or was made to fill the memory"
         )
         self.path = path
+
+
+class JourneyFileUnfit(JourneyFileError):
+    """What the file says of a stage is in form, and yet the next stage can make nothing of it."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(
+            f"{path} opens and shows, but a stage cannot be repeated from what it says: {what}. The file was changed "
+            "after it was saved, or is of a session with other operators; trace the function again"
+        )
+        self.path = path
+
+
+class NotTrusted(WorkbenchError):
+    """Repeating a stage of a journey from a file would give MLIR what may do more than change a kernel."""
+
+    def __init__(self, path: str, refused: Sequence[str]) -> None:
+        more = [f"and {len(refused) - _NAMED:,} more"] if len(refused) > _NAMED else []
+        super().__init__(
+            f"{path} asks MLIR for more than changing kernels, which a file may not: "
+            f"{'; '.join([*refused[:_NAMED], *more])}. Such a pass or op can write files and run code. Leave them out "
+            "with j.with_(passes=None, schedule=None), or, if you know who made the file and why, open it with "
+            f"wb.load({path!r}, trust=True). What a file may ask for is in docs/sharing.md"
+        )
+        self.path, self.refused = path, tuple(refused)
 
 
 class OtherResults(WorkbenchError):

@@ -17,12 +17,12 @@ import select
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from typing import Final, NoReturn
 
 from workbench.environment.call_sites import is_users
 from workbench.environment.notebook_cells import cell_name
+from workbench.environment.this_thread import Filter, warnings_here
 from workbench.faults.serving import no_core_dumps
 from workbench.faults.trial import CRASHED, HUNG, OK, TRIALS, Verdict, seconds_allowed
 from workbench.faults.worker_process import ending
@@ -78,8 +78,7 @@ def _verdict(work: Callable[[], object]) -> Verdict:
         return Verdict(OK)
     seconds = seconds_allowed()
     ear, mouth = os.pipe()
-    with warnings.catch_warnings():  # of other threads: the child only calls the work, and ends
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with warnings_here(Filter("ignore", DeprecationWarning)):  # of other threads: the child only works, and ends
         child = os.fork()
     if child == 0:
         _do(work, mouth)

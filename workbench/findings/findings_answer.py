@@ -179,8 +179,9 @@ def _what_is_left(*, step_count: int, left: int, others: int, same_machine: bool
         told = "1 more finding has a remedy" if left == 1 else f"{left} more findings have a remedy"
         return f"{told}: .followed({step_count + left}{', same_machine=True' if same_machine else ''}) goes on"
     if others:
-        told = "1 remedy is" if others == 1 else f"{others} remedies are"
-        return f"{told} left that need another machine: call it without same_machine=True to follow them"
+        told, them = ("1 remedy is", "it") if others == 1 else (f"{others} remedies are", "them")
+        needs = "needs" if others == 1 else "need"
+        return f"{told} left that {needs} another machine: call it without same_machine=True to follow {them}"
     return ""
 
 

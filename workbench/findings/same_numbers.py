@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final, cast
 
+from workbench.environment.turns import turn
 from workbench.errors import BadOption
 
 _ROUNDING: Final = 2.0**-10
@@ -19,12 +21,14 @@ def refuse_other_numbers(
     made: Callable[..., object],
     inputs: Sequence[object],
     kwargs: Mapping[str, object],
+    *,
+    drawn: bool,
 ) -> None:
     """Raises if the copy computes other numbers for the traced inputs, or raises itself: a module may use its parts in
-    other ways than calling them."""
-    before = _results(copy.deepcopy(target), inputs, kwargs)
+    other ways than calling them. `drawn` says whether it draws random numbers."""
+    before = _results(copy.deepcopy(target), inputs, kwargs, drawn)
     try:
-        after = _results(copy.deepcopy(made), inputs, kwargs)
+        after = _results(copy.deepcopy(made), inputs, kwargs, drawn)
     except Exception as error:  # the user's code runs, with a part that it does not expect
         told = f"{type(error).__name__}: {error}"
         raise BadOption(f"{change!r}: the changed copy raises an error that the model does not: {told}") from None
@@ -35,7 +39,9 @@ def refuse_other_numbers(
         )
 
 
-def _results(target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]) -> list[Any]:
+def _results(
+    target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object], drawn: bool
+) -> list[Any]:
     """The float tensors that it returns, with the same random numbers each time; its arguments stay unchanged."""
     import torch
     from torch.utils import _pytree
@@ -44,11 +50,20 @@ def _results(target: Callable[..., object], inputs: Sequence[object], kwargs: Ma
         return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
     given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(own, (tuple(inputs), dict(kwargs))))
-    drawing = cast(Any, torch.random)
-    with torch.no_grad(), drawing.fork_rng():
-        drawing.manual_seed(0)
+    with torch.no_grad(), _the_same_lots() if drawn else nullcontext():
         leaves = _pytree.tree_leaves(target(*given, **keyed))
     return [each for each in leaves if isinstance(each, torch.Tensor) and each.is_floating_point()]
+
+
+@contextmanager
+def _the_same_lots() -> Generator[None]:
+    """In turn: all threads draw from one generator."""
+    import torch
+
+    drawing = cast(Any, torch.random)
+    with turn(), drawing.fork_rng():
+        drawing.manual_seed(0)
+        yield
 
 
 def _apart(before: Any, after: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
+from workbench import checking
 from workbench.errors import BadOption
 from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
 from workbench.findings.folded_windows import folded_window, folds
@@ -37,7 +38,8 @@ def changed(
     kind, _, path = name.partition(":")
     if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
         folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)
-        refuse_other_numbers(name, target, folded, inputs, kwargs)
+        drawn = checking.wide_reference.draws_lots(node.op for node in graph.nodes)
+        refuse_other_numbers(name, target, folded, inputs, kwargs, drawn=drawn)
         return folded, tuple(inputs), dict(kwargs)
     if kind == CHANNELS_LAST:
         return _channels_last(target, inputs, kwargs)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from workbench.views.basics import markup
 from workbench.views.basics.cards import Card, cards_html, cards_text
+from workbench.views.basics.html_builder import html, trusted
 from workbench.views.basics.table import Table
 
 MOST_OPEN = 6
@@ -48,9 +50,9 @@ class CardTable(_ReadTable):
     def _whole(self) -> bool:
         return bool(self.cards) or self.empty
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Markup:
         if not self._whole:
-            return pd.DataFrame(self)._repr_html_() or ""
+            return trusted(pd.DataFrame(self)._repr_html_() or "")
         return markup.fragment(cards_html(self.cards, MOST_OPEN))
 
     def __repr__(self) -> str:
@@ -69,11 +71,11 @@ class StepTable(_ReadTable):
     def _rows(self) -> list[Any]:
         return list(self.itertuples())
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Markup:
         if not self._whole:
-            return pd.DataFrame(self)._repr_html_() or ""
+            return trusted(pd.DataFrame(self)._repr_html_() or "")
         table = Table(("step", "remedy", "cycles", "saves"), tuple(map(_cells, self._rows())))
-        left = f"<p>{markup.escape(self._left)}</p>" if self._left else ""
+        left = html("<p>{}</p>", self._left) if self._left else ""
         return markup.fragment(markup.table(table, wide=("remedy",)) + left)
 
     @property

@@ -49,6 +49,10 @@ def compared(op: str) -> Formula:
     return made
 
 
+def taken_from(b: Builder, x: Ref, y: Ref, *, alpha: Number = 1) -> Ref:
+    return b("aten.sub.Tensor", y, x, alpha=alpha)
+
+
 def _all_true(b: Builder, x: Ref) -> Ref:
     return b("aten.full.default", list(b.type(x).shape), True, dtype=torch.bool)
 
@@ -191,6 +195,7 @@ FORMULAS: dict[str, Formula] = {
     **{op: compared(op) for op in _COMPARISONS},
     "aten.add.Scalar": plus_truth,
     "aten.add.Tensor": plus_truth,
+    "aten.rsub.Tensor": taken_from,
     "aten.isnan.default": isnan,
     "aten.isinf.default": isinf,
     "aten.isfinite.default": isfinite,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from workbench.aten.automatic_route import class_of
+from workbench.aten.automatic_route import POINTWISE, class_of
 from workbench.aten.overload_schema import schema_of
+from workbench.aten.run_node import call
 from workbench.formulas import FORMULAS
 from workbench.formulas.formula_builder import Builder
 from workbench.formulas.promotion import in_one_type
@@ -25,7 +26,7 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
     args = [from_arg(arg, Ref) for arg in node.args]
     kwargs = {key: from_arg(arg, Ref) for key, arg in node.kwargs.items()}
     formula = FORMULAS.get(node.op)
-    made = in_a_row(builder, node, args, kwargs)
+    made = of_numbers(builder, node) or in_a_row(builder, node, args, kwargs)
     if made is None and formula is not None:
         made = formula(builder, *args, **kwargs)
     if made is None:
@@ -40,6 +41,14 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
     for value in names:
         del types[value]
     return tuple(renamed(child, names) for child in builder.nodes)
+
+
+def of_numbers(b: Builder, node: Node) -> Ref | None:
+    """The result of a pointwise call that takes numbers and no tensor, as the number that it is; None for all else."""
+    if node.operands or node.op not in POINTWISE:
+        return None
+    (made,) = call(node, dict[str, object]().__getitem__)
+    return b("aten.full.default", [], made.item(), dtype=made.dtype)
 
 
 def in_a_row(b: Builder, node: Node, args: list[object], kwargs: dict[str, object]) -> tuple[Ref, ...] | None:

@@ -36,7 +36,12 @@ class Builder:
         return self.several(op, *args, **kwargs)[0]
 
     def several(self, op: str, *args: object, **kwargs: object) -> tuple[Ref, ...]:
-        """One ATen call, and a reference to each of its results."""
+        """One ATen call, and a reference to each of its results.
+
+        A `view` that strides cannot express is one of a copy: a formula's operands lie in memory in any order.
+        """
+        if op == "aten.view.default" and not self._has_view(*args):
+            args = self("aten.clone.default", args[0], memory_format=torch.contiguous_format), *args[1:]
         recorded = {key: to_arg(value) for key, value in kwargs.items()}
         first = self._name(op.split(".")[1])
         node = Node(first, op, tuple(to_arg(arg) for arg in args), recorded, (first,), self._parent)
@@ -45,6 +50,14 @@ class Builder:
         self._types.update(zip(results, found, strict=True))
         self.nodes.append(replace(node, results=results))
         return tuple(Ref(result) for result in results)
+
+    def _has_view(self, x: Any, shape: Any) -> bool:
+        """True if strides can express a tensor in this shape."""
+        try:
+            meta_tensor(self.type(x)).view(shape)
+        except RuntimeError:
+            return False
+        return True
 
     def _name(self, op: str) -> str:
         name = counted_name(f"{self._parent.node}.{op.strip('_')}", self._taken)

@@ -20,10 +20,13 @@ def nll_loss(
 def nll_loss_with_weight(
     b: Builder, x: Ref, target: Ref, weight: Ref | None, reduction: int, ignore_index: int
 ) -> tuple[Ref, Ref]:
-    """The loss, and what the weights add up to, which its backward pass reads; PyTorch has zero without a mean."""
+    """The loss, and the sum of the weights, which its backward pass reads; PyTorch has zero where a batch keeps its
+    losses."""
     found = _Classes(b, compute(b, x), target, weight, ignore_index)
     each, loss = found.each(), found.at_target()
-    total = found.sum(each) if reduction == _MEAN else b("aten.mul.Scalar", found.sum(each), 0.0)
+    total = found.sum(each)
+    if reduction == _NONE and b.rank(x) > 1:
+        total = b("aten.mul.Scalar", total, 0.0)
     made = loss if reduction == _NONE else found.sum(loss)
     return _like(b, b("aten.div.Tensor", made, total) if reduction == _MEAN else made, x), _like(b, total, x)
 
@@ -35,6 +38,8 @@ def nll_loss_backward(
     mean's gradient is one of no numbers."""
     found = _Classes(b, compute(b, x), target, weight, ignore_index)
     gradient = compute(b, gradient)
+    if reduction != _NONE or b.rank(x) == 1:  # one number, which may come with dims of one
+        gradient = b("aten.view.default", gradient, [])
     if reduction == _MEAN:
         gradient = b("aten.div.Tensor", gradient, compute(b, total))
     each = b("aten.neg.default", b("aten.mul.Tensor", found.each(), gradient))
@@ -79,6 +84,8 @@ class _Classes:
         self.count = b.type(x).shape[self.dim]
         self.dtype = to_dtype(b.type(x).dtype)
         self.scores = b("aten.log_softmax.int", x, self.dim) if softmax else x
+        if b.rank(x) == 1 and b.rank(target) == 1:  # of several targets of one row PyTorch takes the first
+            target = b("aten.select.int", target, 0, 0)
         self.counts = b("aten.ne.Scalar", target, ignored)
         # An ignored target may lie outside of all classes: class 0 stands for it, and is then left out.
         kept = b("aten._to_copy.default", self.counts, dtype=to_dtype(b.type(target).dtype))

@@ -51,10 +51,11 @@ def of_three(
     summed: list[int], unrolled: int = 1,
 ) -> Ref:  # fmt: skip
     """Their product, with dims of one put in, and sums over some dims: what `bilinear` becomes."""
+    rank = b.rank(x) + len(expand_x)
     wide: list[Ref] = []
     for tensor, dims in ((x, expand_x), (y, expand_y), (z, expand_z)):
         made = compute(b, tensor)
-        for dim in dims:
+        for dim in sorted(dim % rank for dim in dims):  # they are dims of the product, in whatever order
             made = b("aten.unsqueeze.default", made, dim)
         wide.append(made)
     product = b("aten.mul.Tensor", b("aten.mul.Tensor", wide[0], wide[1]), wide[2])

@@ -96,6 +96,8 @@ def flops(node: Node, types: Mapping[str, TensorType]) -> int:
         return 0
     if node.bodies:
         return _flops_of_graphs(node, types)
+    if not node.operands:  # it makes tensors of nothing, which is no work; to ask PyTorch would make them
+        return max(types[value].numel for value in node.results)
     overrides = {"device": "meta"} if "device" in node.kwargs else {}
     with FlopCounterMode(display=False) as counter, contextlib.suppress(NotImplementedError):  # it may have no meta
         call(node, lambda value: meta_tensor(types[value]), **overrides)

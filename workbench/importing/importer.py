@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 from torch_mlir import ir
-from torch_mlir.compiler_utils import OutputType, lower_mlir_module, run_pipeline_with_repro_report
 from torch_mlir.dialects import bufferization, func, memref, tensor
 from torch_mlir.extras.fx_importer import FxImporter
 
@@ -36,8 +35,9 @@ from workbench.mlir.memrefs import memref_behind, sliced
 if TYPE_CHECKING:
     import torch
 
-_TO_BACKEND = (
-    "builtin.module(func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{})"
+_TO_LINALG = (
+    "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{}",
+    "torch-backend-to-linalg-on-tensors-backend-pipeline{allow-non-finites=True}",
 )
 _PLACE = re.compile(r'File "(aten:\d+)"')
 
@@ -133,10 +133,13 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
 
 def _to_linalg(importer: FxImporter, module: torch.fx.GraphModule, name: str) -> ir.Module:
     """The work of `torch_mlir.fx.stateless_fx_import`, which would make a context of its own with threads and all
-    dialects."""
+    dialects, put another `sys.stderr` in the place of the process's, and write a file where a pass fails."""
     importer.import_stateless_graph(module.graph, func_name=name)
-    run_pipeline_with_repro_report(importer.module, _TO_BACKEND, "Lowering TorchFX IR -> Torch Backend IR")
-    return lower_mlir_module(False, OutputType.LINALG_ON_TENSORS, importer.module)
+    imported = importer.module
+    imported.context.emit_error_diagnostics = True  # some passes say an error and go on, which ends the process else
+    for pipeline in _TO_LINALG:
+        run_passes(imported, pipeline)
+    return imported
 
 
 @contextlib.contextmanager

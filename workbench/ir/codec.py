@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from simulator.files import unpacking
+from simulator.files import unpacking, visible_text
 
 T = TypeVar("T")
 
@@ -196,7 +196,7 @@ def dumps(record: object, *, format: str, version: int) -> str:
 def parsed(text: str | bytes) -> Any:
     """The data of a JSON text, nested no more deeply than records are."""
     try:
-        data = json.loads(text)
+        data = visible_text.of_json(text)
         unpacking.check_nesting(data)
     except (ValueError, RecursionError) as error:
         raise RecordFormatError(f"not JSON of ours: {error}") from None

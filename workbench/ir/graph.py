@@ -11,7 +11,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -115,16 +115,29 @@ class Ref:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal:
     """An argument that is no tensor.
 
     `kind` is none, bool, int, float, complex (as text), str, dtype, device, layout, memory_format or json, which is a
-    dict of plain ones.
+    dict of plain ones. Floats are equal by their bits: 0.0 is not -0.0, which divides to another infinity, and NaN is
+    NaN.
     """
 
     kind: str
     value: bool | int | float | str | None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal):
+            return NotImplemented
+        return self is other or self._bits() == other._bits()
+
+    def __hash__(self) -> int:
+        return hash(self._bits())
+
+    def _bits(self) -> tuple[str, object]:
+        """The kind and the value, a float as its text."""
+        return self.kind, repr(float(cast("float", self.value))) if self.kind == "float" else self.value
 
 
 @dataclass(frozen=True, slots=True)

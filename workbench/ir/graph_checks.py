@@ -6,10 +6,12 @@ containers hold as many results as there are.
 
 from __future__ import annotations
 
+import json
+import keyword
 import math
 import re
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import islice
 
 from workbench.ir.codec import RecordFormatError, held_against
@@ -19,10 +21,26 @@ from workbench.ir.kernels import KernelGraph
 MOST = 3
 """Mistakes that are reported."""
 
+MOST_MODULES = 250
+"""Modules, each in the one before, that a node may be in: views walk down the tree of modules."""
+
 LARGEST = 2**48
 """Elements beyond which nothing is meant seriously, and what is reckoned with them stays exact in 64 bits."""
 
 _OVERLOAD = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*(\.\w+)*")
+_KERNEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+DTYPES = frozenset({
+    "f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool", "c64", "c128", "complex32",
+    "uint16", "uint32", "uint64", "qint8", "qint32", "quint8", "quint2x4", "quint4x2", "bits8", "bits16", 
+    "bits1x8", "bits2x4", "bits4x2",
+    "int1", "int2", "int3", "int4", "int5", "int6", "int7",
+    "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2",
+})  # fmt: skip
+"""Names of element types. PyTorch has much else under such a name: a test compares them with its own."""
+_LAYOUTS = ("strided", "jagged", "_mkldnn", *(f"sparse_{kind}" for kind in ("coo", "csr", "csc", "bsr", "bsc")))
+_MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+_DEVICE = re.compile(r"(cpu|cuda|meta|xpu|mps|hpu|xla|mtia|lazy|ipu|vulkan|privateuseone|npu)(:\d{1,4})?")
 _INPUTS = ("user", "parameter", "buffer", "gradient", "state", "closure", "constant")
 _TREES = ("leaf", "constant", "tuple", "list", "dict", "object", "kept", "same", "call")
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -108,17 +126,24 @@ def _in_order(nodes: tuple[Node, ...], known: set[str]) -> Iterator[str]:
             yield f"node {node.name!r} has the line {node.origin.line}"
         if node.origin.part not in ("", *PARTS):
             yield f"node {node.name!r} is in the part {node.origin.part!r} of a training step"
+        if node.origin.module.count(".") >= MOST_MODULES:
+            yield f"node {node.name!r} is in more than {MOST_MODULES} modules, one in the other"
         for literal in node.literals:
             if not _is_literal(literal):
                 yield f"node {node.name!r} has the argument {literal.value!r} of kind {literal.kind!r}"
+        yield from (
+            f"node {node.name!r} is given {key!r:.60} by name, which is no name of an argument"
+            for key in node.kwargs
+            if not key.isidentifier() or keyword.iskeyword(key)
+        )
         for body in node.bodies:
             yield from (f"{body.name}, which {node.name!r} runs: {mistake}" for mistake in _graph_mistakes(body))
 
 
 def _is_literal(literal: Literal) -> bool:
-    if literal.kind == "complex":
-        return isinstance(literal.value, str) and _is_complex(literal.value)
-    return type(literal.value) in _KINDS.get(literal.kind, ())
+    if type(literal.value) not in _KINDS.get(literal.kind, ()):
+        return False
+    return literal.kind not in _TEXTS or _TEXTS[literal.kind](str(literal.value))
 
 
 def _is_complex(text: str) -> bool:
@@ -127,6 +152,24 @@ def _is_complex(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_TEXTS: dict[str, Callable[[str], bool]] = {
+    "complex": _is_complex,
+    "dtype": DTYPES.__contains__,
+    "device": lambda text: _DEVICE.fullmatch(text) is not None,
+    "layout": _LAYOUTS.__contains__,
+    "memory_format": _MEMORY_FORMATS.__contains__,
+    "json": _is_json,
+}
+"""Of the literals that are kept as texts and become something else, what the texts must be."""
 
 
 def _typed(types: dict[str, TensorType], known: set[str], needed: tuple[str, ...]) -> Iterator[str]:
@@ -139,7 +182,7 @@ def _typed(types: dict[str, TensorType], known: set[str], needed: tuple[str, ...
 def _type_mistakes(value: str, kind: TensorType) -> Iterator[str]:
     if len(kind.shape) != len(kind.strides):
         yield f"{value!r} has {len(kind.shape)} extents and {len(kind.strides)} strides"
-    elif min(kind.shape, default=0) < 0 or not kind.dtype.isidentifier():
+    elif min(kind.shape, default=0) < 0 or kind.dtype not in DTYPES:
         yield f"{value!r} is {kind}, which no tensor is"
     else:
         reach = abs(kind.offset) + sum(n * abs(s) for n, s in zip(kind.shape, kind.strides, strict=True))
@@ -206,6 +249,8 @@ def _lowered_mistakes(lowered: KernelGraph) -> Iterator[str]:
         yield from (
             f"kernel {kernel.name!r} has {name!r}, which has no type" for name in values if name not in lowered.types
         )
+        if not _KERNEL.fullmatch(kernel.name):
+            yield f"a kernel is called {kernel.name!r:.60}, which MLIR and Python cannot call it"
         if not kernel.nodes:
             yield f"kernel {kernel.name!r} has no nodes"
     bases = {view.value for view in lowered.views}

@@ -125,6 +125,10 @@ def _program_mistakes(kernel: ScheduledKernel, program: TileProgram) -> Iterator
     count = len(program.origin_names)
     yield from _origins_of(where, kernel.located, count)
     yield from (f"{where} has folded origin {gone.origin}" for gone in kernel.folded if not 0 <= gone.origin < count)
+    dims, mapping = kernel.dims.keys(), kernel.mapping
+    strange = {*mapping.tile, *mapping.order, *mapping.cores} - dims
+    if strange or len({*mapping.order}) < len(mapping.order):
+        yield f"{where} has the dims {[*dims]}, and is mapped by {[*mapping.tile, *mapping.order, *mapping.cores]}"
     sizes = [*kernel.dims.values(), *kernel.mapping.tile.values(), *kernel.mapping.cores.values()]
     if min(sizes, default=1) < 0 or not 0 <= kernel.mapping.buffers <= LARGEST:
         yield f"{where} has dims {kernel.dims}, tiles {kernel.mapping.tile} and {kernel.mapping.buffers} buffers"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from workbench.environment.verb_options import knows_its_options
 from workbench.faults.messages import Message
 from workbench.faults.trial import TRIALS, Trial
@@ -30,7 +32,7 @@ class MlirCell(Shown):
     pipeline: str = ""
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The module, and what the passes changed, closed."""
         shown = highlight.code(self.text)
         if self.pipeline:

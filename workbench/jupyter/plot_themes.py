@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
+from markupsafe import Markup
 from matplotlib import pyplot, rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ from matplotlib.figure import Figure
 from workbench.jupyter.plot_axes import inches
 from workbench.views.basics import markup
 from workbench.views.basics.colours import LIGHT, Style, style_named
+from workbench.views.basics.html_builder import html, trusted
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,16 +52,15 @@ class ShownOnce(Figure):
 class ThemedFigure(Figure):
     """A figure in our light colours; in a notebook each of them is what the theme has in its place."""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Markup:
         drawn = io.StringIO()
         with rc_context({"svg.fonttype": "none", "font.family": "sans-serif"}):
             self.savefig(drawn, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
         _, head, body = drawn.getvalue().partition("<svg ")
         inches: float = self.get_figwidth()
-        wide = f'style="width:100%;min-width:{min(inches, _LEAST):g}in;max-width:{inches:g}in" '
-        return markup.fragment(
-            f'<div class="scroll" tabindex="0">{head}{wide}{_themed(_SIZE.sub("", body, count=2))}</div>'
-        )
+        wide = html('style="width:100%;min-width:{:g}in;max-width:{inches:g}in" ', min(inches, _LEAST), inches=inches)
+        picture = trusted(f"{head}{wide}{_themed(_SIZE.sub('', body, count=2))}")
+        return markup.fragment(html('<div class="scroll" tabindex="0">{}</div>', picture))
 
 
 def words_as_they_are(draws: Callable[P, R]) -> Callable[P, R]:

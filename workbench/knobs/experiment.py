@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Self
 
+from markupsafe import Markup
+
 from simulator.errors import WorkbenchError
 from workbench import views
 from workbench.artefacts.pictures import knob_widgets
@@ -334,7 +336,7 @@ class Experiment(Shown, Generic[J]):
         return self._table().text(widest=100)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """Every step in a row."""
         return views.markup.fragment(views.markup.table(self._table(), wide=("refused", "call")))
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, cast
 
+from markupsafe import Markup
+
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import WorkbenchError
@@ -30,6 +32,7 @@ from workbench.knobs.knob import (
 )
 from workbench.knobs.sweep import Sweep
 from workbench.knobs.turned_knobs import Turned, refusal_of
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Cell, Table
 
@@ -165,10 +168,10 @@ class Knobs(Shown, Generic[J]):
         return _told([knob for knob in self.knobs if knob.kind != MACHINE]).text(widest=60)
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The kernel's knobs as a table, those of the journey apart, closed if there is a kernel."""
         own = views.markup.table(_told([knob for knob in self.knobs if knob.kernel]), wide=("worth trying",))
-        parts = [f"<p><b>{views.markup.escape(self.kernel)}</b></p>{own}"] if self.kernel else []
+        parts = [html("<p><b>{}</b></p>{own}", self.kernel, own=own)] if self.kernel else []
         for title, kind in (("fusion rules", FUSION), ("layout in DRAM", LAYOUT), ("figures of the machine", MACHINE)):
             knobs = [knob for knob in self.knobs if knob.kind == kind]
             if not knobs:
@@ -176,7 +179,7 @@ class Knobs(Shown, Generic[J]):
             table = views.markup.table(_told(knobs), wide=("range", "worth trying"))
             opened = kind == FUSION and not self.kernel
             parts.append(views.markup.details(title, table, note=f"{len(knobs)}", opened=opened))
-        return views.markup.fragment("".join(parts))
+        return views.markup.fragment(joined(parts))
 
     def __repr__(self) -> str:
         own = sum(knob.kernel != "" for knob in self.knobs)

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Self
 
+from markupsafe import Markup
+
 from simulator.errors import WorkbenchError
 from workbench import views
 from workbench.artefacts import drawing_of_heat_maps
@@ -208,7 +210,7 @@ class Sweep(Shown, Generic[J]):
         return "\n".join([*told, self._table().pick(*names).text(widest=100)])
 
     @knows_its_options
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The heat map, and the table below it, closed."""
         rows = views.markup.details("table", views.markup.table(self._table(), wide=("refused", "call")))
         return views.markup.fragment(views.svg_heat_map.heat_map_svg(self.record) + rows)

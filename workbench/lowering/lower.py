@@ -90,9 +90,7 @@ def lower(
     check_known(graph)
     check_index_types(graph)
     known = registrations if registrations is not None else DEFAULT.now()
-    if prefer is not None and prefer not in known.dialects:
-        listed = ", ".join(map(repr, known.dialects)) or "none"
-        raise errors.BadOption(f"prefer={prefer!r}: no builder is registered in that dialect; there are {listed}")
+    known.check_preferred(prefer)
     off = rules_off(fusion, rewrites)
     one_kernels = OneKernels(off)
     whole = one_attention(graph, known, prefer, one_kernels, pairs_apart(fusion))

@@ -13,16 +13,17 @@ Lines = Mapping[tuple[int, str], int]
 """(the entry's number, its key) -> the line, from 1; with the key "" where the entry begins."""
 
 _KEY = re.compile(r"\s*(?:\"([^\"]*)\"|'([^']*)'|([\w-]+))\s*[.=]")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+_HEAD = re.compile(r"\s*(\[\[?)([^\]]+)\]")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 
 
 def lines_of_toml(text: str, table: str) -> dict[tuple[int, str], int]:
     """The lines of an array of tables, `[[table]]`; a key of a table inside an entry has the line of that table."""
     found, entry, inside = dict[tuple[int, str], int](), -1, ""
     for number, line in enumerate(text.split("\n"), 1):  # TOML knows no other end of a line
-        head = re.match(r"\s*(\[\[?)\s*([^\]]+?)\s*\]", line)
+        head = _HEAD.match(line)
         if head is not None:
-            name = re.sub(r"\s*\.\s*", ".", head[2].replace('"', "").replace("'", ""))
+            name = ".".join(part.strip() for part in head[2].replace('"', "").replace("'", "").split("."))
             if head[1] == "[[" and name == table:
                 entry, inside = entry + 1, ""
                 found[entry, ""] = number

@@ -16,9 +16,7 @@ Of several entries that match a kernel the first counts.
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -27,8 +25,10 @@ from typing import Any, Final, cast
 
 from simulator.did_you_mean import did_you_mean, not_there, sentences
 from simulator.files.regular_files import check_readable
+from simulator.files.visible_text import of_json
 from simulator.machine.machine import Machine
 from simulator.machine.machine_file import machine_names
+from simulator.machine.toml_text import toml_of
 from workbench.errors import MappingFileError
 from workbench.mappings.kernel_kind import KernelKind, short
 from workbench.mappings.key_lines import (
@@ -154,7 +154,7 @@ def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
     if kind == "JSON" and not text.strip():
         text = "{}"  # which lacks what an empty file lacks
     try:
-        whole: object = tomllib.loads(text) if kind == "TOML" else json.loads(text)
+        whole: object = toml_of(text) if kind == "TOML" else of_json(text)
     except (ValueError, RecursionError) as error:
         raise MappingFileError(f"{path}: not {kind}: {error}") from None
     if not isinstance(whole, dict):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from simulator.did_you_mean import not_there
+from simulator.files import visible_text
 from simulator.files.regular_files import check_readable
 from simulator.files.versioned_files import replace_file
 from simulator.machine.machine import Machine
@@ -103,7 +104,7 @@ def read_tuned_table(given: str | os.PathLike[str], *, saving: bool = False) -> 
     try:
         check_readable(path)
         text = path.read_text("utf-8")
-        whole: object = json.loads(text)
+        whole: object = visible_text.of_json(text)
     except FileNotFoundError:
         raise TunedTableError(f"tuned={os.fspath(given)!r}: {not_there(path)}") from None
     except OSError as error:

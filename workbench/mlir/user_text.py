@@ -20,6 +20,10 @@ def check_text(text: str, name: str) -> None:
     """Raises `MlirSyntaxError` for a text that the parser must not be given."""
     if half := half_character(text):
         raise MlirSyntaxError(name, writable(text), (half,))
+    if "\0" in text:  # the parser takes it for the end of the text
+        told = "a null character, '\\0', stands here, which no text has; remove it"
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise MlirSyntaxError(name, text.replace("\0", "\\0"), (Problem(told, line),))
     depth = 0
     for token in _TOKEN.finditer(text):
         if token[0] in ("{", "(", "[", "<"):

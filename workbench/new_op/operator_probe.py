@@ -4,14 +4,14 @@ need not give these facts, and ops do not declare them.
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Generator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+
+from workbench.environment.this_thread import unlogged_here
 
 Plain: TypeAlias = "bool | int | float | str | list[int] | list[float] | None"
 
@@ -138,12 +138,6 @@ def _changed_elsewhere(old: torch.Tensor, new: torch.Tensor) -> bool:
     return bool(changed.any())
 
 
-@contextlib.contextmanager
-def _quiet() -> Generator[None]:
+def _quiet() -> AbstractContextManager[None]:
     """Hides the stack traces that torch logs for refused calls, since a probe expects refusals."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
+    return unlogged_here(["torch._subclasses.fake_tensor"])

@@ -53,6 +53,7 @@ def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who
 def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:
     """The route of each overload of a name."""
     registrations = DEFAULT.now()
+    registrations.check_preferred(prefer)
     return tuple(handler(name, registrations, prefer) for name in overload_names.overloads(overload))
 
 

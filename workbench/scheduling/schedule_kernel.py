@@ -27,7 +27,7 @@ from workbench.mlir.location_ids import ops_named
 from workbench.mlir.named_dims import Payload, analyse, linalg_ops
 from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
-from workbench.scheduling import heuristic
+from workbench.scheduling import heuristic, reshapes_between_ops
 from workbench.scheduling.core_split import checked_cores, share, spread, spread_of
 from workbench.scheduling.loop_order import inside_reduced, refused_cut, refused_order
 from workbench.scheduling.mapping_script import splits_reduction, transform_script
@@ -279,7 +279,7 @@ def _prepare(
     held = makes_operands(trace.module)
     if held:
         trace.run("hold the product's operands", HoldOperands())
-    trace.run("fuse elementwise", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+    reshapes_between_ops.fuse(trace, "fuse elementwise")
     if held:
         trace.run("release the product's operands", ReleaseOperands())
     if has_borders(trace.module):
@@ -294,7 +294,7 @@ def _prepare(
         trace.run("recompute per pass", Recompute())
         if results_apart(trace.module):
             trace.run("join the results", JoinResults())
-        trace.run("fuse recomputed", "func.func(linalg-fuse-elementwise-ops),canonicalize,cse")
+        reshapes_between_ops.fuse(trace, "fuse recomputed")
         if gathers:
             trace.run("take gathers apart", SplitGathers())
         trace.run("name the ops", Tag())

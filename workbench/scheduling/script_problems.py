@@ -13,7 +13,7 @@ from workbench.errors import Problem
 _NO_OP = re.compile(r"custom op '([^']*)' is unknown|not found for custom op '([^']*)'")
 """Whatever else is wrong with an op of custom syntax begins with its name, too."""
 _HANDLE = re.compile(r"%[\w.$-]+")
-_RESULTS = re.compile(r"^\s*(?:%[\w.$-]+(?::\d+)?\s*,?\s*)+(?:=|$)")
+_RESULTS = re.compile(r"^\s*(?:%[\w.$-]+(?::\d+)?\s*(?:,\s*)?)++(?:=|$)")
 _ARGUMENT = re.compile(r"%[\w.$-]+(?=\s*:\s*!)")
 """Handles that a line gives: those before its `=`, and arguments of a sequence, which have a type."""
 _AT_AN_END = "expected operation name in quotes"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from simulator import Machine
 from workbench import aten, environment, mappings, rewriting
-from workbench.errors import WorkbenchError
+from workbench.errors import JourneyFileUnfit, WorkbenchError
 from workbench.ir import BACKWARD
 from workbench.lowering.fusion_options import rewrites_off
 from workbench.lowering.layout_options import Layout, layout_on
@@ -97,6 +97,8 @@ class Request:
     rewrites: Mapping[str, Step] = field(default_factory=environment.registered.REWRITES.now)
     """Graph passes and patterns, as they were registered then; in a loaded journey what those of the file made."""
     path: str = ""
+    trusted: bool = True
+    """Whether somebody vouches for what MLIR would be given: False in a journey of a file, and in all made of it."""
     given_at: Mapping[str, str] = field(default_factory=dict[str, str])
     """The user's line that gave an option, for errors that only a later stage can find."""
 
@@ -104,6 +106,26 @@ class Request:
     def layout_here(self) -> Layout:
         """What the layout means on the machine."""
         return layout_on(self.machine, self.layout)
+
+    @property
+    def held(self) -> str:
+        """The file whose scripts, passes and texts are held against the lists of scheduling/foreign_code.py; empty in
+        a live journey, and in one that is trusted."""
+        return "" if self.trusted else self.path
+
+    @contextlib.contextmanager
+    def blaming_the_file(self) -> Generator[None]:
+        """Makes exceptions that are no errors of ours, raised in the block, errors of the file that the journey is
+        from: its records are in form, but may still call ops with what they do not take."""
+        try:
+            yield
+        except (WorkbenchError, Warning):  # a warning that a filter makes an error
+            raise
+        except Exception as error:
+            if not self.path:
+                raise
+            told = str(error).strip().partition("\n")[0][:200]
+            raise JourneyFileUnfit(self.path, f"{type(error).__name__}: {told}") from error
 
     def mappings(self, lowered: KernelGraph) -> AskedMappings:
         """What is asked of each kernel of the graph."""

@@ -120,7 +120,7 @@ def imported_of(request: Request, grouped: Grouped, lowered: Lowered) -> Rendere
         render = rendering.render
     known = render.by_structure(grouped.record, grouped.rendered)
     made = render.render(graph, request.registrations, known, rendering.module_store.default_module_store())
-    return Rendered(made, hosts_of(graph), views.titles.kernel_titles(graph))
+    return Rendered(made, hosts_of(graph), views.titles.kernel_titles(graph), request.held)
 
 
 def without_templates(lowered: Lowered, imported: Rendered) -> bool:
@@ -151,6 +151,15 @@ def check_kernels_named(lowered: KernelGraph, request: Request) -> None:
         scheduling.user_mapping.check_kernels(by_full_names(request.mapping, names), names)
 
 
+def code_of(request: Request, rendered: Rendered) -> scheduling.schedule.UserCode:
+    """The scripts and passes of a journey, to be run on its kernels. Nothing else hands them to MLIR; those of a file,
+    and its kernels' texts, may ask for what is on the lists alone."""
+    code = scheduling.schedule.UserCode(request.schedule, request.passes)
+    if path := request.held or rendered.file:
+        scheduling.foreign_code.check(path, code.scripts, code.passes, rendered.record)
+    return code
+
+
 def tiled_of(
     request: Request, lowered: Lowered, rendered: Rendered, near: Mapping[str, frozenset[int]] | None = None
 ) -> Scheduled:
@@ -158,7 +167,7 @@ def tiled_of(
     memory serves."""
     with _compiler("scheduling"):
         verb, store = scheduling.schedule.schedule, scheduling.kernel_store.default_store()
-        code = scheduling.schedule.UserCode(request.schedule, request.passes)
+        code = code_of(request, rendered)
     registered, asked = environment.registered.PASSES.as_of(request.own_passes), request.mappings(lowered.record)
     told = (request.blaming("mapping", *_OF_MAPPINGS), asked.blaming())
     with registered, told[0], told[1], naming_tensors(lowered.record):

@@ -47,7 +47,11 @@ class Stage:
     def once(self, request: Request, made: Mapping[str, Once[Any]]) -> Once[Any]:
         """Its artefact, made at its first use."""
         inputs = [made[name] for name in self.inputs]
-        return Once(self.name, partial(self.function, request), inputs, compiles=self.compiles)
+        return Once(self.name, partial(self._made, request), inputs, compiles=self.compiles)
+
+    def _made(self, request: Request, *inputs: Any) -> Any:
+        with request.blaming_the_file():
+            return self.function(request, *inputs)
 
 
 STAGES: Final[tuple[Stage, ...]] = (
@@ -140,7 +144,7 @@ class Stages:
         shared = views.titles.scheduled_titles(found.lowered, scheduled)
         launched = simulating.simulate.launched(found.lowered, scheduled)
         trace = replace(found.trace, launches=launched, asked={"residents": kept, "placed": lie})
-        rendered = Rendered(found.rendered, functions.hosts_of(found.lowered), titles)
+        rendered = Rendered(found.rendered, functions.hosts_of(found.lowered), titles, request.held)
         planned = Scheduled(scheduled, found.lowered, found.rendered, shared)
         # a new plan replaces the old one, but not the tiles that were made for what the old one serves
         serves = planning.common_memory_plan.served(scheduled)

@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from workbench.ir import Literal, Tree
 from workbench.tensors.raw_contents import Store, contents, refill
 from workbench.tensors.reachable_tensors import reachable
+from workbench.tensors.same_value import same_value
 from workbench.tensors.torch_literals import from_literal, to_literal
 
 Maker = Callable[[list[Any]], object]
@@ -55,7 +56,7 @@ class Kept:
 
     def same(self, other: object) -> bool:
         """Whether a call that is given the other one computes the same."""
-        return self.value is other or (type(self.value) is type(other) and self.value == other)
+        return same_value(self.value, other)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ read, a zero tensor has no memory at all. A kernel reads memory, so these are ma
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,47 @@ def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
     (first, last), (begin, end) = _reach(one), _reach(other)
     if begin >= last or first >= end:
         return False
-    if one.element_size() != other.element_size() or one.numel() + other.numel() > _COUNTED:
+    if one.element_size() != other.element_size():
+        return True
+    if (boxes := _boxes(one, other)) is not None:
+        return all(max(a, b) < min(a + m, b + n) for (a, m), (b, n) in boxes)
+    if one.numel() + other.numel() > _COUNTED:
         return True
     return bool(np.intersect1d(_places(one), _places(other)).size)
+
+
+def lies_on_itself(tensor: torch.Tensor) -> bool:
+    """True if two elements of a tensor are the same memory; False for a large tensor whose strides do not tell."""
+    reach = 1
+    for stride, extent in sorted(zip(map(int, tensor.stride()), map(int, tensor.shape), strict=True)):
+        if extent > 1 and not stride:
+            return bool(tensor.numel())
+        if extent > 1 and stride < reach:
+            return tensor.numel() <= _COUNTED and np.unique(_places(tensor)).size < tensor.numel()
+        reach += (extent - 1) * stride
+    return False
+
+
+_Extents: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _boxes(one: torch.Tensor, other: torch.Tensor) -> list[_Extents] | None:
+    """Of two tensors of equal strides that nest, as pieces of one tensor have, begin and extent of both in each dim;
+    None for others. What is left below the smallest stride is a dim as well."""
+    if one.stride() != other.stride():
+        return None
+    axes = sorted(zip(one.stride(), one.shape, other.shape, strict=True), reverse=True)
+    rests, found, inside = [int(one.storage_offset()), int(other.storage_offset())], list[_Extents](), 0
+    for stride, *extents in axes:
+        if stride < 1:
+            return None
+        (begin, rests[0]), (start, rests[1]) = divmod(rests[0], stride), divmod(rests[1], stride)
+        ends = [begin + int(extents[0]), start + int(extents[1])]
+        if inside and max(ends) * stride > inside:  # goes on in the next piece of the dim before
+            return None
+        found.append(((begin, int(extents[0])), (start, int(extents[1]))))
+        inside = int(stride)
+    return [*found, ((rests[0], 1), (rests[1], 1))]
 
 
 def _reach(tensor: torch.Tensor) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import torch
 
-from workbench.errors import CaptureFailed
+from workbench.errors import CaptureFailed, UnknownOverload
 from workbench.ir import Arg, AtenGraph, Literal, Ref, Sequence, TensorType
 from workbench.tensors.element_types import dtype_name, to_dtype
 
@@ -84,6 +84,11 @@ def from_arg(arg: Arg, lookup: Callable[[str], object]) -> object:
 
 
 def to_overload(op: str) -> Callable[..., Any]:
-    """The torch overload of a recorded name such as `aten.softmax.int`."""
-    namespace, name, overload = op.split(".")
-    return cast("Callable[..., Any]", getattr(getattr(getattr(torch.ops, namespace), name), overload))
+    """The torch overload of a recorded name such as `aten.softmax.int`. The record may be a file's, and PyTorch has
+    functions behind such names as well: one of them loads libraries."""
+    found: object = torch.ops
+    for part in op.split("."):
+        found = getattr(found, part, None)
+    if not isinstance(found, torch._ops.OpOverload):  # pyright: ignore[reportPrivateUsage]
+        raise UnknownOverload(f"{op!r:.80} is no overload of an operator that this session has")
+    return cast("Callable[..., Any]", found)

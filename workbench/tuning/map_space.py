@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.scheduling.user_mapping import UserMapping
 from workbench.tuning.explored import Explored
+from workbench.views.basics.html_builder import html
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Cell, Table
 
@@ -92,8 +95,8 @@ class MapSpace(Shown):
         return f"{self!r}\n\n{self._told().text(widest=60)}"
 
     @knows_its_options
-    def html(self) -> str:
-        head = f"<p>{views.markup.escape(repr(self))}</p>"
+    def html(self) -> Markup:
+        head = html("<p>{}</p>", repr(self))
         return views.markup.fragment(head + views.markup.table(self._told(), wide=("refused",)))
 
     def __repr__(self) -> str:

@@ -21,6 +21,7 @@ from workbench.planning.common_memory_plan import served
 from workbench.scheduling.mapping_space import mapping_space
 from workbench.scheduling.passes.wanted_passes import checked_passes
 from workbench.scheduling.schedule_kernel import context_for, payloads
+from workbench.stages.stage_functions import code_of
 from workbench.tuning.explored import Explored
 from workbench.tuning.map_space import MapSpace
 from workbench.tuning.measured import Executor, Work, cost_today, measured_in_order
@@ -40,7 +41,7 @@ def map_space(journey: Staged, request: Request, kernel: str, simulate: int, exe
     made = scheduled_kernel(journey.scheduled.record, kernel_of(journey, kernel))
     if why := why_not(journey, made):
         raise BadOption(f"mapspace({kernel!r}): {why}")
-    with waiting(f"map space of {made.kernel}"), PASSES.as_of(request.own_passes):
+    with waiting(f"map space of {made.kernel}"), PASSES.as_of(request.own_passes), request.blaming_the_file():
         work = work_of(journey, request, made)
         explored = explored_of(work, made)
         places = range(min(simulate, len(explored.space.candidates)))
@@ -73,7 +74,7 @@ def tuned(
     left_out = {name: why for name in names if (why := why_not(journey, scheduled.kernel(name)))}
     answer = Tuning(journey, request.said(journey.lowered.record), budget, seed, left_out=left_out)
     try:
-        with waiting("tune"), PASSES.as_of(request.own_passes):
+        with waiting("tune"), PASSES.as_of(request.own_passes), request.blaming_the_file():
             for name in (each for each in names if each not in left_out):
                 _tune(answer, work_of(journey, request, scheduled.kernel(name)), scheduled.kernel(name), executor)
     except KeyboardInterrupt:
@@ -127,7 +128,7 @@ def work_of(journey: Staged, request: Request, kernel: ScheduledKernel) -> Work:
         launches, number = (replace(launches[number], after=()),), 0
     module = next(each for each in scheduled.rendered if each.kernel == kernel.kernel)
     registrations = request.registrations if request.registrations is not None else DEFAULT.now()
-    lowered, passes = journey.lowered.record, checked_passes(request.passes)
+    lowered, passes = journey.lowered.record, checked_passes(code_of(request, journey.rendered).passes)
     untried = unproven(lowered, registrations).get(module.kernel, ())
     near = served(scheduled.record).get(kernel.kernel, frozenset[int]()) if planned else frozenset[int]()
     return Work(module, request.machine, launches, number, trace.asked, near, passes, untried)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, cast
 
+from markupsafe import Markup
+
 from workbench import views
 from workbench.artefacts.staged import J
 from workbench.environment.verb_options import knows_its_options
@@ -20,6 +22,7 @@ from workbench.mappings.tuned_table import TunedEntry, TunedTable, table_to_add_
 from workbench.scheduling.user_mapping import UserMapping, with_named
 from workbench.tuning.explored import Explored
 from workbench.tuning.map_space import MapSpace
+from workbench.views.basics.html_builder import html
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Cell, Table
 
@@ -153,8 +156,8 @@ class Tuning(Shown, Generic[J]):
         return f"{self!r}\n\n{self._table().text(widest=72)}"
 
     @knows_its_options
-    def html(self) -> str:
-        head = f"<p>{views.markup.escape(repr(self))}</p>"
+    def html(self) -> Markup:
+        head = html("<p>{}</p>", repr(self))
         return views.markup.fragment(head + views.markup.table(self._table(), wide=("mapping", "note")))
 
     def __repr__(self) -> str:

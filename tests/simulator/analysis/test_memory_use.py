@@ -160,6 +160,7 @@ def test_a_loop_of_accesses_asks_for_an_element_a_request() -> None:
     assert (use.run[direct] == 4).all() and (use.requested[direct] == 16 * use.asked[direct]).all()
 
 
+@pytest.mark.test_all
 def test_where_nobody_else_moves_data_a_transfer_waits_for_its_own() -> None:
     """A square of a sixteenth of a block: its first requests' data still moves when more of them arrive."""
     machine = load_machine("tpu-v2", memory="banked", interconnect="crossbar", dram_channels=4)

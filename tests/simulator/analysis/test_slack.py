@@ -177,6 +177,7 @@ def test_what_follows_from_its_programs_a_trace_without_them_does_not_have(
         analysis(bare)
 
 
+@pytest.mark.test_all
 @given(given_launches=launches(), machine=machines())
 @settings(max_examples=60, deadline=None)
 def test_random_programs_have_no_slack_on_their_path(given_launches: list[Launched], machine: Machine) -> None:

@@ -69,6 +69,7 @@ def in_a_new_process(cache: Path, memory: str = "simple", script: str = SCRIPT, 
     return done.stdout.split()
 
 
+@pytest.mark.test_all
 def test_traces_are_the_same_in_every_process_and_only_the_first_compiles(tmp_path: Path) -> None:
     *first, compiled, most_often = in_a_new_process(tmp_path)
     assert first == digests("simple")
@@ -78,6 +79,7 @@ def test_traces_are_the_same_in_every_process_and_only_the_first_compiles(tmp_pa
     assert in_a_new_process(tmp_path, PYTHONHASHSEED="7") == [*first, "0", "1"]
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("memory", ["simple", "banked"])
 def test_plain_python_gives_the_same_traces(tmp_path: Path, memory: str) -> None:
     assert in_a_new_process(tmp_path / "none", memory, NUMBA_DISABLE_JIT="1") == [*digests(memory), "0", "0"]

@@ -88,6 +88,7 @@ def test_machine_code_in_the_place_of_other_code_is_absent(tmp_path: Path, monke
     assert asked(tmp_path, monkeypatch)
 
 
+@pytest.mark.test_all
 def test_every_index_emptied_is_compiled_anew_in_another_process(tmp_path: Path) -> None:
     script = (
         "from simulator.machine.machine_file import load_machine;"

@@ -330,3 +330,11 @@ def test_a_machine_has_blocks_or_none() -> None:
         assert load_machine(chip).dram_block == (8, 128)
     assert load_machine("tpu-v3", dram_tile="16x64").dram_block == (16, 64)
     assert load_machine("tpu-v4-chip", dram_tile="").dram_block is None
+
+
+def test_a_whole_number_may_be_written_as_a_float():
+    machine = load_machine("tpu-v3").with_(dram_bytes_per_second=480e9)
+    assert machine.figures()["dram_bytes_per_second"] == 480_000_000_000
+    assert isinstance(machine.figures()["dram_bytes_per_second"], int)
+    with pytest.raises(MachineError, match="expected a whole number"):
+        machine.with_(dram_bytes_per_second=480e9 + 0.5)

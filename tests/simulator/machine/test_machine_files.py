@@ -90,6 +90,7 @@ def _flat_reads(text: str) -> Iterable[str]:
                 yield f"{node.lineno}: {ast.unparse(node)}"
 
 
+@pytest.mark.test_all
 def test_our_own_code_reads_parts() -> None:
     """Flat names are looked up, which is slow. Pyright finds the others, but not where its rule is switched off."""
     assert [*_flat_reads("x = machine.vector_lanes + a.machine.memory + machine.dma.queues")] == [

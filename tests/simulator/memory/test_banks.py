@@ -65,6 +65,7 @@ def mixed(seed: int, count: int, request: int) -> tuple[I64, I64]:
     return (places * request).astype(np.int64), (rng.random(count) < rng.choice([0, 0.3, 0.7])).astype(np.int64)
 
 
+@pytest.mark.test_all(but=2)
 @pytest.mark.sweep(one_in=2)
 @pytest.mark.parametrize(
     ("name", "refreshes"),
@@ -179,6 +180,7 @@ def test_banks_are_not_refreshed_one_by_one_on_a_slow_clock() -> None:
         load_machine("edge-8x8", dram_refresh="each")
 
 
+@pytest.mark.test_all(but=35)
 @pytest.mark.parametrize("refreshes", ["all", "each"])
 @pytest.mark.parametrize("seed", range(20))
 def test_with_the_fewest_cycles_between_refreshes_requests_are_served(seed: int, refreshes: str) -> None:

@@ -21,7 +21,9 @@ from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
 from tests.simulator.engine.test_engine import loads
 from tests.simulator.memory.test_banked import run
 
+BANKED = pytest.mark.test_all  # the engine of banks with links is compiled for half a minute
 KINDS = [(memory, kind) for memory in ("simple", "banked") for kind in ("crossbar", "mesh")]
+CASES = [pytest.param(*each, marks=BANKED if each[0] == "banked" else ()) for each in KINDS]
 
 
 def machine(name: str = "tpu-v3", **figures: int | float | str) -> Machine:
@@ -42,7 +44,7 @@ def test_a_transfer_over_a_narrow_link_takes_its_bytes(kind: str) -> None:
     assert waited(trace).tolist() == [16384 // 8 - 16384 // 512]
 
 
-@pytest.mark.parametrize(("memory", "kind"), KINDS)
+@pytest.mark.parametrize(("memory", "kind"), CASES)
 def test_links_as_wide_as_can_be_cost_nothing(memory: str, kind: str) -> None:
     plain = machine(memory=memory)
     wide = plain.with_(interconnect=kind, interconnect_link_bytes_per_cycle=1 << 20, mesh_hop_cycles=0)
@@ -50,7 +52,7 @@ def test_links_as_wide_as_can_be_cost_nothing(memory: str, kind: str) -> None:
     assert abs(ends[1] - ends[0]).max() <= (0 if memory == "simple" else 2)  # a request less than a cycle later
 
 
-@pytest.mark.parametrize("memory", ["simple", "banked"])
+@pytest.mark.parametrize("memory", ["simple", pytest.param("banked", marks=BANKED)])
 def test_who_shares_a_link_has_a_part_of_it(memory: str) -> None:
     """Two queues at one port take twice as long as at two."""
     figures = {"memory": memory, "interconnect": "crossbar", "interconnect_link_bytes_per_cycle": 8}
@@ -60,6 +62,7 @@ def test_who_shares_a_link_has_a_part_of_it(memory: str) -> None:
     assert len(together) == 1 and together[0]["bytes"] == 2 * 65536 and float(together[0]["share"]) > 0.9
 
 
+@pytest.mark.test_all
 def test_packets_of_queues_take_turns_at_a_link() -> None:
     """A short transfer that begins while a long one has the link need not wait for its end."""
     figures = {"memory": "banked", "interconnect": "crossbar", "interconnect_ports": 1}
@@ -86,7 +89,7 @@ def test_a_byte_goes_along_the_row_and_then_along_the_column() -> None:
     assert made.hops[0][5] == 4
 
 
-@pytest.mark.parametrize("memory", ["simple", "banked"])
+@pytest.mark.parametrize("memory", ["simple", pytest.param("banked", marks=BANKED)])
 def test_every_hop_takes_its_cycles(memory: str) -> None:
     def last(queues: str) -> int:
         figures = {"interconnect": "mesh", "mesh_hop_cycles": 7, "mesh_queues": queues, "mesh_channels": "0,0"}
@@ -104,7 +107,7 @@ def test_reads_and_writes_go_over_links_of_their_own() -> None:
     assert (read, written) == (counted["dram_read_bytes"], counted["dram_write_bytes"]) and read == 4 * written
 
 
-@pytest.mark.parametrize(("memory", "kind"), KINDS)
+@pytest.mark.parametrize(("memory", "kind"), CASES)
 def test_links_carry_all_bytes_and_are_kept_in_a_file(memory: str, kind: str) -> None:
     for program in (elementwise(), direct_copy(4, 32)):
         trace = run(program, machine("edge-8x8", memory=memory, interconnect=kind))
@@ -150,6 +153,7 @@ def digest(memory: str, kind: str) -> str:
     return run(elementwise(tiles=3), machine("edge-8x8", memory=memory, interconnect=kind, **figures)).digest()
 
 
+@BANKED
 def test_plain_python_and_any_stretches_of_time_give_the_same() -> None:
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     plain = subprocess.run([sys.executable, "-c", PLAIN], env=environment, capture_output=True, text=True)

@@ -124,6 +124,7 @@ def test_writes_cross_a_link_of_their_own() -> None:
     }
 
 
+@pytest.mark.test_all
 @pytest.mark.parametrize("figures", [{}, {"interconnect": "crossbar"}])
 @pytest.mark.parametrize("memory", ["simple", "banked"])
 def test_links_without_end_and_latency_move_the_same_bytes(memory: str, figures: dict[str, str]) -> None:
@@ -204,6 +205,7 @@ def test_what_ends_with_the_first_byte_of_a_request_asks_for_it() -> None:
     assert trace.counters["dram_remote_bytes"] == trace.counters["dram_request_bytes"] == 2 * 64
 
 
+@pytest.mark.test_all
 def test_with_banks_a_page_lies_in_its_chiplets_channels() -> None:
     for chiplet in range(2):
         trace = run(load(4), banked(), [on(chiplet, 4)])
@@ -212,6 +214,7 @@ def test_with_banks_a_page_lies_in_its_chiplets_channels() -> None:
         assert trace.counters["dram_remote_bytes"] == chiplet * 4 * PAGE
 
 
+@pytest.mark.test_all
 def test_with_banks_what_is_elsewhere_comes_later_by_its_link() -> None:
     near, far = (run(load(1), banked(), [on(chiplet, 1)]) for chiplet in range(2))
     assert WAY <= far.makespan - near.makespan <= WAY + 256 // WIDTH + 2  # and a packet's bytes
@@ -221,6 +224,7 @@ def test_with_banks_what_is_elsewhere_comes_later_by_its_link() -> None:
     assert far.waits[0, Wait.INTERCONNECT] > 0.8 * PAGE
 
 
+@pytest.mark.test_all
 def test_pages_in_one_memory_fill_its_rows_like_a_tensor_in_one_piece() -> None:
     """Every other page is as many rows as half of the pages, not as all."""
     figures = {"dram_hash": "none", "dram_address": "RoBaRaBgCoCh"}
@@ -334,6 +338,7 @@ def digest(memory: str, kind: str) -> str:
     return simulate(launches, two, placed=[Placed("x", 0, 4096, 0, 0, "interleaved")]).digest()
 
 
+@pytest.mark.test_all
 def test_plain_python_gives_the_same() -> None:
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     plain = subprocess.run([sys.executable, "-c", PLAIN], env=environment, capture_output=True, text=True)

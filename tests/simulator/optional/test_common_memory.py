@@ -152,6 +152,7 @@ def test_a_launch_that_finds_more_is_no_repetition() -> None:
     assert once.via.tolist() != [*once.via[: len(once) // 3].tolist()] * 3
 
 
+@pytest.mark.test_all
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(plans(), machines(), st.sampled_from([10**9, 3 * 10**10 + 7]), st.integers(0, 100), st.integers(1, 40))
 def test_random_plans_keep_all_invariants(

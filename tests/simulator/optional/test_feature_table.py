@@ -94,6 +94,7 @@ def whole() -> dict[str, object]:
     return seen(ROOT)
 
 
+@pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_without_one_the_others_and_all_else_stay(name: str, whole: dict[str, object], tmp_path: Path):
     """Its folders are gone, and its rows in the two tables: all else that a simulator does is what it was."""

@@ -211,6 +211,7 @@ def windows(draw: st.DrawFn) -> TileProgram:
     return made.build()
 
 
+@pytest.mark.test_all
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(windows())
 def test_random_programs_share_addresses_safely(program: TileProgram) -> None:

@@ -236,6 +236,7 @@ def test_the_only_slot_of_a_buffer_cannot_be_removed() -> None:
 # -- random programs --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.test_all
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(launches(), machines(), st.integers(1, 40))
 def test_random_programs_keep_all_invariants_on_random_machines(
@@ -244,6 +245,7 @@ def test_random_programs_keep_all_invariants_on_random_machines(
     check(several, machine, stretch)
 
 
+@pytest.mark.test_all
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(programs(12), machines(), st.integers(0, 12), st.integers(0, 12))
 def test_random_circles_are_told_and_never_hang(program: TileProgram, machine: Machine, row: int, awaited: int) -> None:

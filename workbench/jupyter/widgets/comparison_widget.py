@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 import traitlets
+from markupsafe import Markup
 
 from workbench.artefacts import Simulated
 from workbench.errors import BadOption
@@ -112,7 +113,7 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
 
     # For readers without a kernel
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         return self.comparison.html()
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ class BrokenModule(ValueError):
 
 
 @cache
-def joined(entry: str, folder: Path = JS) -> str:
+def joined_modules(entry: str, folder: Path = JS) -> str:
     """The text of `entry` and all that it imports. Only `entry` has a default export."""
     order = list[str]()
     _follow(entry, folder, order, ())

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from markupsafe import Markup
 
 from workbench.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
@@ -215,7 +216,7 @@ class ArrayWidget(LabWidget, module="array_widget.js", sheets=EXPLAINING_SHEETS)
         self._view = view
         super().__init__(ArrayLook(lambda: view.run, view.span))
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         return self._view.html()
 
     def __repr__(self) -> str:
@@ -229,7 +230,7 @@ class PipelineWidget(LabWidget, module="pipeline_widget.js", sheets=EXPLAINING_S
         self._view = view
         super().__init__(PipelineLook(lambda: view.run, view.record.launch, view.loop))
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         return self._view.html()
 
     def __repr__(self) -> str:
@@ -243,7 +244,7 @@ class PassesWidget(LabWidget, module="passes_widget.js", sheets=EXPLAINING_SHEET
         self._view = view
         super().__init__(PassesLook(lambda: [view.trace], None))
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         return self._view.html()
 
     def __repr__(self) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from markupsafe import Markup
+
 from workbench.environment.progress import counted, in_background
 from workbench.errors import BadOption, Stopped
 from workbench.ir.kernel_names import with_full_kernel
@@ -18,6 +20,7 @@ from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.knobs.knob import kernel_knobs, kernel_names, scheduled_kernel, text_of, value_from
 from workbench.summary import MOST_SPANS
 from workbench.views.basics import markup
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.timelines.svg_gantt import gantt_svg
 
 if TYPE_CHECKING:
@@ -287,16 +290,17 @@ class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SH
         """The journey at the current step."""
         return self.experiment.journey
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         """The timeline now and at the start, and all steps as a table."""
         runs: list[tuple[str, Simulated]] = [("start", self.experiment.start.simulated)]
         if self.step.number:
             runs.insert(0, ("now", self.journey.simulated))
         whole = max(run.cycles for _, run in runs)
         drawn = [
-            f"<p><b>{name}</b>: {run.cycles:,} cycles</p>{gantt_svg(run.gantt(), scale=whole)}" for name, run in runs
+            html("<p><b>{name}</b>: {:,} cycles</p>{}", run.cycles, gantt_svg(run.gantt(), scale=whole), name=name)
+            for name, run in runs
         ]
-        return markup.fragment("".join(drawn)) + self.experiment.html()
+        return markup.fragment(joined(drawn)) + self.experiment.html()
 
     def __repr__(self) -> str:
         return f"KnobsWidget({'' if self.live else 'closed, '}{self.experiment!r})"

@@ -7,12 +7,14 @@ from typing import Final, cast
 
 import numpy as np
 import traitlets
+from markupsafe import Markup
 
 from workbench.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.views.basics import markup
+from workbench.views.basics.html_builder import html
 from workbench.views.scratchpads.launch_replay import Replays
 from workbench.views.scratchpads.moments import Moment, occupancy_of
 from workbench.views.scratchpads.replay_columns import replay_columns
@@ -106,10 +108,10 @@ class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
 
     # For readers without a kernel
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         """The launch of the cycle: its scratchpad over time, and its tiles."""
         seen = self._seen()
-        told = f"<p>{markup.escape(seen.summary())}</p>"
+        told = html("<p>{}</p>", seen.summary())
         return markup.fragment(told + scratchpad_svg(occupancy_of(seen.replay)) + tiles_svg(seen.replay.tiling))
 
     def _seen(self) -> Moment:
@@ -119,6 +121,9 @@ class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
         return f"MemoryWidget({'closed' if not self.live else self._seen().summary()})"
 
 
-def memory(replays: Replays, selection: SelectionModel | None, *, cycle: int) -> MemoryWidget:
-    """The widget of a run, at a cycle."""
-    return MemoryWidget(replays, selection, cycle)
+def memory(replays: Replays, selection: SelectionModel | None, *, begin: int, end: int) -> MemoryWidget:
+    """The widget of a run where the first selected span within these cycles begins, else at the first of them."""
+    selected = selection.selection.spans if selection is not None and selection.selection else ()
+    starts = replays.trace.start[list(selected)].tolist()
+    within = [int(start) for start in starts if begin <= start < end]
+    return MemoryWidget(replays, selection, min(within, default=begin))

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from markupsafe import Markup
+
 from workbench.stages.journey_request import Request
 from workbench.stages.stage_table import Stages
 from workbench.summary import overview
+from workbench.views.basics.html_builder import as_html
 from workbench.views.selections.lab_lists import (
     CallList,
     InstructionList,
@@ -71,7 +74,7 @@ def about_list(listing: Listing) -> dict[str, object]:
         "entries": listing.entries(),
         "uncut": dict(listing.uncut()),
         "widest": listing.widest(),
-        "outline": [list(part) for part in listing.outline()],
+        "outline": [[row, as_html(title)] for row, title in listing.outline()],
     }
 
 
@@ -105,9 +108,9 @@ def reasons_of(chosen: Selection) -> tuple[str, ...]:
     return tuple(f"{gone.node}: {gone.reason}" for gone in chosen.absorbed)
 
 
-def cells(page: Sequence[ListRow]) -> list[tuple[tuple[str, ...], bool, int, bool]]:
-    """Rows as they are sent: cells, whether it is a title, how deep it stands, whether it can be selected."""
-    return [(row.cells, row.head, row.depth, row.thing is not None) for row in page]
+def cells(page: Sequence[ListRow]) -> list[tuple[tuple[Markup, ...], bool, int, bool]]:
+    """Rows as they are sent: cells as HTML, whether it is a title, how deep it stands, whether it can be selected."""
+    return [(tuple(map(as_html, row.cells)), row.head, row.depth, row.thing is not None) for row in page]
 
 
 def packed(rows: Marked) -> bytes:

@@ -31,9 +31,11 @@ from workbench.jupyter.widgets.plain_values import (
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
 from workbench.stages.journey_request import Request
 from workbench.stages.stage_table import Stages
+from workbench.views.basics.html_builder import as_html
 from workbench.views.selections.lab_lists import Listing
 from workbench.views.selections.naming import names_of
 from workbench.views.selections.selection import Selection, select
+from workbench.views.selections.selection_lines import rows_html
 from workbench.views.timelines.columns import packed
 
 if TYPE_CHECKING:
@@ -44,7 +46,8 @@ T = TypeVar("T", bound=Hashable)
 
 VERSION: Final = 1
 MOST_ROWS: Final = 20_000
-"""Rows whose selections are recorded: about half a minute. Lists that go beyond it are for reading."""
+"""Rows whose selections are recorded: about half a minute. Lists that go beyond it are for reading, and have so many
+rows; but all spans, of which there are not more than the page takes."""
 _ALIGNED: Final = 8
 _BLOCKS: Final = ("timeline", "dependences", "critical")
 _UNKNOWN: Final = (
@@ -133,13 +136,20 @@ def _selected(
     for name, listing in sorted(lists.items(), key=lambda each: len(each[1])):
         rows += len(listing)
         reason = "" if rows <= MOST_ROWS else _left_out(listing)
-        things = [None if reason else listing.row(number).thing for number in range(len(listing))]
+        most = _most_rows(listing)
+        page = listing.page(0, most)
+        things = [None if reason else row.thing for row in page]
         found = (0 if thing is None else selections.number(select(index, thing)) + 1 for thing in things)
         columns[f"row_{name}"] = np.fromiter(found, np.int64)
-        shown = cells(listing.page(0, len(listing)))
+        shown = cells(page)
         told[name] = {**about_list(listing), "rows": shown, "left_out": reason}
         if reason:
-            told[name] |= {"title": f"{listing.title}, to read", "rows": [(*row[:3], False) for row in shown]}
+            told[name] |= {
+                "title": f"{listing.title}, {'to read' if len(listing) == most else f'the first {most:,} to read'}",
+                "count": most,
+                "outline": [[row, as_html(title)] for row, title in listing.outline() if row < most],
+                "rows": [(*row[:3], False) for row in shown],
+            }
     names = _names(index, selections)
     first = None if chosen is None else selections.number(chosen)
     texts, numbers = _columns(selections.things, lists)
@@ -153,6 +163,11 @@ def _selected(
     }
 
 
+def _most_rows(listing: Listing) -> int:
+    """The rows of a list that are there to read."""
+    return len(listing) if listing.name == "spans" else min(len(listing), MOST_ROWS)
+
+
 def _left_out(listing: Listing) -> str:
     return (
         f"{listing.title} cannot be selected in this page: the selections of {len(listing):,} more rows would make it "
@@ -164,7 +179,9 @@ def _names(index: OriginIndex, selections: _Numbered[Selection]) -> dict[str, in
     """What can be typed: the number of what is selected, or why nothing is."""
     found = dict[str, int | str]()
     numbered = (name.partition("_")[0] for name in index.kernel_nodes)
-    for name in (*names_of(index), *numbered, *index.sources, *(text.strip() for text in index.sources.values())):
+    here = {node.origin.place for node in index.captured.values()}
+    sources = {place: text for place, text in index.sources.items() if place in here}
+    for name in (*names_of(index), *numbered, *sources, *(text.strip() for text in sources.values())):
         try:
             found[name] = selections.number(select(index, name))
         except WorkbenchError as error:
@@ -179,10 +196,10 @@ def _columns(
     counts, reasons, parts, marks = (
         _Numbered[tuple[str, ...]](),
         _Numbered[tuple[str, ...]](),
-        _Numbered[str](),
+        _Numbered[tuple[tuple[str, str], ...]](),
         _Numbered[bytes](),
     )
-    threads = [[parts.number(part) for part in each.html_parts()] for each in chosen]
+    threads = [[parts.number(rows) for rows in each.table_rows()] for each in chosen]
     columns = {
         "cycles": [each.cycles for each in chosen],
         "counts": [counts.number(counts_of(each)) for each in chosen],
@@ -191,12 +208,16 @@ def _columns(
         "thread_parts": [part for parts_of in threads for part in parts_of],
     }
     for name, listing in lists.items():
-        columns[f"marks_{name}"] = [marks.number(listing.rows_of(each).tobytes()) for each in chosen]
+        most = _most_rows(listing)
+        rows = (listing.rows_of(each) for each in chosen)
+        columns[f"marks_{name}"] = [marks.number(each[each < most].tobytes()) for each in rows]
     sets = [np.frombuffer(each, np.uint32) for each in marks.things]
     columns["set_first"] = np.cumsum([0, *map(len, sets)])
     columns["set_steps"] = np.concatenate([np.zeros(0, np.uint32), *(np.diff(each, prepend=0) for each in sets)])
     texts = {"what": [each.what for each in chosen], "counts": counts.things, "absorbed": reasons.things}
-    return {**texts, "parts": parts.things}, {name: np.asarray(each, np.int64) for name, each in columns.items()}
+    return {**texts, "parts": [*map(rows_html, parts.things)]}, {
+        name: np.asarray(each, np.int64) for name, each in columns.items()
+    }
 
 
 def _of_timeline(source: TimelineSource, buffers: _Buffers) -> dict[str, object]:

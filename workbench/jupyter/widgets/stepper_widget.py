@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from markupsafe import Markup
+
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.answers import Answer, Later
-from workbench.jupyter.widgets.es_modules import joined
+from workbench.jupyter.widgets.es_modules import joined_modules
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
 from workbench.jupyter.widgets.findings_look import FindingsLook
 from workbench.jupyter.widgets.knobs_widget import KNOB_SHEETS, KnobsLook
@@ -31,6 +33,7 @@ from workbench.stages.journey_request import Request
 from workbench.stages.stage_table import Stages
 from workbench.summary import overview
 from workbench.views.basics import markup
+from workbench.views.basics.html_builder import html
 from workbench.views.kernel_lists.pass_lines import PassTrace, traces_of
 from workbench.views.pages import journey_html
 from workbench.views.selections.lab_lists import Listing
@@ -184,14 +187,14 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
 
     # For readers without a kernel
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         """The overview without findings, which take long to find. Stages that have not run yet run now, in the cell,
         where a line shows how far they are; what goes wrong with one is part of what is shown."""
         wrong = ""
         try:
             self._stages.simulated()
         except WorkbenchError as error:
-            wrong = markup.fragment(f"<p>{markup.escape(said(error))}</p>")
+            wrong = markup.fragment(html("<p>{}</p>", said(error)))
         seen = overview(self._request, self._stages, None, self._checks.values()).html()
         return seen + wrong + (self.selection.html() if self.selection else "")
 
@@ -232,11 +235,11 @@ def stepper(journey: Journey, request: Request, stages: Stages, checks: Mapping[
 
 
 def lab_page(
-    journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, title: str, static: str
-) -> str:
+    journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, title: str, static: Markup
+) -> Markup:
     """The lab as a page of its own, recorded; `static` is what it shows without a script."""
     looks = _looks(journey, stages)
     record = recorded(request, stages, checks, looks, journey.selection.selection)
     for look in looks:
         look.close()
-    return journey_html.lab_page(title, static, sheet=Stepper.sheet(), script=joined("page.js"), record=record)
+    return journey_html.lab_page(title, static, sheet=Stepper.sheet(), script=joined_modules("page.js"), record=record)

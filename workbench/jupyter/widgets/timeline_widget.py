@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import traitlets
+from markupsafe import Markup
 
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
@@ -17,6 +18,7 @@ from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.widget_base import LabWidget
 from workbench.summary import MOST_SPANS
 from workbench.views.basics import markup
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.timelines.columns import Columns, critical_columns, dependence_columns, timeline_columns
 from workbench.views.timelines.gaps import gap_in
 from workbench.views.timelines.svg_gantt import gantt_svg
@@ -144,11 +146,11 @@ class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
 
     # For readers without a kernel
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         runs = [source.simulated for source in self._sources]
         whole = max(run.cycles for run in runs)
-        parts = [f"<p>{markup.escape(repr(run))}</p>{gantt_svg(run.gantt(), scale=whole)}" for run in runs]
-        return markup.fragment("".join(parts))
+        parts = [html("<p>{}</p>{}", repr(run), gantt_svg(run.gantt(), scale=whole)) for run in runs]
+        return markup.fragment(joined(parts))
 
     def __repr__(self) -> str:
         told = " beside ".join(repr(source.simulated) for source in self._sources) or "closed"

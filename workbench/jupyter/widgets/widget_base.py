@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Final, cast
 import anywidget
 import traitlets
 from IPython.display import publish_display_data
+from markupsafe import Markup
 
 from workbench.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.answers import Answer, Buffer, Later
-from workbench.jupyter.widgets.es_modules import joined, styles
+from workbench.jupyter.widgets.es_modules import joined_modules, styles
 from workbench.jupyter.widgets.look import Look
 from workbench.views.basics import markup
+from workbench.views.basics.html_builder import html, trusted
 
 VIEW: Final = "application/vnd.jupyter.widget-view+json"
 
@@ -47,7 +49,7 @@ class LabWidget(anywidget.AnyWidget):
     def __init_subclass__(cls, *, module: str = "", sheets: tuple[str, ...] = (), **rest: Any) -> None:
         if module:  # before anywidget looks at the class
             cls._module = module
-            cls._esm = joined("loader.js")
+            cls._esm = joined_modules("loader.js")
             cls._css = markup.SHEET.whole() + styles(("common.css", *sheets))
         super().__init_subclass__(**rest)
 
@@ -75,7 +77,7 @@ class LabWidget(anywidget.AnyWidget):
 
     @traitlets.default("module_text")
     def _joined(self) -> str:
-        return joined(self._module) if self._module else ""
+        return joined_modules(self._module) if self._module else ""
 
     # Questions and answers
 
@@ -139,7 +141,7 @@ class LabWidget(anywidget.AnyWidget):
 
     # The state that a notebook keeps
 
-    def static_html(self) -> str:
+    def static_html(self) -> Markup:
         """What readers without a kernel see: HTML that needs nothing else."""
         raise NotImplementedError
 
@@ -159,8 +161,8 @@ class LabWidget(anywidget.AnyWidget):
         publish_display_data({"text/plain": repr(self), "text/html": bundle.pop("text/html")})
         publish_display_data(bundle)
 
-    def _twin(self) -> str:
-        return f'<div class="wb-twin"><style>{_BESIDE}</style>{self.static_html()}</div>'
+    def _twin(self) -> Markup:
+        return html('<div class="wb-twin"><style>{}</style>{}</div>', trusted(_BESIDE), self.static_html())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({'' if self.live else 'closed'})"

@@ -6,7 +6,10 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workbench.views.basics.markup import breakable, details, escape
+from markupsafe import Markup
+
+from workbench.views.basics.html_builder import html, joined
+from workbench.views.basics.markup import breakable, details
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +73,26 @@ class Card:
         lines += [f"  {self._try} {self.call}", f"      {self.gain}"] if self.call else []
         return "\n".join(_wrapped(line, width) if width else line for line in lines)
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """A box."""
         where = ", ".join(filter(None, (self.kernel, self.place.replace("\\", "/").rpartition("/")[2])))
-        told = f' <span class="soft mono">{escape(where)}</span>' if where else ""
-        stake = f'<span class="stake">{escape(self.stake)}</span>' if self.stake else ""
+        told = html(' <span class="soft mono">{where}</span>', where=where) if where else ""
+        stake = html('<span class="stake">{}</span>', self.stake) if self.stake else ""
         known = self.predicted is not None or self.measured is not None
-        gain = f"<b>{escape(self.gain)}</b>" if known else f'<span class="soft">{escape(self.gain)}</span>'
-        tried = f"<p>{self._try} <code>{breakable(self.call)}</code></p><p>{gain}</p>" if self.call else ""
-        return (
-            f'<div class="finding"><div><b>{escape(self.rule)}</b>{stake}</div>'
-            f"<p><b>{escape(self.title or 'the whole program')}</b>{told}</p><p>{escape(self.reason)}</p>{tried}</div>"
+        gain = html("<b>{}</b>", self.gain) if known else html('<span class="soft">{}</span>', self.gain)
+        tried = (
+            html("<p>{} <code>{}</code></p><p>{gain}</p>", self._try, breakable(self.call), gain=gain)
+            if self.call
+            else ""
+        )
+        return html(
+            '<div class="finding"><div><b>{}</b>{stake}</div><p><b>{}</b>{told}</p><p>{}</p>{tried}</div>',
+            self.rule,
+            self.title or "the whole program",
+            self.reason,
+            stake=stake,
+            told=told,
+            tried=tried,
         )
 
 
@@ -93,7 +105,7 @@ def cards_text(cards: Iterable[Card], width: int, most: int) -> str:
     return "\n\n".join([*shown, *([f"{len(every) - most} more"] if len(every) > most else [])])
 
 
-def cards_html(cards: Iterable[Card], most: int) -> str:
+def cards_html(cards: Iterable[Card], most: int) -> Markup:
     """The cards with most at stake, then all others, closed; those with nothing to gain among the others."""
     every = sorted(cards, key=lambda card: -card.cycles)
     shown = [card for card in every if card.cycles][:most] or every[:most]
@@ -101,11 +113,11 @@ def cards_html(cards: Iterable[Card], most: int) -> str:
     none = sum(not card.cycles for card in rest)
     note = f"{none} of them with nothing to gain" if none else ""
     more = details(f"{len(rest)} more", _boxes(rest), note=note) if rest else ""
-    return _boxes(shown) + more if every else '<p class="soft">No rule has found anything.</p>'
+    return _boxes(shown) + more if every else html('<p class="soft">No rule has found anything.</p>')
 
 
-def _boxes(cards: Iterable[Card]) -> str:
-    return f'<div class="findings">{"".join(card.html() for card in cards)}</div>'
+def _boxes(cards: Iterable[Card]) -> Markup:
+    return html('<div class="findings">{}</div>', joined(card.html() for card in cards))
 
 
 def _wrapped(line: str, width: int) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 Keys: TypeAlias = Sequence[Hashable]
 Pair: TypeAlias = tuple[int, int]
+_MOST_EFFORT: Final = 500_000
+"""Two stretches that take more to compare count as replaced: a second of work at most."""
 
 
 def matched(old: Keys, new: Keys) -> list[Pair]:
@@ -20,12 +23,19 @@ def matched(old: Keys, new: Keys) -> list[Pair]:
     while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
         last += 1
     a, b = old[first : len(old) - last], new[first : len(new) - last]
-    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks() if a and b else []
+    compared = a and b and _effort(a, b) <= _MOST_EFFORT
+    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks() if compared else []
     return [
         *((place, place) for place in range(first)),
         *((first + block.a + step, first + block.b + step) for block in blocks for step in range(block.size)),
         *((len(old) - place, len(new) - place) for place in range(last, 0, -1)),
     ]
+
+
+def _effort(a: Keys, b: Keys) -> int:
+    """Pairs of equal items, each of which the matcher looks at, and the sequences' lengths, once for each block."""
+    mine, others = Counter(a), Counter(b)
+    return sum(count * others[key] for key, count in mine.items()) + min(len(a), len(b)) ** 2 // 8
 
 
 def refined(old: Sequence[Keys], new: Sequence[Keys]) -> list[Pair]:

@@ -7,11 +7,13 @@ light or dark does.
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Mapping
 
+from markupsafe import Markup
+
 from workbench.views.basics.colours import DARK, HUES, LIGHT, Style
+from workbench.views.basics.html_builder import NO_HTML, escaped, html, joined, trusted
 from workbench.views.basics.style_sheet import Sheet
 from workbench.views.basics.table import Cell, Table, shown
 
@@ -172,65 +174,74 @@ def tone(name: str, style: Style) -> str:
     return (_DARK if style is DARK else _LIGHT)[name]
 
 
+_MOST_ROWS = 4000
+"""Rows of a table that are shown."""
 _TALL = 40
 """Rows from which on a table scrolls up and down by itself too."""
 
 
-def escape(text: str) -> str:
-    return html.escape(text, quote=True)
-
-
-def breakable(code: str) -> str:
+def breakable(code: str) -> Markup:
     """Code in a line of words: it breaks after commas, dots and brackets, rather than inside names and numbers."""
-    return _BREAKS.sub("<wbr>", escape(code))
+    return joined(map(escaped, _BREAKS.split(code)), between=html("<wbr>"))
 
 
-def heading(text: str) -> str:
+def heading(text: str) -> Markup:
     """Above a part of an output. It is no heading of the page: JupyterLab would number it and list it as its own."""
-    return f'<div class="heading">{escape(text)}</div>'
+    return html('<div class="heading">{text}</div>', text=text)
 
 
-def fragment(body: str) -> str:
+def fragment(body: Markup) -> Markup:
     """A piece of HTML that stands anywhere."""
-    return f'<div class="wb"><style>{SHEET.used_by(body)}</style>{body}</div>'
+    return html('<div class="wb"><style>{}</style>{body}</div>', trusted(SHEET.used_by(body)), body=body)
 
 
-def page(title: str, body: str) -> str:
+def page(title: str, body: Markup) -> Markup:
     """A whole document around pieces without a style sheet of their own."""
-    return document(title, f'<div class="wb page">{body}</div>', sheet=SHEET.whole())
+    return document(title, html('<div class="wb page">{body}</div>', body=body), sheet=SHEET.whole())
 
 
-def document(title: str, body: str, *, sheet: str) -> str:
+def document(title: str, body: Markup, *, sheet: str) -> Markup:
     """A whole document; the content of `wb page` keeps a readable width."""
     frame = ":root{color-scheme:light dark}body{margin:0;background:#fff}"
     frame += "@media(prefers-color-scheme:dark){body{background:#14171c}}"
     width = ".wb.page{max-width:1180px;margin:0 auto;padding:14px 18px 40px}"
-    return (
+    return html(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{frame}{sheet}{width}</style></head>"
-        f"<body>{body}</body></html>"
+        "<title>{title}</title><style>{}</style></head><body>{body}</body></html>",
+        trusted(frame + sheet + width),
+        title=title,
+        body=body,
     )
 
 
-def table(data: Table, *, wide: tuple[str, ...] = (), named: tuple[str, ...] = ()) -> str:
+def table(data: Table, *, wide: tuple[str, ...] = (), named: tuple[str, ...] = ()) -> Markup:
     """A table that scrolls sideways by itself; numbers stand to the right, the `wide` columns wrap.
 
     Columns are called in words, but those that somebody `named`.
     """
     numeric = [_numbers(row[place] for row in data.rows) for place in range(len(data.columns))]
-    kinds = ["r" if right else "w" if name in wide else "" for name, right in zip(data.columns, numeric, strict=True)]
+    kinds = [
+        _column_class("r" if right else "w" if name in wide else "")
+        for name, right in zip(data.columns, numeric, strict=True)
+    ]
     heads = [name if name in named else name.replace("_", " ") for name in data.columns]
-    head = "".join(f'<th class="{kind}">{escape(name)}</th>' for name, kind in zip(heads, kinds, strict=True))
+    head = joined(html("<th{}>{}</th>", kind, name) for name, kind in zip(heads, kinds, strict=True))
     rows = (
-        "<tr>"
-        + "".join(f'<td class="{kind}">{escape(shown(cell))}</td>' for cell, kind in zip(row, kinds, strict=True))
-        + "</tr>"
-        for row in data.rows
+        html("<tr>")
+        + joined(html("<td{}>{}</td>", kind, shown(cell)) for cell, kind in zip(row, kinds, strict=True))
+        + html("</tr>")
+        for row in data.rows[:_MOST_ROWS]
     )
-    body = f'<table class="t"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    body = html('<table class="t"><thead><tr>{head}</tr></thead><tbody>{}</tbody></table>', joined(rows), head=head)
     tall = " tall" if len(data.rows) > _TALL else ""
-    return f'<div class="scroll{tall}" tabindex="0">{body}</div>'.replace(' class=""', "")
+    rest = len(data.rows) - _MOST_ROWS
+    more = html('<p class="soft">… and {:,} more rows, which .table has</p>', rest) if rest > 0 else ""
+    return html('<div class="scroll{tall}" tabindex="0">{body}</div>{more}', tall=tall, body=body, more=more)
+
+
+def _column_class(name: str) -> Markup:
+    return html(' class="{}"', name) if name else NO_HTML
 
 
 def _numbers(cells: Iterable[Cell]) -> bool:
@@ -238,35 +249,57 @@ def _numbers(cells: Iterable[Cell]) -> bool:
     return bool(found) and all(found)
 
 
-def details(summary: str, body: str, *, note: str = "", opened: bool = False) -> str:
+def details(summary: str, body: Markup, *, note: str = "", opened: bool = False) -> Markup:
     """A part that opens on a click; `summary` and `note` are texts, `body` is HTML."""
-    more = f' <span class="soft">{escape(note)}</span>' if note else ""
+    more = html(' <span class="soft">{note}</span>', note=note) if note else ""
     state = " open" if opened else ""
-    return f"<details{state}><summary>{escape(summary)}{more}</summary><div>{body}</div></details>"
+    return html(
+        "<details{state}><summary>{summary}{more}</summary><div>{body}</div></details>",
+        state=state,
+        summary=summary,
+        more=more,
+        body=body,
+    )
 
 
-def cards(values: Mapping[str, str]) -> str:
+def cards(values: Mapping[str, str]) -> Markup:
     """Figures with their names."""
     made = (
-        f'<div class="card"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in values.items()
+        html('<div class="card"><b>{value}</b><span>{name}</span></div>', value=value, name=name)
+        for name, value in values.items()
     )
-    return f'<div class="cards">{"".join(made)}</div>'
+    return html('<div class="cards">{}</div>', joined(made))
 
 
-def legend(entries: Iterable[tuple[str, str]]) -> str:
+def legend(entries: Iterable[tuple[str, str]]) -> Markup:
     """(text, CSS colour) side by side."""
-    made = (f'<span><i style="background:{colour}"></i>{escape(text)}</span>' for text, colour in entries)
-    return f'<div class="legend">{"".join(made)}</div>'
+    made = (
+        html('<span><i style="background:{colour}"></i>{text}</span>', colour=colour, text=text)
+        for text, colour in entries
+    )
+    return html('<div class="legend">{}</div>', joined(made))
 
 
-def bars(rows: Iterable[tuple[str, list[tuple[float, str, str]], str]]) -> str:
+def bars(rows: Iterable[tuple[str, list[tuple[float, str, str]], str]]) -> Markup:
     """Bars below each other: name, parts as (share of the whole, colour, label), and the value in words."""
-    made: list[str] = []
+    made: list[Markup] = []
     for name, parts, value in rows:
-        pieces = "".join(
-            f'<i style="width:{100 * share:.2f}%;background:{colour}" title="{escape(what)}"></i>'
+        pieces = joined(
+            html(
+                '<i style="width:{:.2f}%;background:{colour}" title="{what}"></i>',
+                100 * share,
+                colour=colour,
+                what=what,
+            )
             for share, colour, what in parts
             if share > 0
         )
-        made.append(f'<span>{escape(name)}</span><span class="b">{pieces}</span><span class="r">{escape(value)}</span>')
-    return f'<div class="scroll" tabindex="0"><div class="bars">{"".join(made)}</div></div>'
+        made.append(
+            html(
+                '<span>{name}</span><span class="b">{pieces}</span><span class="r">{value}</span>',
+                name=name,
+                pieces=pieces,
+                value=value,
+            )
+        )
+    return html('<div class="scroll" tabindex="0"><div class="bars">{}</div></div>', joined(made))

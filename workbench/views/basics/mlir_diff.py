@@ -10,14 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 
 from workbench.views.basics.common_parts import Pair, matched, refined
 
-_LOCATION = re.compile(r"\s*\bloc\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\((?:[^()]|\([^()]*\))*\))*\)\s*$")
-_NAME = re.compile(r"\"(?:[^\"\\]|\\.)*\"|(?P<name>%[\w$.-]+|\^\w+|(?<![\w#])#[A-Za-z_]\w*\b(?!\.))")
+_LOCATION = re.compile(r"loc\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\((?:[^()]|\([^()]*\))*+\))*+\)$")
+_LOCATION_BEGINS = re.compile(r"\bloc\(")
+_NAME = re.compile(r"\"(?:[^\"\\]|\\.)*(?:\"|$)|(?P<name>%[\w$.-]+|\^\w+|(?<![\w#])#[A-Za-z_]\w*\b(?!\.))")
+_MOST_LOCATIONS = 8
+"""Places of a line at which a location may begin: that at its end, and some in a text of its own."""
 _SYMBOL = re.compile(r"@\w+")
 _DEFINES_ALL = re.compile(r"\^|\(|(?:func\.func|transform\.named_sequence)\b")
-_LOOP_INDICES = re.compile(r"\bscf\.(?:forall|parallel) \(([^)]*)\)")
+_LOOP_INDICES = re.compile(r"\bscf\.(?:forall|parallel) \(([^()]*)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +97,11 @@ def shown(diff: Diff, context: int) -> Iterator[Change | int]:
                 yield len(lines.before) if part.start == head else lines
 
 
+@lru_cache(maxsize=4)  # what follows a pass goes into the next one
 def read(text: str) -> tuple[Line, ...]:
     """The lines of a text, without locations. Aliases are sorted by their definitions, since the printer orders them by
     first use."""
-    texts = [_LOCATION.sub("", line) for line in text.strip("\n").splitlines() if not line.startswith("#loc")]
+    texts = [without_location(line) for line in text.strip("\n").splitlines() if not line.startswith("#loc")]
     aliases = [line for line in texts if line.startswith("#")]
     aliases.sort(key=lambda line: line.partition(" = ")[2])
     known, pending = dict[str, int](), set[str]()
@@ -117,6 +123,14 @@ def read(text: str) -> tuple[Line, ...]:
         form = _NAME.sub(lambda found: found[0][0] if found["name"] else found[0], line)
         lines.append(Line(line, form, tuple(places), tuple(defines)))
     return tuple(lines)
+
+
+def without_location(line: str) -> str:
+    """A line without the location at its end. Few places are tried, so that no text takes longer than its length."""
+    bare = line.rstrip()
+    begins = islice(_LOCATION_BEGINS.finditer(bare), _MOST_LOCATIONS) if bare.endswith(")") else ()
+    at = next((found.start() for found in begins if _LOCATION.match(bare, found.start())), None)
+    return line if at is None else bare[:at].rstrip()
 
 
 def _defined(line: str, names: Sequence[re.Match[str]]) -> set[int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 
 class Shown:
     """Gives a notebook the object's HTML, with its `repr` beside it for every other reader."""
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The object as HTML that needs nothing else."""
         raise NotImplementedError
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from markupsafe import Markup
+
 from simulator.argument_types import checks_what_it_is_given
 from workbench.errors import BadOption
+from workbench.views.basics.html_builder import html, joined
 
 Cell: TypeAlias = str | int | float | bool | tuple["Cell", ...] | None
 
@@ -48,13 +50,13 @@ class Table:
 
         return "\n".join(written(line) for line in lines)
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """A plain HTML table in the notebook's own style."""
-        head = "".join(f"<th>{html.escape(column)}</th>" for column in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(shown(cell))}</td>" for cell in row) + "</tr>" for row in self.rows
+        head = joined(html("<th>{column}</th>", column=column) for column in self.columns)
+        body = joined(
+            html("<tr>") + joined(html("<td>{}</td>", shown(cell)) for cell in row) + html("</tr>") for row in self.rows
         )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html("<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", head=head, body=body)
 
 
 def shown(cell: Cell) -> str:

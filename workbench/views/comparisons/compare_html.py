@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from workbench.views.basics import markup
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.basics.table import Cell, Table
 from workbench.views.comparisons.compare import Compared, Line
 from workbench.views.comparisons.finding_groups import Kept
@@ -78,9 +81,9 @@ def signed(amount: int) -> str:
     return f"{amount:+,}" if amount else "0"
 
 
-def body(compared: Compared) -> str:
+def body(compared: Compared) -> Markup:
     """The same as HTML: the largest differences opened, all else closed."""
-    sentences = "".join(f"<p>{markup.escape(told)}</p>" for told in compared.sentences(totals=len(compared.names) == 2))
+    sentences = joined(html("<p>{told}</p>", told=told) for told in compared.sentences(totals=len(compared.names) == 2))
     differing = [line for line in compared.lines if line.change != "identical"]
     same = [line for line in compared.lines if line.change == "identical"]
     parts = [sentences, markup.table(_whole(compared))]
@@ -100,78 +103,92 @@ def body(compared: Compared) -> str:
     parts.append(
         markup.details("all figures", markup.table(figures, named=compared.names), note=str(len(figures.rows)))
     )
-    return "".join(parts)
+    return joined(parts)
 
 
-def _lines(compared: Compared, lines: Sequence[Line]) -> str:
+def _lines(compared: Compared, lines: Sequence[Line]) -> Markup:
     """A table of lines; beside each cycle count of the others a bar to the right for more, to the left for fewer."""
     first, others = compared.names[0], compared.names[1:]
     most = max((line.most[0] for line in lines), default=0) or 1
-    head = f'<th>what</th><th class="r">{markup.escape(first)}<br>cycles</th>'
+    head = html('<th>what</th><th class="r">{first}<br>cycles</th>', first=first)
     for name in others:
-        head += f'<th class="r">{markup.escape(name)}<br>cycles</th>'
-        head += f'<th colspan="2">more than<br>{markup.escape(first)}</th><th class="r">DRAM bytes<br>more</th>'
-    rows = "".join(_row(line, most) for line in lines)
+        head += html('<th class="r">{name}<br>cycles</th>', name=name)
+        head += html('<th colspan="2">more than<br>{first}</th><th class="r">DRAM bytes<br>more</th>', first=first)
+    rows = joined(_row(line, most) for line in lines)
     tall = " tall" if len(lines) > MOST else ""
-    return (
-        f'<div class="scroll{tall}" tabindex="0"><table class="t"><thead><tr>{head}<th>change</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+    return html(
+        '<div class="scroll{tall}" tabindex="0"><table class="t"><thead><tr>{head}<th>change</th></tr></thead>'
+        "<tbody>{rows}</tbody></table></div>",
+        tall=tall,
+        head=head,
+        rows=rows,
     )
 
 
-def _row(line: Line, most: int) -> str:
+def _row(line: Line, most: int) -> Markup:
     kernels = " | ".join(line.kernels)
-    cells = f'<td title="{markup.escape(kernels)}">{markup.escape(line.what or "the whole, but for launches")}</td>'
-    cells += f'<td class="r">{line.cycles[0]:,}</td>'
+    cells = html('<td title="{kernels}">{}</td>', line.what or "the whole, but for launches", kernels=kernels)
+    cells += html('<td class="r">{:,}</td>', line.cycles[0])
     for cycles, moved in zip(line.cycles[1:], line.bytes[1:], strict=True):
         more = cycles - line.cycles[0]
         tone = "bad" if more > 0 else "good" if more < 0 else "soft"
-        cells += f'<td class="r">{cycles:,}</td><td class="r" style="color:var(--{tone})">{signed(more)}</td>'
-        cells += f"<td>{_bar(more, most, tone)}</td>"
-        cells += f'<td class="r">{signed(moved - line.bytes[0])}</td>'
-    return f"<tr>{cells}<td>{markup.escape(line.change)}</td></tr>"
+        cells += html(
+            '<td class="r">{cycles:,}</td><td class="r" style="color:var(--{tone})">{}</td>',
+            signed(more),
+            cycles=cycles,
+            tone=tone,
+        )
+        cells += html("<td>{}</td>", _bar(more, most, tone))
+        cells += html('<td class="r">{}</td>', signed(moved - line.bytes[0]))
+    return html("<tr>{cells}<td>{}</td></tr>", line.change, cells=cells)
 
 
 _BAR = 60
 """Pixels of a bar to either side."""
 
 
-def _bar(more: int, most: int, tone: str) -> str:
+def _bar(more: int, most: int, tone: str) -> Markup:
     length = abs(more) / most * _BAR
     left = _BAR if more > 0 else _BAR - length
-    return (
-        f'<svg width="{2 * _BAR}" height="18" viewBox="0 -4 {2 * _BAR} 18" aria-hidden="true">'
-        f'<path d="M{_BAR} 0v11" style="stroke:var(--line)"/>'
-        f'<rect x="{left:.1f}" y="1" width="{length:.1f}" height="9" style="fill:var(--{tone})"/></svg>'
+    return html(
+        '<svg width="{}" height="18" viewBox="0 -4 {} 18" aria-hidden="true">'
+        '<path d="M{bar} 0v11" style="stroke:var(--line)"/>'
+        '<rect x="{left:.1f}" y="1" width="{length:.1f}" height="9" style="fill:var(--{tone})"/></svg>',
+        2 * _BAR,
+        2 * _BAR,
+        bar=_BAR,
+        left=left,
+        length=length,
+        tone=tone,
     )
 
 
-def _findings(compared: Compared) -> str:
+def _findings(compared: Compared) -> Markup:
     """Findings that came and went, those with most at stake opened; those that stay, closed."""
     moved = [each for each in compared.findings if each.change != "stays"]
     stay = [each for each in compared.findings if each.change == "stays"]
     most = 0 if len(compared.names) > MANY else MOST_FINDINGS
-    parts: list[str] = []
+    parts: list[Markup] = []
     if most:
-        shown = "".join(_finding(compared, each) for each in moved[:most]) or '<p class="soft">None.</p>'
+        shown = joined(_finding(compared, each) for each in moved[:most]) or html('<p class="soft">None.</p>')
         parts.append(markup.heading("Findings that came and went") + shown)
     rest = "more findings that came and went" if most else "findings that came and went"
     for told, found in ((rest, moved[most:]), ("findings that stay", stay)):
         if found:
-            parts.append(
-                markup.details(told, "".join(_finding(compared, each) for each in found), note=str(len(found)))
-            )
-    return "".join(parts)
+            parts.append(markup.details(told, joined(_finding(compared, each) for each in found), note=str(len(found))))
+    return joined(parts)
 
 
-def _finding(compared: Compared, each: Kept) -> str:
+def _finding(compared: Compared, each: Kept) -> Markup:
     """One finding: its change, its place, the cycles at stake in each journey, and the reason."""
     stakes = ", ".join(
         f"{name}: {'not found' if found is None else f'{found.cycles:,} cycles'}"
         for name, found in zip(compared.names, each.each, strict=True)
     )
-    head = f"<b>{each.change}</b> · {markup.escape(each.rule)} · {markup.escape(compared.title(each.groups))}"
-    return (
-        f'<p>{head} <span class="soft">({markup.escape(stakes)})</span><br>'
-        f'<span class="soft">{markup.escape(each.reason)}</span></p>'
+    head = html("<b>{}</b> · {} · {}", each.change, each.rule, compared.title(each.groups))
+    return html(
+        '<p>{head} <span class="soft">({stakes})</span><br><span class="soft">{}</span></p>',
+        each.reason,
+        head=head,
+        stakes=stakes,
     )

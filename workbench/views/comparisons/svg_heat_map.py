@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import zlib
 
-from workbench.views.basics.markup import escape, legend
+from markupsafe import Markup
+
+from workbench.views.basics.html_builder import html, joined
+from workbench.views.basics.markup import legend
 from workbench.views.comparisons.heat_map import HeatMap, summary
 
 _WIDE, _HIGH = 62, 30
@@ -14,7 +17,7 @@ _TOP, _FOOT, _TITLE = 8, 22, 20
 _HUE = "--k-LOAD"
 
 
-def heat_map_svg(view: HeatMap) -> str:
+def heat_map_svg(view: HeatMap) -> Markup:
     """The picture, the best setting in words, and what the marks mean."""
     left = 12 + _LETTER * max(map(len, view.rows)) + (_TITLE if view.down else 0)
     wide = max(_WIDE, 14 + _LETTER * max(map(len, view.columns)))
@@ -28,14 +31,24 @@ def heat_map_svg(view: HeatMap) -> str:
     ]
     name = f"cycles by {' and '.join(view.knobs)}" + (f" of {view.kernel}" if view.kernel else "")
     hatch = _hatch_of(view)
-    pattern = f'<pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    line = '<line x1="0" y1="0" x2="0" y2="6" style="stroke:var(--soft)" stroke-width="1" opacity=".55"/>'
-    picture = (
-        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="{escape(name)}: {escape(summary(view))}" '
-        f'viewBox="0 0 {width:.0f} {height}" style="width:{width:.0f}px">'
-        f"<defs>{pattern}{line}</pattern></defs>{''.join([*cells, *frames, _axes(view, left, wide)])}</svg></div>"
+    pattern = html(
+        '<pattern id="{hatch}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">',
+        hatch=hatch,
     )
-    return f"<p><b>{escape(name)}</b></p>{picture}{_legend()}<p>{escape(summary(view))}</p>"
+    line = html('<line x1="0" y1="0" x2="0" y2="6" style="stroke:var(--soft)" stroke-width="1" opacity=".55"/>')
+    picture = html(
+        '<div class="scroll" tabindex="0"><svg role="img" aria-label="{name}: {}" '
+        'viewBox="0 0 {width:.0f} {height}" style="width:{width:.0f}px">'
+        "<defs>{pattern}{line}</pattern></defs>{}</svg></div>",
+        summary(view),
+        joined([*cells, *frames, _axes(view, left, wide)]),
+        name=name,
+        width=width,
+        height=height,
+        pattern=pattern,
+        line=line,
+    )
+    return html("<p><b>{name}</b></p>{picture}{}<p>{}</p>", _legend(), summary(view), name=name, picture=picture)
 
 
 def _hatch_of(view: HeatMap) -> str:
@@ -43,7 +56,7 @@ def _hatch_of(view: HeatMap) -> str:
     return f"wb-refused-{zlib.crc32(repr(view).encode()):08x}"
 
 
-def _cell(view: HeatMap, row: int, column: int, x: float, y: float, wide: float) -> str:
+def _cell(view: HeatMap, row: int, column: int, x: float, y: float, wide: float) -> Markup:
     spot = view.spots[row][column]
     look, text = "fill:none", ""
     if spot is not None and spot.cycles is not None:
@@ -51,41 +64,81 @@ def _cell(view: HeatMap, row: int, column: int, x: float, y: float, wide: float)
         look, text = f"fill:color-mix(in srgb,var({_HUE}) {part:.0f}%,var(--ground))", view.written(spot)
     elif spot is not None:
         look = f"fill:url(#{_hatch_of(view)})"
-    at = f'x="{x + wide / 2:.1f}" y="{y + _HIGH / 2 + 4:.1f}" text-anchor="middle" font-size="12"'
-    return (
-        f"<g><title>{escape(view.told(row, column))}</title>"
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{_HIGH}" style="{look};stroke:var(--ground)"/>'
-        f"<text {at}>{text}</text></g>"
+    at = html('x="{:.1f}" y="{:.1f}" text-anchor="middle" font-size="12"', x + wide / 2, y + _HIGH / 2 + 4)
+    return html(
+        "<g><title>{}</title>"
+        '<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high}" style="{look};stroke:var(--ground)"/>'
+        "<text {at}>{text}</text></g>",
+        view.told(row, column),
+        x=x,
+        y=y,
+        wide=wide,
+        high=_HIGH,
+        look=look,
+        at=at,
+        text=text,
     )
 
 
-def _frame(mark: str, x: float, y: float, wide: float) -> str:
+def _frame(mark: str, x: float, y: float, wide: float) -> Markup:
     """Today's is dashed and a little smaller, so that both are seen where they are one."""
-    inset, dash = (1.5, "") if mark == "best" else (4.5, ' stroke-dasharray="4 3"')
-    return (
-        f'<rect x="{x + inset:.1f}" y="{y + inset:.1f}" width="{wide - 2 * inset:.1f}" height="{_HIGH - 2 * inset:.1f}"'
-        f' style="fill:none;stroke:var(--ink)" stroke-width="{2.5 if mark == "best" else 1.4}"{dash}/>'
+    inset, dash = (1.5, "") if mark == "best" else (4.5, html(' stroke-dasharray="4 3"'))
+    return html(
+        '<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"'
+        ' style="fill:none;stroke:var(--ink)" stroke-width="{}"{dash}/>',
+        x + inset,
+        y + inset,
+        wide - 2 * inset,
+        _HIGH - 2 * inset,
+        2.5 if mark == "best" else 1.4,
+        dash=dash,
     )
 
 
-def _axes(view: HeatMap, left: float, wide: float) -> str:
-    bottom, parts = _TOP + _HIGH * len(view.rows), list[str]()
+def _axes(view: HeatMap, left: float, wide: float) -> Markup:
+    bottom, parts = _TOP + _HIGH * len(view.rows), list[Markup]()
     for number, text in enumerate(view.columns):
         x = left + (number + 0.5) * wide
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 15}" text-anchor="middle" font-size="11.5">{escape(text)}</text>')
+        parts.append(
+            html(
+                '<text x="{x:.1f}" y="{}" text-anchor="middle" font-size="11.5">{text}</text>',
+                bottom + 15,
+                x=x,
+                text=text,
+            )
+        )
     for number, text in enumerate(view.rows):
         y = _TOP + (number + 0.5) * _HIGH + 4
-        parts.append(f'<text x="{left - 6:.1f}" y="{y:.1f}" text-anchor="end" font-size="11.5">{escape(text)}</text>')
+        parts.append(
+            html(
+                '<text x="{:.1f}" y="{y:.1f}" text-anchor="end" font-size="11.5">{text}</text>',
+                left - 6,
+                y=y,
+                text=text,
+            )
+        )
     middle = left + wide * len(view.columns) / 2
-    title = 'font-size="11.5" class="soft" text-anchor="middle"'
-    parts.append(f'<text x="{middle:.1f}" y="{bottom + _FOOT + 13}" {title}>{escape(view.across)}</text>')
+    title = html('font-size="11.5" class="soft" text-anchor="middle"')
+    parts.append(
+        html(
+            '<text x="{middle:.1f}" y="{}" {title}>{}</text>',
+            bottom + _FOOT + 13,
+            view.across,
+            middle=middle,
+            title=title,
+        )
+    )
     if view.down:
         at = _TOP + _HIGH * len(view.rows) / 2
-        parts.append(f'<text x="13" y="{at}" transform="rotate(-90 13 {at})" {title}>{escape(view.down)}</text>')
-    return "".join(parts)
+        parts.append(
+            html(
+                '<text x="13" y="{at}" transform="rotate(-90 13 {at})" {title}>{}</text>', view.down, at=at, title=title
+            )
+        )
+    return joined(parts)
 
 
-def _legend() -> str:
+def _legend() -> Markup:
     shades = "linear-gradient(to right," + ",".join(
         f"color-mix(in srgb,var({_HUE}) {part}%,var(--ground))" for part in (62, 12)
     )

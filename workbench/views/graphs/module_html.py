@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.views.basics import markup
+from markupsafe import Markup
+
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.graphs.module_tree import MOST_ROWS, Leaf, Module, counted, opened
 from workbench.views.graphs.spent import Cost, Spent
 
 
-def tree_html(tree: Module, noun: str, spent: Spent | None = None, rows: int = MOST_ROWS) -> str:
+def tree_html(tree: Module, noun: str, spent: Spent | None = None, rows: int = MOST_ROWS) -> Markup:
     """The tree with its counts of `noun`, calls or kernels, opened as far as so many rows have room."""
     drawn = _Drawing(noun, max(spent.whole, 1) if spent else 0, frozenset(opened(tree, rows)))
     heads = (noun, "cycles", "of all", "DRAM") if spent else (noun,)
-    head = "".join(f"<span>{name}</span>" for name in (tree.title, *heads))
-    parts = [f'<div class="row head">{head}</div>']
+    head = joined(html("<span>{name}</span>", name=name) for name in (tree.title, *heads))
+    parts = [html('<div class="row head">{head}</div>', head=head)]
     if spent and spent.launching:
         launching = drawn.cells("before kernels begin", "", "", "", Cost(spent.launching, 0), 0)
-        parts.append(f'<div class="row">{launching}</div>')
+        parts.append(html('<div class="row">{launching}</div>', launching=launching))
     parts += (drawn.part(part, tree, 0) for part in tree.parts)
-    return f'<div class="tree{"" if spent else " plain"}" tabindex="0">{"".join(parts)}</div>'
+    return html('<div class="tree{}" tabindex="0">{}</div>', "" if spent else " plain", joined(parts))
 
 
 @dataclass(frozen=True)
@@ -29,32 +31,51 @@ class _Drawing:
     """Cycles of the run, 0 where there is none."""
     opened: frozenset[Module]
 
-    def part(self, part: Module | Leaf, inside: Module, depth: int) -> str:
+    def part(self, part: Module | Leaf, inside: Module, depth: int) -> Markup:
         """A row; a module is one that opens."""
         count = len(part.kernels) if self.noun == "kernels" else len(part.calls)
         below = part.title.removeprefix(f"{inside.path}.") if inside.path else part.title
         title = part.title if below.isdigit() else below
         if isinstance(part, Leaf):
             about = ", ".join(filter(None, (part.name, *(op for _, op in part.calls), part.place)))
-            return f'<div class="row">{self.cells(title, part.what, about, "", part.cost, depth)}</div>'
+            return html('<div class="row">{}</div>', self.cells(title, part.what, about, "", part.cost, depth))
         row = self.cells(title, counted(part), part.title, f"{count:,}", part.cost, depth)
-        inner = "".join(self.part(each, part, depth + 1) for each in part.parts)
+        inner = joined(self.part(each, part, depth + 1) for each in part.parts)
         state = " open" if part in self.opened else ""
-        return f'<details{state}><summary class="row">{row}</summary><div>{inner}</div></details>'
+        return html(
+            '<details{state}><summary class="row">{row}</summary><div>{inner}</div></details>',
+            state=state,
+            row=row,
+            inner=inner,
+        )
 
-    def cells(self, title: str, what: str, about: str, count: str, cost: Cost, depth: int) -> str:
+    def cells(self, title: str, what: str, about: str, count: str, cost: Cost, depth: int) -> Markup:
         """Name and kind, how many there are in it, the run's cycles on it."""
-        more = f' <em class="soft mono">{markup.escape(what)}</em>' if what else ""
-        told = f' title="{markup.escape(about)}"' if about else ""
-        deep = f' style="--d:{depth}"' if depth else ""
-        name = f"<span{told}{deep}>{markup.escape(title)}{more}</span><span>{count}</span>"
+        more = html(' <em class="soft mono">{what}</em>', what=what) if what else ""
+        told = html(' title="{about}"', about=about) if about else ""
+        deep = html(' style="--d:{depth}"', depth=depth) if depth else ""
+        name = html(
+            "<span{told}{deep}>{title}{more}</span><span>{count}</span>",
+            told=told,
+            deep=deep,
+            title=title,
+            more=more,
+            count=count,
+        )
         if not self.whole:
             return name
         share = cost.cycles / self.whole
-        bar = f'<i style="width:{100 * share:.1f}%"></i>' if share >= 0.0005 else ""
+        bar = html('<i style="width:{:.1f}%"></i>', 100 * share) if share >= 0.0005 else ""
         cycles = f"{cost.cycles:,}" if cost.cycles else ""
         part = f"{share:.1%}" if cost.cycles else ""
-        return f"{name}<span>{cycles}</span><span>{bar}<b>{part}</b></span><span>{_bytes(cost.bytes)}</span>"
+        return html(
+            "{name}<span>{cycles}</span><span>{bar}<b>{part}</b></span><span>{}</span>",
+            _bytes(cost.bytes),
+            name=name,
+            cycles=cycles,
+            bar=bar,
+            part=part,
+        )
 
 
 def _bytes(count: int) -> str:

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from markupsafe import Markup
+
 from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node
-from workbench.views.basics.markup import escape
+from workbench.views.basics.html_builder import NO_HTML, html, joined, plain
 from workbench.views.graphs.graph_tables import place
 from workbench.views.graphs.layered_layout import Box, Edge, Layout, Point, layered
 
@@ -72,7 +74,7 @@ class Picture:
 class Drawn:
     """A picture as HTML, and its pixels."""
 
-    html: str
+    html: Markup
     width: float
     height: float
 
@@ -212,7 +214,7 @@ def _add_results(picture: Picture, graph: AtenGraph, owner: Mapping[str, str]) -
 
 def _drawn(picture: Picture, label: str) -> Drawn:
     layout = layered({name: shape.size for name, shape in picture.shapes.items()}, list(picture.edges))
-    parts: list[str] = []
+    parts: list[Markup] = []
     for edge, title in picture.edges.items():
         parts.append(_arrow(layout, edge, title, dashed=edge in picture.refused))
     for name, shape in picture.shapes.items():
@@ -220,42 +222,68 @@ def _drawn(picture: Picture, label: str) -> Drawn:
         if shape.inside:
             parts += _inside(shape, shape.inside, layout.boxes[name], picture)
     width, height = layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN
-    svg = (
-        f'<div class="scroll" tabindex="0">'
-        f'<svg role="img" aria-label="{escape(label)}" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {width:.0f} {height:.0f}">{"".join(parts)}</svg></div>'
+    svg = html(
+        '<div class="scroll" tabindex="0">'
+        '<svg role="img" aria-label="{label}" width="{width:.0f}" height="{height:.0f}" '
+        'viewBox="{:.0f} {:.0f} {width:.0f} {height:.0f}">{}</svg></div>',
+        -_MARGIN,
+        -_MARGIN,
+        joined(parts),
+        label=label,
+        width=width,
+        height=height,
     )
     return Drawn(svg, width, height)
 
 
-def _inside(shape: Shape, inside: Layout, outer: Box, picture: Picture) -> list[str]:
+def _inside(shape: Shape, inside: Layout, outer: Box, picture: Picture) -> list[Markup]:
     x = outer.x + (outer.width - inside.width) / 2
     y = outer.y + len(shape.lines) * _LINE + 9
     parts = [_arrow(inside, edge, "", x=x, y=y) for edge in inside.bends]
     return parts + [_box(picture.inner[name], box, x, y, name, filled=True) for name, box in inside.boxes.items()]
 
 
-def _box(shape: Shape, box: Box, x: float, y: float, name: str, *, filled: bool = False) -> str:
+def _box(shape: Shape, box: Box, x: float, y: float, name: str, *, filled: bool = False) -> Markup:
     """A rectangle with its lines of text; a kernel's is dashed and its text stands to the left."""
     left, top = box.x + x, box.y + y
     at, anchor = (left + _PAD, "start") if shape.inside else (left + box.width / 2, "middle")
     raised = bool(shape.inside) or filled
-    lines, small = "", "" if raised else ' class="soft"'  # which is too pale for anything but the plain ground
+    lines, small = (
+        NO_HTML,
+        NO_HTML if raised else html(' class="soft"'),
+    )  # which is too pale for anything but the plain ground
     for number, line in enumerate(shape.lines):
-        look = f'font-size="10.5"{small}' if number else 'font-size="12" font-weight="600"'
+        look = html('font-size="10.5"{small}', small=small) if number else html('font-size="12" font-weight="600"')
         y_of_line = top + _LINE * (number + 1)
-        lines += f'<text x="{at:.1f}" y="{y_of_line:.1f}" text-anchor="{anchor}" {look}>{escape(line)}</text>'
-    title = f"<title>{escape(shape.title)}</title>" if shape.title else ""
+        lines += html(
+            '<text x="{at:.1f}" y="{y_of_line:.1f}" text-anchor="{anchor}" {look}>{line}</text>',
+            at=at,
+            y_of_line=y_of_line,
+            anchor=anchor,
+            look=look,
+            line=line,
+        )
+    title = html("<title>{}</title>", shape.title) if shape.title else ""
     ground = "var(--raised)" if raised else "var(--ground)"
     tint = f";fill:color-mix(in srgb,{shape.colour} 13%,var(--ground))" if filled else ""
-    return (
-        f'<g data-name="{escape(name)}">{title}<rect x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" '
-        f'height="{box.height:.1f}" rx="5" style="fill:{ground}{tint};stroke:{shape.colour};stroke-width:1.3"/>'
-        f"{lines}</g>"
+    return html(
+        '<g data-name="{name}">{title}<rect x="{left:.1f}" y="{top:.1f}" width="{:.1f}" '
+        'height="{:.1f}" rx="5" style="fill:{ground}{tint};stroke:{};stroke-width:1.3"/>'
+        "{lines}</g>",
+        box.width,
+        box.height,
+        shape.colour,
+        name=name,
+        title=title,
+        left=left,
+        top=top,
+        ground=ground,
+        tint=tint,
+        lines=lines,
     )
 
 
-def _arrow(layout: Layout, edge: Edge, title: str, *, dashed: bool = False, x: float = 0, y: float = 0) -> str:
+def _arrow(layout: Layout, edge: Edge, title: str, *, dashed: bool = False, x: float = 0, y: float = 0) -> Markup:
     """A smooth line from the source's lower edge over the points between to the target's upper edge, with a head."""
     source, target = layout.boxes[edge[0]], layout.boxes[edge[1]]
     way = [(source.middle, source.bottom), *layout.bends.get(edge, ()), (target.middle, target.y - 4)]
@@ -269,9 +297,13 @@ def _arrow(layout: Layout, edge: Edge, title: str, *, dashed: bool = False, x: f
         path += f"C{x0:.1f} {y0 + half:.1f} {x1:.1f} {y1 - half:.1f} {x1:.1f} {y1:.1f}"
     ex, ey = way[-1]
     head = f"M{ex - 3.5:.1f} {ey - 3:.1f}L{ex + 3.5:.1f} {ey - 3:.1f}L{ex:.1f} {ey + 4:.1f}Z"
-    told = f"<title>{escape(title)}</title>" if title else ""
+    told = html("<title>{title}</title>", title=title) if title else ""
     dash = ";stroke-dasharray:5 4" if dashed else ""
-    return (
-        f'<g>{told}<path d="{path}" style="fill:none;stroke:var(--soft);stroke-width:1.2{dash}"/>'
-        f'<path d="{head}" style="fill:var(--soft)"/></g>'
+    return html(
+        '<g>{told}<path d="{path}" style="fill:none;stroke:var(--soft);stroke-width:1.2{dash}"/>'
+        '<path d="{head}" style="fill:var(--soft)"/></g>',
+        told=told,
+        path=plain(path),
+        dash=dash,
+        head=head,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -186,8 +186,11 @@ def dram_bytes(program: TileProgram, access: Access) -> int:
 
 _LOCATION_NAME = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
 _ORIGIN = re.compile(r'"aten:(\d+)"')
+_MOST_ORIGINS: Final = 5_000_000
+"""Origins of all aliases together, where each has those of the aliases that it names."""
+_MOST_OPEN: Final = 200
+"""Regions in each other; MLIR's parser takes no more of ours."""
 _ALIAS = re.compile(r"#loc\d*\b")
-_TRAILING = re.compile(r" loc\((.*)\)$")
 
 
 def line_origins(located: str, nodes: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
@@ -199,21 +202,25 @@ def line_origins(located: str, nodes: tuple[str, ...]) -> dict[int, tuple[str, .
     text = [line for line in located.splitlines() if not _LOCATION_NAME.match(line)]
     ids = _named_origins(located)
     found: dict[int, frozenset[int]] = {}
-    open_lines: list[int] = []
+    open_lines: list[tuple[int, set[int]]] = []
+    """The lines of open regions, and the origins of each so far."""
     for number, line in enumerate(text, start=1):
         bare = line.strip()
-        at_end = _TRAILING.search(bare)
-        mine = _origins_named(at_end.group(1), ids) if at_end else frozenset[int]()
+        before, trailing, location = bare.partition(" loc(") if bare.endswith(")") else (bare, "", "")
+        mine = _origins_named(location[:-1], ids) if trailing else frozenset[int]()
         if bare.startswith("}") and open_lines:
-            first = open_lines.pop()
+            first, inside = open_lines.pop()
+            if open_lines:
+                open_lines[-1][1].update(inside, mine)
             if text[first - 1].strip().startswith(("module", "func.func")):
                 continue
-            inside = (found.get(inner, frozenset[int]()) for inner in range(first, number))
-            found[first] = mine.union(*inside)
+            found[first] = mine | inside
         elif mine:
             found[number] = mine
-        if _TRAILING.sub("", bare).endswith("{"):
-            open_lines.append(number)
+            if open_lines:
+                open_lines[-1][1].update(mine)
+        if before.endswith("{") and len(open_lines) < _MOST_OPEN:
+            open_lines.append((number, set(mine)))
     return {
         number: tuple(nodes[index] for index in sorted(origins)) for number, origins in sorted(found.items()) if origins
     }
@@ -260,17 +267,26 @@ def _named_origins(located: str) -> dict[str, frozenset[int]]:
     matches = (_LOCATION_NAME.match(line) for line in located.splitlines())
     bodies: dict[str, str] = {match.group(1): match.group(2) for match in matches if match}
     ids: dict[str, frozenset[int]] = {}
+    room = _MOST_ORIGINS
     for name in bodies:
-        waiting = [name]
+        waiting = {name: _inner(bodies, name)}
         while waiting:  # no recursion: a text from a file may name aliases in any depth, or in a circle
-            inner = _ALIAS.findall(bodies.get(waiting[-1], ""))
-            later = [other for other in inner if other not in ids and other not in waiting]
-            if later:
-                waiting.append(later[0])
+            last = next(reversed(waiting))
+            later = next((other for other in waiting[last] if other not in ids and other not in waiting), None)
+            if later is not None:
+                waiting[later] = _inner(bodies, later)
                 continue
-            own = frozenset(map(int, _ORIGIN.findall(bodies.get(waiting[-1], ""))))
-            ids[waiting.pop()] = own.union(*(ids.get(other, frozenset[int]()) for other in inner))
+            del waiting[last]
+            ids[last] = frozenset(map(int, _ORIGIN.findall(bodies.get(last, ""))))
+            if room > 0:
+                ids[last] = ids[last].union(*(ids.get(other, frozenset[int]()) for other in _inner(bodies, last)))
+                room -= len(ids[last])
     return ids
+
+
+def _inner(bodies: dict[str, str], name: str) -> Iterator[str]:
+    """The aliases that an alias names, each once."""
+    return iter(dict.fromkeys(_ALIAS.findall(bodies.get(name, ""))))
 
 
 def _origins_named(location: str, ids: dict[str, frozenset[int]]) -> frozenset[int]:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, zip_longest
 
+from markupsafe import Markup
+
 from workbench.ir import KernelModule, ScheduledKernel, Snapshot
 from workbench.scheduling.passes.pass_places import places
 from workbench.views.basics import markup
 from workbench.views.basics.highlight import code, side_by_side, unified
+from workbench.views.basics.html_builder import NO_HTML, html, joined
 from workbench.views.basics.mlir_diff import Diff, compared, shown
 from workbench.views.basics.table import Table
 from workbench.views.kernel_lists import CONTEXT
@@ -153,37 +156,37 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def steps_html(steps: Sequence[Step]) -> str:
+def steps_html(steps: Sequence[Step]) -> Markup:
     """All passes of a kernel below each other, closed; those that changed nothing in one."""
-    parts: list[str] = []
+    parts: list[Markup] = []
     for changed, run in folded(steps):
         if changed:
             parts.append(markup.details(run[0].made.name, _pass_body(run[0]), note=run[0].note))
         else:
-            each = "".join(markup.heading(step.made.name) + _origin(step) for step in run)
+            each = joined(markup.heading(step.made.name) + _origin(step) for step in run)
             parts.append(markup.details(_fold_text(run), each))
-    return "".join(parts) or '<p class="soft">No passes: the kernel was written in the scheduled form.</p>'
+    return joined(parts) or html('<p class="soft">No passes: the kernel was written in the scheduled form.</p>')
 
 
-def step_html(step: Step, *, context: int = CONTEXT) -> str:
+def step_html(step: Step, *, context: int = CONTEXT) -> Markup:
     """One pass: its origin, its changes in one column and in two, and the whole text after it."""
-    head = f"<b>{markup.escape(step.made.name)}</b>: pass {step.number} of {step.count} of {markup.escape(step.kernel)}"
-    parts = [f'<p>{head}<br><span class="soft">{markup.escape(step.note)}</span></p>', _pass_body(step, context)]
+    head = html("<b>{}</b>: pass {} of {} of {}", step.made.name, step.number, step.count, step.kernel)
+    parts = [html('<p>{head}<br><span class="soft">{}</span></p>', step.note, head=head), _pass_body(step, context)]
     if step.diff and step.changes:
         parts.append(markup.details("before and after, side by side", side_by_side(step.diff, context=context)))
     if step.diff:
         lines = len(step.made.mlir.strip().splitlines())
         parts.append(markup.details("the kernel after this pass", code(step.made.mlir), note=f"{lines} lines"))
-    return "".join(parts)
+    return joined(parts)
 
 
-def _pass_body(step: Step, context: int = CONTEXT) -> str:
+def _pass_body(step: Step, context: int = CONTEXT) -> Markup:
     if step.diff is None:
         return _origin(step) + code(step.made.mlir)
-    return _origin(step) + (unified(step.diff, context=context) if step.changes else "")
+    return _origin(step) + (unified(step.diff, context=context) if step.changes else NO_HTML)
 
 
-def _origin(step: Step) -> str:
+def _origin(step: Step) -> Markup:
     """The pipeline, which one click selects whole, and where its passes are written."""
-    pipeline = f'<code class="whole">{markup.escape(step.made.pipeline)}</code>'
-    return f'<p>{pipeline}<br><span class="soft">{markup.escape(step.source)}</span></p>'
+    pipeline = html('<code class="whole">{}</code>', step.made.pipeline)
+    return html('<p>{pipeline}<br><span class="soft">{}</span></p>', step.source, pipeline=pipeline)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from markupsafe import Markup
+
 from workbench.views.basics import markup
+from workbench.views.basics.html_builder import NO_HTML, html, inside_script, joined, plain
 from workbench.views.pages.overview import Overview
 
 _STAGES = (
@@ -24,50 +27,59 @@ _FEW_LINES = 12
 """Lines of Python that stand open before the stages."""
 
 
-def journey_page(title: str, body: str) -> str:
+def journey_page(title: str, body: Markup) -> Markup:
     """The page that needs no script."""
-    return markup.page(title, f"<h1>{markup.escape(title)}</h1>{body}")
+    return markup.page(title, html("<h1>{title}</h1>{body}", title=title, body=body))
 
 
-def journey_body(overview: Overview, sources: Mapping[str, str], bodies: Iterable[str]) -> str:
+def journey_body(overview: Overview, sources: Mapping[str, str], bodies: Iterable[Markup]) -> Markup:
     """What stands below a page's title: the overview and the five stages' bodies, in order. Nobody can call anything
     on a page."""
     parts = [replace(overview, no_check="").inside_html(), _python(sources)]
-    ways = "".join(
-        f'<li><a href="#{key}">{name}</a> <span class="soft">{what}</span></li>' for key, name, what in _STAGES
+    ways = joined(
+        html('<li><a href="#{key}">{name}</a> <span class="soft">{what}</span></li>', key=key, name=name, what=what)
+        for key, name, what in _STAGES
     )
-    parts.append(f"<ul>{ways}</ul>")
+    parts.append(html("<ul>{ways}</ul>", ways=ways))
     for (key, name, what), body in zip(_STAGES, bodies, strict=True):
-        parts.append(f'<h2 id="{key}">{name} <span class="soft">{what}</span></h2>{body}')
-    return "".join(parts)
+        parts.append(
+            html(
+                '<h2 id="{key}">{name} <span class="soft">{what}</span></h2>{body}',
+                key=key,
+                name=name,
+                what=what,
+                body=body,
+            )
+        )
+    return joined(parts)
 
 
-def lab_page(title: str, body: str, *, sheet: str, script: str, record: str) -> str:
+def lab_page(title: str, body: Markup, *, sheet: str, script: str, record: str) -> Markup:
     """The page with the lab above: `script` is a module that opens `record` in it, and then folds `body` away. Until
     then, and where no script runs, `body` is open."""
     told = "All stages to read: overview, findings, texts and tables"
-    parts = (
-        f'<main><div class="wb lab-part"><h1>{markup.escape(title)}</h1></div><div id="lab"></div>'
-        f'<div class="wb lab-part"><details id="static" open><summary>{told}</summary><div>{body}</div></details></div>'
+    whole = html(
+        '<main><div class="wb lab-part"><h1>{title}</h1></div><div id="lab"></div>'
+        '<div class="wb lab-part"><details id="static" open><summary>{told}</summary><div>{body}</div></details></div>'
         "</main>"
-        f'<script type="text/plain" id="record">{record}</script>'
-        f'<script type="module">{_inside_script(script)}</script>'
+        '<script type="text/plain" id="record">{record}</script>'
+        '<script type="module">{}</script>',
+        inside_script(script),
+        title=title,
+        told=told,
+        body=body,
+        record=plain(record),
     )
-    return markup.document(title, "".join(parts), sheet=sheet + _LAB)
+    return markup.document(title, whole, sheet=sheet + _LAB)
 
 
-def _inside_script(text: str) -> str:
-    """JavaScript that no word in it ends."""
-    return text.replace("</script", r"<\/script").replace("<!--", r"<\!--")
-
-
-def _python(sources: Mapping[str, str]) -> str:
+def _python(sources: Mapping[str, str]) -> Markup:
     """The user's lines, file by file."""
     if not sources:
-        return ""
-    rows = ""
+        return NO_HTML
+    rows = NO_HTML
     for place, text in sources.items():
         short = place.replace("\\", "/").rpartition("/")[2]
-        rows += f"<tr><th>{markup.escape(short)}</th><td>{markup.escape(text.strip())}</td></tr>"
-    lines = f'<div class="scroll" tabindex="0"><table class="thread">{rows}</table></div>'
+        rows += html("<tr><th>{short}</th><td>{}</td></tr>", text.strip(), short=short)
+    lines = html('<div class="scroll" tabindex="0"><table class="thread">{rows}</table></div>', rows=rows)
     return markup.details("lines of Python", lines, note=str(len(sources)), opened=len(sources) <= _FEW_LINES)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from simulator.argument_types import checks_what_it_is_given
 from workbench.views import basics
 from workbench.views.basics import markup
 from workbench.views.basics.cards import Card, cards_html
+from workbench.views.basics.html_builder import NO_HTML, escaped, html, joined
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
 from workbench.views.graphs.module_tree import Module, costliest, counted, folded, modules_table
@@ -94,56 +97,62 @@ class Overview(Shown):
         return self.text()
 
     @checks_what_it_is_given
-    def html(self) -> str:
+    def html(self) -> Markup:
         return markup.fragment(self.body_html())
 
-    def body_html(self) -> str:
+    def body_html(self) -> Markup:
         """The overview for a page that has the style sheet."""
-        name, machine = markup.escape(self.name), markup.escape(self.machine)
-        return f'<p class="lead"><b>{name}</b> on <b>{machine}</b></p>{self.inside_html()}'
+        return html('<p class="lead"><b>{}</b> on <b>{}</b></p>{}', self.name, self.machine, self.inside_html())
 
-    def inside_html(self) -> str:
+    def inside_html(self) -> Markup:
         """The overview without the name and the machine."""
-        given = markup.escape(", ".join(self.inputs))
-        return f'<p class="soft mono">{given}</p>{self._stages()}{self._checked()}{self._why()}{self._where()}'
+        given = ", ".join(self.inputs)
+        return html(
+            '<p class="soft mono">{given}</p>{}{}{}{}',
+            self._stages(),
+            self._checked(),
+            self._why(),
+            self._where(),
+            given=given,
+        )
 
-    def _checked(self) -> str:
+    def _checked(self) -> Markup:
         if not self.checks:
-            return f'<p><b>Not checked</b> <span class="soft">{markup.escape(self.no_check)}</span></p>'
+            return html('<p><b>Not checked</b> <span class="soft">{}</span></p>', self.no_check)
         colours = {True: "good", False: "bad"}
-        return "".join(
-            f'<p><b style="color:var(--{colours[ok]})">Checked</b> {markup.escape(told)}</p>'
+        return joined(
+            html('<p><b style="color:var(--{})">Checked</b> {told}</p>', colours[ok], told=told)
             for ok, told in self.checks
         )
 
-    def _stages(self) -> str:
-        parts: list[str] = []
+    def _stages(self) -> Markup:
+        parts: list[Markup] = []
         for stage in self.stages:
             if stage.figures:
                 first, *others = stage.figures
                 others += [f"took {stage.seconds:.1f} s"] if stage.seconds is not None else []
-                more = "<br>".join(map(markup.escape, others))
-                said = f'<b>{markup.escape(first)}</b><span class="soft">{more}</span>'
+                more = joined(map(escaped, others), between=html("<br>"))
+                said = html('<b>{first}</b><span class="soft">{more}</span>', first=first, more=more)
             else:
-                said = f'<b class="soft">not there yet</b><code>{markup.escape(stage.ask)}</code>'
-            parts.append(f'<div><span class="soft">{stage.name}</span>{said}</div>')
-        return f'<div class="stages">{"".join(parts)}</div>'
+                said = html('<b class="soft">not there yet</b><code>{}</code>', stage.ask)
+            parts.append(html('<div><span class="soft">{}</span>{said}</div>', stage.name, said=said))
+        return html('<div class="stages">{}</div>', joined(parts))
 
-    def _why(self) -> str:
+    def _why(self) -> Markup:
         if self.cards is None:
-            return f'<p class="soft">{_ASK_WHY}</p>' if self.spent else ""
+            return html('<p class="soft">{ask_why}</p>', ask_why=_ASK_WHY) if self.spent else NO_HTML
         return markup.heading("Why it takes as long as it does") + cards_html(self.cards, _TOP)
 
-    def _where(self) -> str:
+    def _where(self) -> Markup:
         if not self.spent:
-            return ""
+            return NO_HTML
         whole, table = max(self.spent.whole, 1), self._time()
         rows = [(str(title), str(ops), int(str(cycles))) for title, ops, cycles in table.rows]
         drawn = markup.bars(
             (f"{title} ({ops})" if ops else title, [(cycles / whole, _colour(title), title)], _of(cycles, whole))
             for title, ops, cycles in rows
         )
-        nothing = f'<p class="soft">{markup.escape(NOTHING)}</p>'
+        nothing = html('<p class="soft">{nothing}</p>', nothing=NOTHING)
         return markup.heading("Where the time went") + (drawn if rows else nothing)
 
     def _time(self) -> Table:

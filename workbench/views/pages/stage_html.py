@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from markupsafe import Markup
+
 from simulator import Trace
 from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.energy import energy_of
@@ -17,6 +19,7 @@ from workbench.ir.rewrites import PATTERN
 from workbench.views.basics import markup
 from workbench.views.basics.colours import HUES, colour_of_step
 from workbench.views.basics.highlight import code
+from workbench.views.basics.html_builder import NO_HTML, html, joined
 from workbench.views.basics.table import Table
 from workbench.views.graphs import graph_tables as graphs
 from workbench.views.graphs.module_html import tree_html
@@ -36,6 +39,8 @@ from workbench.views.timelines.svg_gantt import gantt_svg
 
 _MANY = 8
 """Kernels up to which every pass is shown with what it changed."""
+_MOST_COMPARED = 500_000
+"""Letters of the texts of all passes up to which that is so: comparing them takes seconds."""
 
 _PICTURE = 1200, 1000
 """Pixels that a picture may have each way: with what stands below it, it takes two screens at most."""
@@ -51,11 +56,15 @@ def captured(
     sources: Mapping[str, str] | None = None,
     lowered: KernelGraph | None = None,
     spent: Spent | None = None,
-) -> str:
+) -> Markup:
     """The graph, its calls and its inputs; with a run, the cycles spent on them."""
     count = len(graph.nodes)
-    head = (
-        f"<p><b>{markup.escape(graph.name)}</b>: {count} ATen call{'s' * (count != 1)}, captured by {graph.capture}</p>"
+    head = html(
+        "<p><b>{}</b>: {count} ATen call{}, captured by {}</p>",
+        graph.name,
+        "s" * (count != 1),
+        graph.capture,
+        count=count,
     )
     calls = graphs.nodes_table(graph)
     if sources is not None:
@@ -85,7 +94,7 @@ def _short_files(table: Table) -> Table:
     return Table(table.columns, rows)
 
 
-def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
+def lowered(graph: KernelGraph, spent: Spent | None = None) -> Markup:
     """The kernels with their nodes by route, and every decision about fusing them; with a run, the cycles spent."""
     routes = [item.route for item in graph.nodes]
     kernels = markup.table(graphs.kernels_table(graph), wide=("title", "ops", "inputs"))
@@ -93,7 +102,7 @@ def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
     refused = sum(not fusion.fused for fusion in graph.fusions)
     note = f"{len(graph.fusions) - refused} fused, {refused} refused"
     fusions = markup.table(graphs.fusions_table(graph), wide=("reason",))
-    orders = markup.table(layouts_table(graph), wide=("why",)) if graph.layouts else ""
+    orders = markup.table(layouts_table(graph), wide=("why",)) if graph.layouts else NO_HTML
     return (
         shown
         + _rewrites(graph)
@@ -105,10 +114,10 @@ def lowered(graph: KernelGraph, spent: Spent | None = None) -> str:
     )
 
 
-def _rewrites(graph: KernelGraph) -> str:
+def _rewrites(graph: KernelGraph) -> Markup:
     """What graph passes and patterns did, if there are any."""
     if not graph.rewrites:
-        return ""
+        return NO_HTML
     tables = markup.table(rewrites_table(graph), wide=("place",))
     if any(each.kind == PATTERN for each in graph.rewrites):
         tables += markup.table(patterns_table(graph), wide=("wanted", "found", "reason"))
@@ -116,7 +125,7 @@ def _rewrites(graph: KernelGraph) -> str:
     return markup.details("graph passes and patterns", tables + markup.table(changes), note=str(len(graph.rewrites)))
 
 
-def _kernels_shown(graph: KernelGraph, table: str, spent: Spent | None) -> str:
+def _kernels_shown(graph: KernelGraph, table: Markup, spent: Spent | None) -> Markup:
     """As a picture where that fits a screen, else as a tree, with the picture beside it while it can be read."""
     picture = lowered_svg(graph) if len(graph.kernels) <= MOST else None
     count = len(graph.kernels)
@@ -131,13 +140,14 @@ def _fits(picture: Drawn) -> bool:
     return picture.width <= _PICTURE[0] and picture.height <= _PICTURE[1]
 
 
-def _routes(graph: KernelGraph) -> str:
+def _routes(graph: KernelGraph) -> Markup:
     """The legend of the picture's colours and dashed arrows."""
     routes = Counter(item.route for item in graph.nodes)
     told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in routes.items()])
     if all(fusion.fused for fusion in graph.fusions):
         return told
-    return told + ('<p class="soft">A dashed arrow is an edge that was not fused; point at it to see the reason.</p>')
+    dashed = "A dashed arrow is an edge that was not fused; point at it to see the reason."
+    return told + html('<p class="soft">{}</p>', dashed)
 
 
 def rendered(
@@ -145,30 +155,30 @@ def rendered(
     selected: Selected = _NO_LINES,
     hosts: tuple[Kernel, ...] = (),
     titles: Mapping[str, str] = _NO_TITLES,
-) -> str:
+) -> Markup:
     """Each kernel's MLIR with the origins of its lines; steps on the host have none."""
     few = len(modules) <= 2
-    parts: list[str] = []
+    parts: list[Markup] = []
     for module in modules:
         body, opened = rendered_kernel(module, selected), few or bool(selected(module.kernel))
         head, note = _headed(module.kernel, titles, _lines_of(module.mlir))
         parts.append(markup.details(head, body, note=note, opened=opened))
     parts = [_listed(parts)]
     for step in hosts:
-        parts.append(f"<p>{markup.escape(step.name)}: no MLIR, PyTorch computes it on the host</p>")
-    return "".join(parts)
+        parts.append(html("<p>{}: no MLIR, PyTorch computes it on the host</p>", step.name))
+    return joined(parts)
 
 
-def rendered_kernel(module: KernelModule, selected: Selected = _NO_LINES) -> str:
+def rendered_kernel(module: KernelModule, selected: Selected = _NO_LINES) -> Markup:
     origins = kernels.rendered_line_origins(module)
     body = _nodes_legend(module.origins) + code(
         module.mlir, origins=origins, nodes=module.origins, selected=selected(module.kernel)
     )
-    gone = "".join(f"<p>{markup.escape(each.node)}: {markup.escape(each.reason)}</p>" for each in module.absorbed)
+    gone = joined(html("<p>{}: {}</p>", each.node, each.reason) for each in module.absorbed)
     return body + (markup.details("absorbed", gone, note=str(len(module.absorbed))) if gone else "")
 
 
-def _nodes_legend(nodes: tuple[str, ...]) -> str:
+def _nodes_legend(nodes: tuple[str, ...]) -> Markup:
     return markup.legend([(name, f"var(--h{number % len(HUES)})") for number, name in enumerate(nodes)])
 
 
@@ -177,10 +187,10 @@ def _headed(kernel: str, titles: Mapping[str, str], note: str) -> tuple[str, str
     return (titles[kernel], f"{kernel} · {note}") if kernel in titles else (kernel, note)
 
 
-def _listed(kernels: Sequence[str]) -> str:
+def _listed(kernels: Sequence[Markup]) -> Markup:
     """One below the other; many in a box of their own, which scrolls."""
-    told = "".join(kernels)
-    return f'<div class="many" tabindex="0">{told}</div>' if len(kernels) > _MANY else told
+    told = joined(kernels)
+    return html('<div class="many" tabindex="0">{told}</div>', told=told) if len(kernels) > _MANY else told
 
 
 def _lines_of(text: str) -> str:
@@ -192,7 +202,7 @@ def scheduled(
     rendered: tuple[KernelModule, ...] = (),
     selected: Selected = _NO_LINES,
     titles: Mapping[str, str] = _NO_TITLES,
-) -> str:
+) -> Markup:
     """Each kernel's tiling, its passes, and the result."""
     few = len(program.kernels) == 1  # two open ones are more than two screens
     told = kernels.scheduled_table(program)
@@ -201,9 +211,11 @@ def scheduled(
         shown, kept = residence_table(program), sum(each.resident for each in program.residence)
         note = f"{kept} of {len(shown.rows)} tensors stay"
         parts.append(markup.details("common memory", markup.table(shown, wide=("why",)), note=note))
-    each = list[str]()
+    letters = sum(len(made.mlir) for kernel in program.kernels for made in kernel.passes)
+    compared = len(program.kernels) <= _MANY and letters <= _MOST_COMPARED
+    each = list[Markup]()
     for number, kernel in enumerate(program.kernels):
-        steps = number if len(program.kernels) > _MANY else steps_of(kernel, rendered)
+        steps = steps_of(kernel, rendered) if compared else number
         body = scheduled_kernel(kernel, steps, selected)
         note = f"{len(kernel.program)} instructions, {len(kernel.passes)} passes"
         note += f"; {kernel.mapping.spread}" if kernel.mapping.spread else ""
@@ -211,11 +223,11 @@ def scheduled(
         each.append(markup.details(head, body, note=note, opened=few or bool(selected(kernel.kernel))))
     parts.append(_listed(each))
     for step in program.hosts:
-        parts.append(f"<p>{markup.escape(step.kernel)}: {markup.escape(kernels.host_text(step))}</p>")
-    return "".join(parts)
+        parts.append(html("<p>{}: {}</p>", step.kernel, kernels.host_text(step)))
+    return joined(parts)
 
 
-def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selected: Selected = _NO_LINES) -> str:
+def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selected: Selected = _NO_LINES) -> Markup:
     """One kernel, its passes step by step; with the kernel's number in their place it says how they are asked for,
     since what they changed would be most of a page of many kernels."""
     program = kernel.program
@@ -227,12 +239,16 @@ def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selec
         "scratchpad bytes": f"{program.scratchpad_bytes:,}",
     }
     mapping, counts = kernels.mapping_text(kernel.mapping), kernels.instruction_counts(program)
-    spread = f"<br>cores: {markup.escape(kernel.mapping.spread)}" if kernel.mapping.spread else ""
-    head = f'<p>{markup.escape(mapping)}{spread}<br><span class="soft">{markup.escape(counts)}</span></p>'
+    spread = html("<br>cores: {}", kernel.mapping.spread) if kernel.mapping.spread else ""
+    head = html(
+        '<p>{mapping}{spread}<br><span class="soft">{counts}</span></p>', mapping=mapping, spread=spread, counts=counts
+    )
     origins = kernels.scheduled_line_origins(kernel)
     body = _nodes_legend(names) + code(kernel.mlir, origins=origins, nodes=names, selected=selected(kernel.kernel))
-    asked = f"<p>What each changed: <code>j.scheduled.kernels[{steps}].passes</code></p>"
-    shown = asked if isinstance(steps, int) else steps_html(steps)
+    if isinstance(steps, int):
+        shown = html("<p>What each changed: <code>j.scheduled.kernels[{}].passes</code></p>", steps)
+    else:
+        shown = steps_html(steps)
     return (
         head
         + markup.cards(figures)
@@ -243,7 +259,7 @@ def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selec
     )
 
 
-def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> str:
+def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> Markup:
     """The timeline, where the time went, and the waits of each unit."""
     told = timeline.stats(trace)
     common = told["common_read_bytes"] + told["common_write_bytes"]
@@ -260,8 +276,8 @@ def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> str:
         "instructions": f"{told['instructions']:,}",
     }
     return (
-        f"<p>on <b>{markup.escape(trace.machine.label)}</b></p>"
-        + (f"<p>{crossed_text(trace)}</p>" if trace.machine.chiplet.count > 1 else "")
+        html("<p>on <b>{}</b></p>", trace.machine.label)
+        + (html("<p>{}</p>", crossed_text(trace)) if trace.machine.chiplet.count > 1 else "")
         + markup.cards(figures)
         + gantt_svg(view)
         + (_where_time_went(trace) if trace.makespan else "")
@@ -283,16 +299,16 @@ def _where_time_went(trace: Trace) -> str:
     )
 
 
-def _kernels(trace: Trace, by_kernel: Table) -> str:
-    return markup.table(by_kernel) + f'<p class="soft">{markup.escape(timeline.sum_text(trace))}</p>'
+def _kernels(trace: Trace, by_kernel: Table) -> Markup:
+    return markup.table(by_kernel) + html('<p class="soft">{}</p>', timeline.sum_text(trace))
 
 
-def _filled(title: str, found: Table) -> str:
+def _filled(title: str, found: Table) -> Markup:
     """A table, if it has rows."""
-    return markup.details(title, markup.table(found), note=str(len(found.rows))) if found.rows else ""
+    return markup.details(title, markup.table(found), note=str(len(found.rows))) if found.rows else NO_HTML
 
 
-def _energy(trace: Trace) -> str:
+def _energy(trace: Trace) -> Markup:
     shown = timeline.energy_by_unit(trace)
     whole = sum(spent.pj for spent in energy_of(trace))
     return markup.details("energy", markup.table(shown), note=f"{whole / 1e6:,.{1 if whole < 1e8 else 0}f} µJ")
@@ -315,7 +331,7 @@ _NO_WAITS = {"host": "var(--k-HOST)", "finished": "var(--line)"}
 """The colours of a unit's time without waits, which stand off the ground."""
 
 
-def _stalls(trace: Trace) -> str:
+def _stalls(trace: Trace) -> Markup:
     """A bar a unit that works: its work in front, its idle time by cause behind."""
     rows: list[tuple[str, list[tuple[float, str, str]], str]] = []
     whole = max(trace.makespan, 1)

@@ -204,11 +204,14 @@ def _visits(view: Tiling, drawn: Sequence[Grid]) -> tuple[tuple[Place, ...], Vis
             known[number, (tile.top, tile.left, tile.bottom, tile.right)] = len(places)
             places.append(Place(number, tile.top, tile.left, tile.bottom, tile.right, tile))
     by_argument = {each.argument: number for number, each in enumerate(view.tensors)}
-    by_name = {each.tensor: number for number, each in reversed(list(enumerate(view.tensors)))}
+    # Two inputs may go by one name: an argument that is called as a parameter of the model is.
+    by_name = {(each.tensor, len(each.coordinates)): number for number, each in reversed([*enumerate(view.tensors)])}
     rows = list[tuple[int, int, int, int, int]]()
     for row, touch in enumerate(view.touches):
-        number = by_argument.get(touch.argument, by_name.get(touch.tensor))
-        if touch.box is None or number is None or touch.access not in _BITS:
+        if touch.box is None or touch.access not in _BITS:
+            continue
+        number = by_argument.get(touch.argument, by_name.get((touch.tensor, len(touch.box.start))))
+        if number is None:
             continue
         lies = place_of(touch.box, drawn[number].axes)
         if (number, lies) not in known:

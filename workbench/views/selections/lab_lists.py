@@ -20,7 +20,6 @@ from simulator import Trace
 from simulator.tileprogram.program import Opcode, TileProgram
 from workbench.ir import AtenGraph, KernelGraph, KernelModule, Launch, ScheduledProgram
 from workbench.views.basics.highlight import mlir_line
-from workbench.views.basics.markup import escape
 from workbench.views.selections.origins import InstructionAt, MlirLine, RenderedLine
 from workbench.views.selections.selection import Selection
 
@@ -30,7 +29,7 @@ Marked: TypeAlias = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """One row: its cells as HTML, a title or not, and what is selected with it."""
+    """One row: its cells, HTML (`Markup`) or text, a title or not, and what is selected with it."""
 
     cells: tuple[str, ...]
     thing: object = None
@@ -113,8 +112,8 @@ class SourceList(_Made):
         rows = list[tuple[str, ListRow]]()
         for number, (file, line, place) in enumerate(placed):
             if number == 0 or placed[number - 1][0] != file:
-                rows.append(("", ListRow((escape(os.path.basename(file)), ""), head=True)))
-            rows.append((place, ListRow((str(line), escape(sources.get(place, "").rstrip())), place)))
+                rows.append(("", ListRow((os.path.basename(file), ""), head=True)))
+            rows.append((place, ListRow((str(line), sources.get(place, "").rstrip()), place)))
         super().__init__(rows)
 
     def rows_of(self, selection: Selection) -> Marked:
@@ -131,7 +130,7 @@ class CallList(_Made):
         for node in graph.nodes:
             result = str(graph.types[node.results[0]]) if node.results else ""
             cells = (node.name, node.op, result, node.origin.module)
-            rows.append((node.name, ListRow(tuple(map(escape, cells)), node)))
+            rows.append((node.name, ListRow(cells, node)))
         super().__init__(rows)
 
     def rows_of(self, selection: Selection) -> Marked:
@@ -153,10 +152,10 @@ class KernelList(_Made):
         def node_row(name: str) -> tuple[str, ListRow]:
             item = nodes[name]
             why = item.rule or (f"by {item.route}" if item.kernel else "")
-            return name, ListRow(tuple(map(escape, (name, item.node.op, why))), item, depth=1)
+            return name, ListRow((name, item.node.op, why), item, depth=1)
 
         for kernel in lowered.kernels:
-            row = ListRow((escape(kernel.name), escape(kernel.kind), ""), kernel, head=True)
+            row = ListRow((kernel.name, kernel.kind, ""), kernel, head=True)
             rows += [(_kernel_key(kernel.name), row), *map(node_row, kernel.nodes)]
         views = [item.node.name for item in lowered.nodes if not item.kernel]
         if views:
@@ -188,7 +187,7 @@ class _Parts(Listing):
         return len(self) - len(self._names)
 
     def outline(self) -> tuple[tuple[int, str], ...]:
-        return tuple(zip(self._starts, map(escape, self._names), strict=False))
+        return tuple(zip(self._starts, self._names, strict=False))
 
     def row(self, number: int) -> ListRow:
         part = bisect_right(self._starts, number) - 1
@@ -196,7 +195,7 @@ class _Parts(Listing):
         return self._title(kernel) if place < 0 else self._row(kernel, place)
 
     def _title(self, kernel: str) -> ListRow:
-        return ListRow((escape(kernel), *("" for _ in self.columns[1:])), kernel, head=True)
+        return ListRow((kernel, *("" for _ in self.columns[1:])), kernel, head=True)
 
     def _row(self, kernel: str, place: int) -> ListRow:
         raise NotImplementedError
@@ -269,7 +268,7 @@ class InstructionList(_Parts):
         op = program.ops[int(program.op[place])]
         touched = ", ".join(program.buffers[number].name for number in program.buffers_of(place))
         cells = (f"#{place}", Opcode(program.opcode[place]).name, op.name, str(op.line), touched)
-        return ListRow(tuple(map(escape, cells)), InstructionAt(kernel, place))
+        return ListRow(cells, InstructionAt(kernel, place))
 
 
 class SpanList(Listing):
@@ -293,14 +292,14 @@ class SpanList(Listing):
         unit, kind = trace.unit_names[int(trace.unit[number])], Opcode(trace.kind[number]).name
         kernel = self._launches[int(trace.launch[number])].name
         cells = (f"{number:,}", unit, kind, f"{start:,}", f"{end - start:,}", kernel)
-        return ListRow(tuple(map(escape, cells)), number)
+        return ListRow(cells, number)
 
     def rows_of(self, selection: Selection) -> Marked:
         return _sorted(selection.spans)
 
     def outline(self) -> tuple[tuple[int, str], ...]:
         parts = zip(self._launches, self._trace.rows_by_launch, strict=True)
-        return tuple((rows.start, escape(launch.name)) for launch, rows in parts if rows.stop > rows.start)
+        return tuple((rows.start, launch.name) for launch, rows in parts if rows.stop > rows.start)
 
 
 def _sorted(rows: Iterable[int]) -> Marked:

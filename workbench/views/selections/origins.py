@@ -79,6 +79,16 @@ class OriginIndex:
     sources: Mapping[str, str]
     """`file:line` -> the user's line of Python."""
 
+    @cached_property
+    def rendered_texts(self) -> dict[str, list[str]]:
+        """Kernel -> the lines of its MLIR on whole tensors."""
+        return {module.kernel: module.mlir.splitlines() for module in self.rendered}
+
+    @cached_property
+    def scheduled_texts(self) -> dict[str, list[str]]:
+        """Kernel -> the lines of its MLIR on tiles."""
+        return {name: kernel.mlir.splitlines() for name, kernel in self.programs.items()}
+
     @property
     def launches(self) -> tuple[Launch, ...]:
         return self.scheduled.launches.launches
@@ -187,10 +197,23 @@ class OriginIndex:
             numbers.setdefault(kernel, []).append(number)
         found = list[BufferAt]()
         for kernel, chosen in numbers.items():
-            program = self.programs[kernel].program
-            touching = (program.space == Space.SCRATCHPAD) & np.isin(owners(program), chosen)
-            found += [BufferAt(kernel, buffer) for buffer in np.unique(program.target[touching]).tolist()]
+            begin, buffers = self._touched(kernel)
+            touched = {buffer for number in chosen for buffer in buffers[begin[number] : begin[number + 1]]}
+            found += [BufferAt(kernel, buffer) for buffer in sorted(touched)]
         return tuple(found)
+
+    def _touched(self, kernel: str) -> tuple[list[int], list[int]]:
+        """Where the buffers of each of a program's instructions begin, and the buffers."""
+        if kernel not in self._touching:
+            program = self.programs[kernel].program
+            inside = program.space == Space.SCRATCHPAD
+            count = np.bincount(owners(program)[inside], minlength=len(program))
+            self._touching[kernel] = [0, *np.cumsum(count).tolist()], program.target[inside].tolist()
+        return self._touching[kernel]
+
+    @cached_property
+    def _touching(self) -> dict[str, tuple[list[int], list[int]]]:
+        return {}
 
     def tiling_of(self, kernel: str) -> Tiling:
         """The tiles of a kernel of the graph."""

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import SupportsIndex, cast
 
 import numpy as np
+from markupsafe import Markup
 
 from simulator.argument_types import checks_what_it_is_given
 from workbench.errors import AmbiguousSelection, BadOption, UnknownSelection
 from workbench.ir import Absorbed, LoweredNode, Node
 from workbench.ir.kernel_names import with_full_kernel
 from workbench.views.basics import markup
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.basics.shown import Shown
 from workbench.views.selections.naming import (
     EXACT,
@@ -37,18 +39,10 @@ from workbench.views.selections.origins import (
     Rows,
     TileAt,
 )
-from workbench.views.selections.selection_lines import (
-    head_cell,
-    headed,
-    instruction_lines,
-    line_text,
-    rendered_text,
-    scheduled_text,
-    span_lines,
-)
+from workbench.views.selections.selection_lines import headed, instruction_lines, line_text, rows_html, span_lines
 
-_PLACED = re.compile(r"(.+):([0-9]{1,18})")
-_NUMBERED = re.compile(r"(.+)#([0-9]{1,18})")
+_PLACED = re.compile(r"(.+):([0-9]{1,18})", re.DOTALL)
+_NUMBERED = re.compile(r"(.+)#([0-9]{1,18})", re.DOTALL)
 _SPAN = re.compile(r"(?:span )?([0-9,]{0,23}[0-9])")
 """`span 5`, `5`, and as lists write it, `1,204`."""
 
@@ -118,8 +112,8 @@ class Selection(Shown):
         ]
         nodes = [f"{name} = {index.captured[name].op}{_module(index.captured[name])}" for name in self.nodes]
         folded = [f"{gone.node}: {gone.reason}" for gone in self.absorbed]
-        rendered = [line_text(line, rendered_text(index, line.kernel)) for line in self.rendered_lines]
-        scheduled = [line_text(line, scheduled_text(index, line.kernel)) for line in self.mlir_lines]
+        rendered = [line_text(line, index.rendered_texts) for line in self.rendered_lines]
+        scheduled = [line_text(line, index.scheduled_texts) for line in self.mlir_lines]
         made = [
             ("python", sources),
             ("captured", nodes),
@@ -136,17 +130,14 @@ class Selection(Shown):
         nodes = self.index.kernel_nodes[kernel] if self.index else ()
         return tuple(name for name in nodes if name in self.lowered)
 
-    def html(self) -> str:
+    def html(self) -> Markup:
         """The same as a table that needs nothing else."""
-        caption = f"<p><b>{markup.escape(self.what)}</b></p>"
-        return markup.fragment(f'{caption}<table class="thread">{"".join(self.html_parts())}</table>')
+        rows = joined(map(rows_html, self.table_rows()))
+        return markup.fragment(html('<p><b>{}</b></p><table class="thread">{}</table>', self.what, rows))
 
-    def html_parts(self) -> list[str]:
-        """The rows of that table, a text a stage."""
-        return [
-            "".join(f"<tr>{head_cell(head)}<td>{markup.escape(line)}</td></tr>" for head, line in headed(part, lines))
-            for part, lines in self.parts()
-        ]
+    def table_rows(self) -> list[tuple[tuple[str, str], ...]]:
+        """The rows of that table, stage by stage: titles and lines."""
+        return [tuple(headed(part, lines)) for part, lines in self.parts()]
 
 
 def select(index: OriginIndex, what: object) -> Selection:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
 from simulator.tileprogram.program import Opcode
-from workbench.views.basics import markup
+from workbench.views.basics.html_builder import html, joined
 from workbench.views.selections.origins import InstructionAt, MlirLine, OriginIndex, RenderedLine
 
 
-def headed(part: str, lines: list[str], most: int = 8) -> list[tuple[str, str]]:
+def headed(part: str, lines: Sequence[str], most: int = 8) -> list[tuple[str, str]]:
     shown = lines if len(lines) <= most else [*lines[: most - 1], f"... and {len(lines) - most + 1} more"]
     return [(part if place == 0 else "", line) for place, line in enumerate(shown)]
 
 
-def head_cell(head: str) -> str:
+def rows_html(rows: Sequence[tuple[str, str]]) -> Markup:
+    """Rows of the table of a selection, from titles and lines."""
+    return joined(html("<tr>{}<td>{line}</td></tr>", head_cell(head), line=line) for head, line in rows)
+
+
+def head_cell(head: str) -> Markup:
     """A title, or an empty cell, which is no title of anything."""
-    return f'<th scope="row">{markup.escape(head)}</th>' if head else "<td></td>"
+    return html('<th scope="row">{head}</th>', head=head) if head else html("<td></td>")
 
 
-def line_text(line: MlirLine | RenderedLine, text: str) -> str:
-    return f"{line.kernel}:{line.line}  {text.splitlines()[line.line - 1].strip()[:100]}"
-
-
-def rendered_text(index: OriginIndex, kernel: str) -> str:
-    return next(module.mlir for module in index.rendered if module.kernel == kernel)
-
-
-def scheduled_text(index: OriginIndex, kernel: str) -> str:
-    return index.programs[kernel].mlir
+def line_text(line: MlirLine | RenderedLine, texts: Mapping[str, Sequence[str]]) -> str:
+    return f"{line.kernel}:{line.line}  {texts[line.kernel][line.line - 1].strip()[:100]}"
 
 
 def instruction_lines(index: OriginIndex, instructions: tuple[InstructionAt, ...]) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from markupsafe import Markup
 
-from workbench.views.basics.markup import escape, legend
+from workbench.views.basics.html_builder import NO_HTML, html, joined, plain
+from workbench.views.basics.markup import legend
 from workbench.views.timelines.aligned import AS_LONG, FASTER, READ, SLOWER, Aligned, Column
 from workbench.views.timelines.gantt import F64, LAUNCH, NOTHING
 from workbench.views.timelines.svg_gantt import ticks_to
@@ -22,11 +24,11 @@ _LETTER = 6.0
 _COLOURS = {SLOWER: "var(--bad)", FASTER: "var(--good)", AS_LONG: "var(--line)"}
 
 
-def aligned_svg(view: Aligned) -> str:
+def aligned_svg(view: Aligned) -> Markup:
     """The picture, its legend, and how it is read."""
     if not view.lanes:
-        return f'<p class="soft">{escape(NOTHING)}</p>'
-    parts, y, height = list[str](), _HEAD, _LOW if len(view.lanes) > _MANY else _HIGH
+        return html('<p class="soft">{nothing}</p>', nothing=NOTHING)
+    parts, y, height = list[Markup](), _HEAD, _LOW if len(view.lanes) > _MANY else _HIGH
     for number, run in enumerate(view.runs):
         figures = f"{run.trace.makespan:,} cycles, {run.microseconds(run.trace.makespan):,.2f} µs"
         parts.append(_heading(f"{run.name}: ", figures, y))
@@ -34,19 +36,27 @@ def aligned_svg(view: Aligned) -> str:
         y += _NAME + _STRIP + 2
         edges = np.linspace(0, view.whole, _STEPS + 1)
         for lane in view.lanes_of(number):
-            at = f'x="{_LABEL - 8}" y="{y + height / 2 + 4:g}" text-anchor="end" font-size="11"'
-            parts.append(f'<text {at}>{escape(lane.name)} <tspan class="soft">{lane.busy:.0%}</tspan></text>')
+            at = html('x="{}" y="{:g}" text-anchor="end" font-size="11"', _LABEL - 8, y + height / 2 + 4)
+            parts.append(html('<text {at}>{} <tspan class="soft">{:.0%}</tspan></text>', lane.name, lane.busy, at=at))
             shares = lane.shares(edges, len(view.kinds))
             parts += [_grounds(view, number, y, height), _shares(shares, view.kinds, y + height, height)]
             y += height + _BETWEEN
         y += _GAP
-    columns = "".join(_column(view, column, y - _GAP) for column in view.columns)
+    columns = joined(_column(view, column, y - _GAP) for column in view.columns)
     names = ", ".join(run.name for run in view.runs)
-    return (
-        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="aligned timelines of {escape(names)}" '
-        f'viewBox="0 0 {_LABEL + _PLOT + 14} {y + 18}" style="width:100%;min-width:700px;max-width:1150px">'
-        f"{''.join(parts)}{columns}{_scale(view, y + 2)}</svg></div>{legend(_entries(view))}"
-        f'<p class="soft">{escape(READ)}</p>'
+    return html(
+        '<div class="scroll" tabindex="0"><svg role="img" aria-label="aligned timelines of {names}" '
+        'viewBox="0 0 {} {}" style="width:100%;min-width:700px;max-width:1150px">'
+        "{}{columns}{}</svg></div>{}"
+        '<p class="soft">{read}</p>',
+        _LABEL + _PLOT + 14,
+        y + 18,
+        joined(parts),
+        _scale(view, y + 2),
+        legend(_entries(view)),
+        names=names,
+        columns=columns,
+        read=READ,
     )
 
 
@@ -54,35 +64,41 @@ def _x(view: Aligned, time: float) -> float:
     return _LABEL + time / (view.whole or 1) * _PLOT
 
 
-def _heading(name: str, figures: str, y: int) -> str:
-    return (
-        f'<text x="{_LABEL}" y="{y + 11}" font-size="11.5" font-weight="600">{escape(name)}'
-        f'<tspan class="soft" font-weight="400">{escape(figures)}</tspan></text>'
+def _heading(name: str, figures: str, y: int) -> Markup:
+    return html(
+        '<text x="{label}" y="{}" font-size="11.5" font-weight="600">{name}'
+        '<tspan class="soft" font-weight="400">{figures}</tspan></text>',
+        y + 11,
+        label=_LABEL,
+        name=name,
+        figures=figures,
     )
 
 
-def _stays(view: Aligned, run: int, y: int) -> str:
+def _stays(view: Aligned, run: int, y: int) -> Markup:
     """A line as long as the journey is in each column, and what its launches take before."""
-    return "".join(
+    return joined(
         _box(view, stay.launching, stay.start, y, _STRIP, f"var(--c-{LAUNCH})")
         + _box(view, stay.start, stay.end, y, _STRIP, _COLOURS[how])
         for stay, how in view.stays_of(run)
     )
 
 
-def _grounds(view: Aligned, run: int, y: int, height: int) -> str:
+def _grounds(view: Aligned, run: int, y: int, height: int) -> Markup:
     """The part of each column that the journey is in."""
-    return "".join(_box(view, stay.start, stay.end, y, height, "var(--faint)") for stay, _ in view.stays_of(run))
+    return joined(_box(view, stay.start, stay.end, y, height, "var(--faint)") for stay, _ in view.stays_of(run))
 
 
-def _box(view: Aligned, start: float, end: float, y: int, height: int, fill: str) -> str:
+def _box(view: Aligned, start: float, end: float, y: int, height: int, fill: str) -> Markup:
     left, width = _x(view, start), (end - start) / (view.whole or 1) * _PLOT
-    return f'<rect x="{left:.1f}" y="{y}" width="{width:.1f}" height="{height}" style="fill:{fill}"/>' if width else ""
+    if not width:
+        return NO_HTML
+    return html('<rect x="{:.1f}" y="{}" width="{:.1f}" height="{}" style="fill:{}"/>', left, y, width, height, fill)
 
 
-def _shares(shares: F64, kinds: tuple[str, ...], base: int, height: int) -> str:
+def _shares(shares: F64, kinds: tuple[str, ...], base: int, height: int) -> Markup:
     """Steps as high as the share of the units that work, a colour a kind; each kind's cover the next one's foot."""
-    width, parts = _PLOT / shares.shape[1], list[str]()
+    width, parts = _PLOT / shares.shape[1], list[Markup]()
     tops = np.cumsum(shares, axis=0) * height
     for kind, own, heights in reversed(list(zip(kinds, shares > _VISIBLE, tops, strict=True))):
         steps, last = list[str](), -1
@@ -92,31 +108,47 @@ def _shares(shares: F64, kinds: tuple[str, ...], base: int, height: int) -> str:
             steps.append(f"V{base - heights[place]:.1f}h{width:.2f}")
             last = place
         if steps:
-            parts.append(f'<path d="{"".join(steps)}V{base}" style="fill:var(--k-{kind})"/>')
-    return "".join(parts)
+            parts.append(
+                html('<path d="{}V{base}" style="fill:var(--k-{kind})"/>', plain("".join(steps)), base=base, kind=kind)
+            )
+    return joined(parts)
 
 
-def _column(view: Aligned, column: Column, bottom: int) -> str:
+def _column(view: Aligned, column: Column, bottom: int) -> Markup:
     """Its edge, its title where that fits, and what it is when pointed at."""
     left, right = _x(view, column.start), _x(view, column.end)
     room = int((right - left - 6) / _LETTER)
     title = column.group.title
     shown = title if len(title) <= room else f"{title[: room - 1]}…" if room > 5 else ""
-    return (
-        f"<g><title>{escape(view.told(column))}</title>"
-        f'<line x1="{left:.1f}" x2="{left:.1f}" y1="4" y2="{bottom}" style="stroke:var(--line)" stroke-width=".8"/>'
-        f'<text x="{left + 3:.1f}" y="12" font-size="10.5" class="soft">{escape(shown)}</text>'
-        f'<rect x="{left:.1f}" y="4" width="{right - left:.1f}" height="{bottom - 4}" fill="transparent"/></g>'
+    return html(
+        "<g><title>{}</title>"
+        '<line x1="{left:.1f}" x2="{left:.1f}" y1="4" y2="{bottom}" style="stroke:var(--line)" stroke-width=".8"/>'
+        '<text x="{:.1f}" y="12" font-size="10.5" class="soft">{shown}</text>'
+        '<rect x="{left:.1f}" y="4" width="{:.1f}" height="{}" fill="transparent"/></g>',
+        view.told(column),
+        left + 3,
+        right - left,
+        bottom - 4,
+        left=left,
+        bottom=bottom,
+        shown=shown,
     )
 
 
-def _scale(view: Aligned, y: int) -> str:
+def _scale(view: Aligned, y: int) -> Markup:
     """How wide a round number of microseconds is."""
     step = ticks_to(view.whole)[1] if view.whole else 0
     left, right = _x(view, 0), _x(view, step)
-    return (
-        f'<path d="M{left:.1f} {y}v6M{right:.1f} {y}v6M{left:.1f} {y + 3}H{right:.1f}" style="stroke:var(--soft)" '
-        f'fill="none"/><text x="{right + 6:.1f}" y="{y + 7}" font-size="10.5" class="soft">{step:,.6g} µs</text>'
+    return html(
+        '<path d="M{left:.1f} {y}v6M{right:.1f} {y}v6M{left:.1f} {}H{right:.1f}" style="stroke:var(--soft)" '
+        'fill="none"/><text x="{:.1f}" y="{}" font-size="10.5" class="soft">{step:,.6g} µs</text>',
+        y + 3,
+        right + 6,
+        y + 7,
+        left=left,
+        y=y,
+        right=right,
+        step=step,
     )
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from workbench.views.basics.markup import escape, legend
+from markupsafe import Markup
+
+from workbench.views.basics.html_builder import html, joined, plain
+from workbench.views.basics.markup import legend
 from workbench.views.timelines.dram_contents import KINDS, Contents, told
 from workbench.views.timelines.gantt import NOTHING
 from workbench.views.timelines.svg_gantt import ticks_to
@@ -31,22 +34,29 @@ class _Frame:
         return _BASE - bytes / self.most * _TALL
 
 
-def dram_svg(found: Contents) -> str:
+def dram_svg(found: Contents) -> Markup:
     """The picture and its legend."""
     peak = found.peak
     if peak is None:
-        return f'<p class="soft">{escape(NOTHING)}</p>'
+        return html('<p class="soft">{nothing}</p>', nothing=NOTHING)
     frame = _Frame(max(sum(peak.bytes), 1), max(found.stretches[-1].end, 1))
     areas = [_area(found, kind, frame) for kind in found.kinds()]
     entries = [(KINDS[kind], f"var(--{COLOURS[kind]})") for kind in found.kinds()]
-    return (
-        f'<div class="scroll" tabindex="0"><svg role="img" aria-label="DRAM over time: {escape(told(found))}" '
-        f'viewBox="0 0 {_WIDTH} {_BASE + 26}" style="width:100%;min-width:700px;max-width:1150px">'
-        f"{''.join(areas)}{_axes(frame)}{_parts(found, frame)}</svg></div>{legend(entries)}"
+    return html(
+        '<div class="scroll" tabindex="0"><svg role="img" aria-label="DRAM over time: {}" '
+        'viewBox="0 0 {width} {}" style="width:100%;min-width:700px;max-width:1150px">'
+        "{}{}{}</svg></div>{}",
+        told(found),
+        _BASE + 26,
+        joined(areas),
+        _axes(frame),
+        _parts(found, frame),
+        legend(entries),
+        width=_WIDTH,
     )
 
 
-def _area(found: Contents, kind: int, frame: _Frame) -> str:
+def _area(found: Contents, kind: int, frame: _Frame) -> Markup:
     """The bytes of a kind above those of all that come before it."""
     way, back = list[str](), list[str]()
     for each in found.stretches:
@@ -54,29 +64,54 @@ def _area(found: Contents, kind: int, frame: _Frame) -> str:
         way += [f"{frame.x(cycle):.1f},{high:.1f}" for cycle in (each.begin, each.end)]
         back += [f"{frame.x(cycle):.1f},{low:.1f}" for cycle in (each.begin, each.end)]
     most = max(each.bytes[kind] for each in found.stretches)
-    title = f"<title>{KINDS[kind]}: at most {most:,} bytes</title>"
-    points = " ".join([*way, *reversed(back)])
-    return f'<polygon points="{points}" style="fill:var(--{COLOURS[kind]})">{title}</polygon>'
+    title = html("<title>{}: at most {most:,} bytes</title>", KINDS[kind], most=most)
+    points = plain(" ".join([*way, *reversed(back)]))
+    return html(
+        '<polygon points="{points}" style="fill:var(--{})">{title}</polygon>',
+        COLOURS[kind],
+        points=points,
+        title=title,
+    )
 
 
-def _axes(frame: _Frame) -> str:
-    small, parts = 'font-size="10.5" class="soft"', list[str]()
+def _axes(frame: _Frame) -> Markup:
+    small, parts = html('font-size="10.5" class="soft"'), list[Markup]()
     for tick in ticks_to(frame.end, least=1):
-        parts.append(f'<text x="{frame.x(tick):.1f}" y="{_BASE + 14}" text-anchor="middle" {small}>{tick:,.0f}</text>')
+        parts.append(
+            html(
+                '<text x="{:.1f}" y="{}" text-anchor="middle" {small}>{tick:,.0f}</text>',
+                frame.x(tick),
+                _BASE + 14,
+                small=small,
+                tick=tick,
+            )
+        )
     for tick in ticks_to(frame.most / MEGABYTE)[::2]:
         y = f"{frame.y(tick * MEGABYTE):.1f}"
         parts.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}" style="stroke:var(--line)" '
-            f'stroke-width=".7"/><text x="{_LEFT - 6}" y="{y}" dy="3" text-anchor="end" {small}>{tick:,.6g} MB</text>'
+            html(
+                '<line x1="{left}" x2="{}" y1="{y}" y2="{y}" style="stroke:var(--line)" '
+                'stroke-width=".7"/><text x="{}" y="{y}" dy="3" text-anchor="end" {small}>{tick:,.6g} MB</text>',
+                _WIDTH - _RIGHT,
+                _LEFT - 6,
+                left=_LEFT,
+                y=y,
+                small=small,
+                tick=tick,
+            )
         )
-    return "".join(parts) + f'<text x="{_LEFT - 6}" y="{_BASE + 14}" text-anchor="end" {small}>cycles</text>'
+    return joined(parts) + html(
+        '<text x="{}" y="{}" text-anchor="end" {small}>cycles</text>', _LEFT - 6, _BASE + 14, small=small
+    )
 
 
-def _parts(found: Contents, frame: _Frame) -> str:
-    made = list[str]()
+def _parts(found: Contents, frame: _Frame) -> Markup:
+    made = list[Markup]()
     for part, begin, end in found.parts():
         x, room = frame.x(begin), frame.x(end) - frame.x(begin)
-        made.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{_BASE}" style="stroke:var(--soft)"/>')
+        made.append(
+            html('<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{base}" style="stroke:var(--soft)"/>', x=x, base=_BASE)
+        )
         if room > 7 * len(part):
-            made.append(f'<text x="{x + 4:.1f}" y="14" font-size="11">{part}</text>')
-    return "".join(made)
+            made.append(html('<text x="{:.1f}" y="14" font-size="11">{part}</text>', x + 4, part=part))
+    return joined(made)

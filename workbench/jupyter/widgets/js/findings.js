@@ -1,5 +1,6 @@
 // What the rules have found, as cards: press one to select what it is about, and try what it advises.
 import { element, uniqueId } from "./common.js";
+import { placeMarkup } from "./markup.js";
 
 /** Draws the findings in `host`. `spans()` are the selected rows of the events, `choose(text)` selects a kernel. */
 export function createFindings(host, { link, signal, spans, choose, pick }) {
@@ -15,7 +16,7 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
     const show = element("button", { type: "button", "aria-label": `show ${card.title}` }, "show");
     show.addEventListener("click", () => (card.kernel ? choose(card.kernel) : pick(card.spans[0], "spans")), { signal });
     const body = element("div", {});
-    body.innerHTML = card.html; // Python has escaped it
+    placeMarkup(body, card.html);
     const buttons = element("div", { class: "fi-acts" }, ...(card.kernel || card.spans.length ? [show] : []));
     if (card.tries) buttons.append(...measureOf(card, row));
     return element("div", { class: "fi-card", role: "listitem" }, body, buttons);

@@ -1,5 +1,6 @@
 // A list of any length: only the rows in sight are in the page, and they come from Python page by page.
 import { element, onKeys, oncePerFrame, uniqueId, watchSize } from "./common.js";
+import { placeMarkup } from "./markup.js";
 
 const ROW = 20; // pixels
 const PAGE = 50; // rows
@@ -98,7 +99,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     });
     for (const cell of cells) {
       const span = element("span");
-      span.innerHTML = cell; // Python has escaped it
+      placeMarkup(span, cell);
       span.title = span.textContent;
       row.append(span);
     }
@@ -120,7 +121,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
 
   function nameSticky(top) {
     const at = about.outline.findLastIndex(([start]) => start <= top);
-    title.innerHTML = at < 0 ? "" : about.outline[at][1];
+    placeMarkup(title, at < 0 ? "" : about.outline[at][1]);
     title.hidden = at < 0 || about.outline[at][0] === top;
   }
 

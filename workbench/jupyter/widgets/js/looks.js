@@ -9,7 +9,7 @@ import { createPipeline } from "./pipeline.js";
 
 /** A view is `{ name, title, make }`. `make(host, { link, signal, spans, marked, pick, choose, moveCursor })` may return
  *  `{ cursor(cycle), selected(), shown(), ready }`: what is called when the timeline's cursor moves, when something else is
- *  selected, and when it is shown again; and what resolves when it has what it shows. `spans()` are the selected rows of the events, `marked(list)` those of a list of
+ *  selected, and when it is shown again; and what resolves when it has what it shows. `spans()` are the selected rows of the events, `begin()` the cycle in which the first of them begins, `marked(list)` those of a list of
  *  the lab, `pick(row, list)` selects what is in a row of one, `choose(text)` what `j.select` takes, and `moveCursor(cycle)` moves the timeline's cursor. */
 const LOOKS = [
   { name: "findings", title: "Findings", make: createFindings },

@@ -12,9 +12,10 @@ const MEMORY_LAUNCHES = 8;
 const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
 
 /** Draws the run in `host`. `link.ask` answers `open`, `launch`, `buffer` and `tile`; `moveCursor(cycle, done)` is
- *  called when somebody scrubs, steps or plays, and `spans()` says which spans of the run are selected.
+ *  called when somebody scrubs, steps or plays, `spans()` says which spans of the run are selected, and `begin()` the
+ *  cycle to begin at.
  *  It returns what a view of the lab is: `cursor(cycle)` moves it, `selected()` marks anew. */
-export function createMemory(host, { link, signal, moveCursor = () => {}, spans = () => [], begin = 0 }) {
+export function createMemory(host, { link, signal, moveCursor = () => {}, spans = () => [], begin = () => 0 }) {
   const made = new Memory(host, { link, signal, moveCursor, spans, begin });
   return {
     cursor: (cycle) => cycle !== null && made.follow(cycle),
@@ -26,7 +27,7 @@ export function createMemory(host, { link, signal, moveCursor = () => {}, spans 
 
 class Memory {
   constructor(host, { link, signal, moveCursor, spans, begin }) {
-    Object.assign(this, { host, link, signal, moveCursor, spans, cycle: begin, data: null, run: null, playing: 0, wanted: -1 });
+    Object.assign(this, { host, link, signal, moveCursor, spans, cycle: begin(), data: null, run: null, playing: 0, wanted: -1 });
     this.launches = new Map();
     this.asking = -1;
     this.build();

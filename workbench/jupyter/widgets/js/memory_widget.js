@@ -21,7 +21,7 @@ export default widget(({ model, root, link, signal }) => {
     model.set("cycle", cycle);
     model.save_changes();
   };
-  const look = createMemory(host, { link: lookLink(link, "memory"), signal, moveCursor, spans: () => selected, begin: model.get("cycle") });
+  const look = createMemory(host, { link: lookLink(link, "memory"), signal, moveCursor, spans: () => selected, begin: () => model.get("cycle") });
   const take = (buffers) => {
     selected = wholeNumbers(buffers[0]);
     look.selected();

@@ -1,5 +1,6 @@
 // The passes of a kernel: which changed what, any two texts against each other, and a text with its lines selected.
 import { element, grouped, onKeys, wholeNumbers } from "./common.js";
+import { placeMarkup } from "./markup.js";
 
 const MODES = [
   ["unified", "below each other"],
@@ -287,7 +288,7 @@ function passLine(kind, numbers, text, place) {
   }
   const sign = { plus: "+", minus: "-" }[kind] ?? "";
   const body = element("span");
-  body.innerHTML = text ? text.lines[place] : "&nbsp;"; // Python has escaped it
+  placeMarkup(body, text ? text.lines[place] : "&nbsp;");
   line.append(...[...numbers, sign].map((each) => element("span", { class: "n", "data-n": each })), body);
   return line;
 }

@@ -2,6 +2,7 @@
 // answered when the page was written (workbench/jupyter/widgets/recording.py). Nothing is computed but what was looked up.
 
 import { element } from "./common.js";
+import { markupOf } from "./markup.js";
 import { columnsOf } from "./timeline_data.js";
 
 const BUFFERS_ALIGNED = 8;
@@ -74,7 +75,7 @@ class Record {
     const { what, parts } = this.plain.selections;
     const { thread_first: first, thread_parts: numbers } = this.columns;
     const rows = [...numbers.slice(first[selection], first[selection + 1])].map((part) => parts[part]);
-    return `<p>${element("b", {}, what[selection]).outerHTML}</p><table class="thread">${rows.join("")}</table>`;
+    return `<p>${markupOf(element("b", {}, what[selection]))}</p><table class="thread">${rows.join("")}</table>`;
   }
 
   /** The selection of what somebody typed; what this page cannot know is an error. */

@@ -2,6 +2,7 @@
 import { atEnd, element, grouped, onKeys, wholeNumbers } from "./common.js";
 import { makeList } from "./list.js";
 import { makeLooks } from "./looks.js";
+import { placeMarkup } from "./markup.js";
 import { createTimeline } from "./timeline.js";
 import { askedBlock, askingCallbacks } from "./timeline_pair.js";
 
@@ -30,6 +31,7 @@ export function createStepper({ root, link, signal }) {
     link,
     signal,
     spans: () => lists.get("spans")?.rows ?? [],
+    begin: () => picture.begin(),
     moveCursor: (cycle) => picture.cursor(cycle),
     marked: (name) => lists.get(name)?.rows ?? [],
     pick: (row, name = "spans") => link.ask("pick", { name, row }),
@@ -314,7 +316,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
       part.jump.append(
         ...about.outline.map(([row, text]) => {
           const option = element("option", { value: row });
-          option.innerHTML = text; // Python has escaped it
+          placeMarkup(option, text);
           return option;
         }),
       );
@@ -368,6 +370,7 @@ function makePicture(grid, { link, signal, lists, cursor }) {
     root,
     mark,
     cursor: (cycle) => timeline?.cursor(cycle),
+    begin: () => timeline?.marked() ?? 0,
     async open() {
       const block = await askedBlock(link, 0, "timeline");
       if (!block || signal.aborted) return;
@@ -388,7 +391,7 @@ function makeThread({ link, signal }) {
   async function refresh() {
     if (!root.open) return;
     const found = await link.ask("thread");
-    if (found) body.innerHTML = found.answer.html || "nothing is selected";
+    if (found) placeMarkup(body, found.answer.html || "nothing is selected");
   }
   root.addEventListener("toggle", refresh, { signal });
   return { root, refresh };

@@ -20,12 +20,13 @@ const PAN_PART = 0.2;
  *  `select(rows, how)`, `cursor(cycle)`, `area(begin, end, units)`, `window(begin, end)`, `unit(name)`;
  *  `gap(unit, cycle)` resolves to `{ findings }` or `{ note }`, `about(row)` of a span to `{ findings }`, and `more("dependences" | "critical")` to another block
  *  of columns; both to null where nobody knows. `whole` is how many cycles there are to see, if more than the run's.
- *  `select(rows)` marks rows of the trace, and `show(begin, end)` a stretch of time; neither calls back. */
+ *  `select(rows)` marks rows of the trace, `marked()` gives the cycle in which the first of them begins, and `show(begin, end)` a stretch of time; neither calls back. */
 export function createTimeline(host, data, callbacks = {}) {
   const timeline = new Timeline(host, new TimelineData(data), callbacks);
   return {
     select: (rows) => timeline.mark(rows, null),
     cursor: (cycle) => timeline.setCursor(cycle),
+    marked: () => timeline.beginOfMarked(),
     show: (begin, end) => timeline.setWindow({ begin, end }, false),
     setUnit: (unit) => timeline.setUnit(unit),
     setTheme: () => timeline.setTheme(),
@@ -183,6 +184,12 @@ class Timeline extends TimelineFrame {
 
   pick(span, how) {
     this.mark([this.data.row[span]], how);
+  }
+
+  /** The cycle in which the first of the marked spans begins; null where none is marked. */
+  beginOfMarked() {
+    const begins = (this.marked ?? []).map((row) => this.data.start[this.data.spanOf(row)]);
+    return begins.length ? begins.reduce((first, each) => Math.min(first, each)) : null;
   }
 
   /** Marks spans by their rows; `how` is null where somebody else picked them. */

@@ -1,0 +1,69 @@
+"""The tensors that a user's function holds, while a check calls it: what it changes or has widened are copies.
+
+Other threads may read the same parameters, buffers and globals at that moment, so these stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+
+from workbench.capturing import tensor_copies
+from workbench.checking.uncompiled_thread import uncompiled_here
+from workbench.tensors.doubles import Doubles, alias
+from workbench.tensors.tensor_memory import memory_of
+
+Arithmetic = Callable[[Sequence[torch.Tensor]], AbstractContextManager[object]]
+"""A context to compute in, for the tensors that take part, which nobody else reads: it may give them other numbers."""
+
+
+def as_given(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
+    """The arithmetic that the function is written in."""
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class Holds:
+    """What a function holds."""
+
+    tensors: Sequence[torch.Tensor]
+    changed: frozenset[int]
+    """By `id`, those that a call may change."""
+    trained: Sequence[torch.Tensor] | None = None
+    """For a step of training, those that may be given gradients."""
+
+    @contextmanager
+    def on_copies(self, given: Sequence[torch.Tensor], arithmetic: Arithmetic) -> Generator[None]:
+        """For a call of the function on `given`, which are copies.
+
+        PyTorch compiles the subgraphs of `cond` and its like, but neither in an arithmetic of ours nor on copies.
+        """
+        if arithmetic is as_given and not self.changed and self.trained is None:
+            yield
+            return
+        pairs = self._pairs()
+        doubles = Doubles(pairs)
+        with ExitStack() as stack:
+            stack.enter_context(uncompiled_here())
+            stack.enter_context(arithmetic([*given, *(double for _, double in pairs)]))
+            if pairs:
+                stack.enter_context(doubles if self.trained is None else doubles.going_back())
+            yield
+
+    def _pairs(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """The tensors with their doubles: copies of those in memory that changes, other names for the rest."""
+        every = list({id(each): each for each in (*self.tensors, *(self.trained or ()))}.values())
+        known = [each for each in every if not each.is_meta and each.layout is torch.strided]
+        memories = {memory_of(each) for each in known if id(each) in self.changed}
+        apart = [each for each in known if memory_of(each) in memories]
+        copies = dict(zip(map(id, apart), tensor_copies.copies(apart), strict=True))
+        return [(each, _like(each, copies.get(id(each)))) for each in every]
+
+
+def _like(tensor: torch.Tensor, copy: torch.Tensor | None) -> torch.Tensor:
+    if copy is None:
+        return alias(tensor)
+    return copy.requires_grad_() if tensor.is_leaf and tensor.requires_grad else copy

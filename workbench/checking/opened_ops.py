@@ -1,0 +1,64 @@
+"""Ops made of other ops, opened under a mode that computes in another arithmetic: the mode then sees every op inside.
+
+Below autograd PyTorch gives a mode its composite ops (`linear`, `matmul`, `einsum`) whole, and an operator of the
+user's own as one op. A mode of ours and the modes around the function, which say of a wide tensor the type it has in
+the program, work inside of such an op as well. So a program computes the same whether its lines stand in the function
+or in an operator: a check of types in the operator passes as it did, and its roundings are drawn one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Final, cast
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+PYTORCHS: Final = ("aten", "prims", "workbench")
+"""The namespaces whose ops are no operators of the user's."""
+_C: Final = cast(Any, torch)._C
+_OVERRIDES: Final = cast(Any, torch.overrides)
+_CPU: Final = _C.DispatchKeySet(_C.DispatchKey.CPU)
+_KERNEL: Final = re.compile(r"^(?:CPU|CompositeExplicitAutograd)\S*: registered at (.+):\d+", re.MULTILINE)
+_COMPILED: Final = (".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".cu", ".hip")
+
+
+def modes_around() -> tuple[TorchFunctionMode, ...]:
+    """The modes of functions at this moment, outermost first."""
+    return tuple(_OVERRIDES._get_current_function_mode_stack())
+
+
+def is_composite(func: Any) -> bool:
+    """True for an op that is made of other ops by its definition."""
+    name, has_kernel = func.name(), _C._dispatch_has_kernel_for_dispatch_key
+    made = has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU")
+    return bool(made) and not func._overloadname.endswith("out")
+
+
+def is_own(func: Any) -> bool:
+    """True for an operator of the user's that is written in Python."""
+    if func.namespace in PYTORCHS:
+        return False
+    found = _KERNEL.search(_C._dispatch_dump(func.name()))
+    return found is not None and not found[1].endswith(_COMPILED)
+
+
+def call_inside(
+    func: Any,
+    mode: TorchDispatchMode,
+    around: Sequence[TorchFunctionMode],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> Any:
+    """Computes an op by those inside of it, under the mode and those `around` the function, which PyTorch took off."""
+    here = set(map(id, modes_around()))
+    with ExitStack() as entered:
+        entered.enter_context(_C._EnableTorchFunction())
+        for each in around:
+            if id(each) not in here:
+                entered.enter_context(each)
+        entered.enter_context(mode)
+        return func.redispatch(_CPU, *args, **kwargs)

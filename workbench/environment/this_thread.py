@@ -1,0 +1,81 @@
+"""Warnings and messages of this thread that are not wanted: those of other threads go where they would.
+
+`warnings.catch_warnings` changes the filters of all threads, and a thread that leaves it puts back what it found when
+it entered, whatever others changed since.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import warnings
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+_WARNINGS: Final = cast(Any, warnings)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What happens to a kind of warning."""
+
+    action: Literal["ignore", "error"]
+    category: type[Warning]
+    message: str = ""
+    """How its text begins, as a regular expression."""
+    module: str = ""
+    """How the name of the module begins that it is about."""
+
+
+class _Here:
+    """A pattern that matches in one thread alone. A filter asks its patterns by `match`."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern, self._thread = re.compile(pattern, re.IGNORECASE), threading.get_ident()
+
+    def match(self, text: str) -> bool:
+        return threading.get_ident() == self._thread and self._pattern.match(text) is not None
+
+
+@contextmanager
+def warnings_here(*filters: Filter) -> Generator[None]:
+    """Within the block these filters come first, the last of them before all, in this thread alone."""
+    entries = [(each.action, _Here(each.message), each.category, re.compile(each.module), 0) for each in filters]
+    into = _WARNINGS.filters
+    into[:0] = reversed(entries)
+    _WARNINGS._filters_mutated()
+    try:
+        yield
+    finally:
+        for entry in entries:
+            for each in (into, _WARNINGS.filters):  # somebody's catch_warnings may have put another list there
+                if entry in each:
+                    each.remove(entry)
+        _WARNINGS._filters_mutated()
+
+
+class _NotHere(logging.Filter):
+    """Keeps out the messages of one thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return threading.get_ident() != self._thread
+
+
+@contextmanager
+def unlogged_here(names: Iterable[str]) -> Generator[None]:
+    """Within the block these loggers pass on no message of this thread."""
+    silent, logs = _NotHere(), [logging.getLogger(name) for name in names]
+    for log in logs:
+        log.addFilter(silent)
+    try:
+        yield
+    finally:
+        for log in logs:
+            log.removeFilter(silent)

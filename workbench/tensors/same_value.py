@@ -1,0 +1,36 @@
+"""Equality of plain values as a graph sees them: by type and bits."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+
+def same_value(one: object, other: object) -> bool:
+    """True if a program cannot tell the values apart: 0.0 is not -0.0, 1 is neither True nor 1.0, and NaN is NaN."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.generic) and isinstance(other, np.generic):  # of one class, so of one type
+        return one.tobytes() == other.tobytes() or bool(one != one and other != other)
+    if isinstance(one, (float, complex)):
+        return repr(one) == repr(other)
+    if isinstance(one, (list, tuple, deque)):
+        pair = cast("tuple[Sequence[object], Sequence[object]]", (one, other))
+        return len(pair[0]) == len(pair[1]) and all(map(same_value, *pair))
+    if isinstance(one, (set, frozenset)):
+        members, others = cast("tuple[Iterable[object], Iterable[object]]", (one, other))
+        return bool(members == others) and set(map(_told, members)) == set(map(_told, others))
+    if isinstance(one, dict):
+        held, now = cast("tuple[Mapping[object, object], Mapping[object, object]]", (one, other))
+        return same_value(list(held), list(now)) and all(map(same_value, held.values(), now.values()))
+    return bool(one == other)
+
+
+def _told(member: object) -> object:
+    """A member of a set as a value of its own: sets take 0.0 and -0.0 for one number."""
+    return repr(member) if isinstance(member, (float, complex)) else ""
