@@ -71,7 +71,9 @@ def test_views_of_the_lab_follow_the_selection_and_change_it(opened: Page):
     told = looks_at.locator(".ex-told b").inner_text()
     lab.wait_for_python(opened, "print(w.selection.what)", told.partition(" (")[0])
     passes = view(opened, "Passes")
-    passes.locator("button:has-text('whole text after')").click()
+    whole_text = passes.locator("button:has-text('whole text after')")
+    whole_text.click()
+    expect(whole_text).to_have_attribute("aria-pressed", "true")
     name = passes.locator(".ex-row[data-pass] .ex-name").last
     name.click()
     expect(passes.locator(".ex-pass b")).to_contain_text(name.inner_text())

@@ -192,7 +192,8 @@ function makePassesParts(root) {
   const tools = element("div", { class: "ex-controls", role: "group", "aria-label": "how changes are shown" },
     ...modes.map(([, button]) => button));
   parts.both = element("div", { class: "ex-two" }, element("div", {}, parts.search, parts.list),
-    element("div", { class: "ex-right" }, parts.head, tools, parts.shown));
+    // The buttons stand above what changes its height, so that none moves away from under a press.
+    element("div", { class: "ex-right" }, tools, parts.head, parts.shown));
   parts.body.append(element("div", { class: "ex-top" }, parts.kernels, parts.sum), parts.both);
   root.append(parts.why, parts.body);
   return parts;
