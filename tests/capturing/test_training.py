@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import random
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -629,6 +631,19 @@ def test_hooks_of_all_optimizers_are_conditions_too() -> None:
     finally:
         hook.remove()
     program.values((x, y))
+
+
+def test_hooks_with_which_another_thread_traces_a_step_are_no_conditions() -> None:
+    (model, (x, y)), (other, _) = (mlp(), classes()), (mlp(), classes())
+    program, plain = capture(stepping(model, sgd(model)), (x, y), train=True), stepping(other, sgd(other))
+    again = functools.partial(program.values, (x, y))
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with ThreadPoolExecutor(1) as elsewhere:
+            elsewhere.submit(again).result()
+        return plain(x, y)
+
+    capture(step, (x, y), train=True)
 
 
 @pytest.mark.test_all

@@ -35,7 +35,7 @@ def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
 
 
 def hooks_of_all_modules() -> int:
-    """The number of hooks that PyTorch calls for every module."""
+    """The number of hooks that PyTorch calls for every module, but for those with which we trace a step elsewhere."""
     return _hooks(nn.modules.module, _OF_ALL_MODULES)
 
 
@@ -47,4 +47,9 @@ _OF_ALL_MODULES = tuple(f"_global{name}" for name in OF_MODULES)
 
 def _hooks(owner: object, names: Sequence[str]) -> int:
     kept: list[Any] = [getattr(owner, name, None) for name in names]
-    return sum(len(each) for each in kept if each)
+    hooks = [hook for each in kept if each for hook in [*each.values()]]
+    return sum(getattr(hook, "__module__", None) != _TRACES_STEPS for hook in hooks)
+
+
+_TRACES_STEPS = "workbench.capturing.step_parts"
+"""The module of the hooks with which another thread may be tracing a step at the moment."""

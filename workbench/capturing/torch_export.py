@@ -7,6 +7,7 @@ another thread compiles at that moment would run without the backend it asked fo
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import sys
 import threading
@@ -148,6 +149,7 @@ def hooks_of_users_modules(exported: nn.Module) -> Generator[None]:
         return own and threading.get_ident() == exporter
 
     def of_theirs(hook: Callable[..., object]) -> Callable[..., object]:
+        @functools.wraps(hook)
         def called(module: nn.Module, *given: object) -> object:
             return None if is_ours(module) else hook(module, *given)
 
