@@ -4,7 +4,7 @@ A queue carries one copy at a time, from the cycle its first request leaves unti
 DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes of
 every request it touches. All runs are taken to lie relative to request borders as the first one does, which is exact
 when the strides between runs are multiples of a request. A run that is walked backwards is the same bytes, and the
-same requests.
+same requests. Along an axis of stride 0, a broadcast, the same runs are fetched again for each place.
 
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency
     copy within scratchpad    bytes / queue rate
@@ -20,6 +20,10 @@ The number of lanes within the width does not matter: a partly filled row of lan
 moves. A vector pass works on rows along the lanes (see vector.py), so in a buffer that some pass touches the axis that
 is contiguous in DRAM lies along them, each of its rows from the first lane on, and is a stretch. In any other buffer
 the bytes lie as they come, and a stretch is as long as the run: weights of 3 x 3 places are one.
+
+A buffer lies one way. A copy whose other axis is contiguous in DRAM is a transpose: of its bytes only single elements
+lie side by side at both ends, so it moves an element a cycle. (`assumed`: nobody published what such a copy takes, and
+no measured kernel only transposes. Products take operands along either axis, since an array may be fed with both.)
 
 Of a tensor that lies in blocks (tiled_tensors.py) whole blocks are moved, padding included. A block has the shape of a
 vector over all lanes, so it is moved as it lies: a stretch is as long as a run of blocks.
@@ -118,11 +122,38 @@ def _stretches(program: TileProgram, first: I64, side: I64, in_rows: npt.NDArray
     buffer = np.where(program.space[other] == Space.SCRATCHPAD, program.target[other], nowhere)
     near: npt.NDArray[np.bool_] = np.concatenate([in_rows, np.zeros(1, np.bool_)])[buffer]
     together: I64 = np.where(common, shape, 1).prod(1)
-    return np.maximum(along, np.where(near, 1, together))
+    lane = _lane_strides(program, side, other, in_rows)[buffer]
+    same_way = (program.strides[other] == lane[:, None]) & (np.abs(strides) <= 1)  # 0: an element fills its row
+    turned = (lane > 0) & ~(same_way & (shape > 1)).any(1)
+    along = np.where(lane > 0, np.where(same_way, shape, 1).max(1), along)
+    return np.maximum(along, np.where(near | turned, 1, together))
+
+
+def _lane_strides(program: TileProgram, side: I64, other: I64, in_rows: npt.NDArray[np.bool_]) -> I64:
+    """For each buffer the stride in it of the axis along which it lies, 0 if no copy says it, and for no buffer.
+
+    It lies as the first tensor that is copied does; a buffer in which nothing is computed, as the first that leaves it.
+    """
+    along = (np.abs(program.strides[side]) == 1) & (program.shape[side] > 1)
+    says = along.any(1) & (program.space[side] == Space.DRAM) & (program.space[other] == Space.SCRATCHPAD)
+    says &= np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE])
+    rows = np.flatnonzero(says)
+    buffers = program.target[other[rows]]
+    leaves = (program.opcode[rows] == Opcode.STORE) & ~in_rows[buffers]
+    axis = program.shape.shape[1] - 1 - along[rows, ::-1].argmax(1)
+    strides = program.strides[other[rows], axis]
+    found = np.zeros(len(in_rows) + 1, np.int64)
+    for chosen in (np.flatnonzero(~leaves)[::-1], np.flatnonzero(leaves)[::-1]):
+        found[buffers[chosen]] = strides[chosen]  # of several, the last that is written here is the first
+    return found
 
 
 def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:
-    """The dims of each box that make up its contiguous runs: taken narrowest stride first, each continues the last."""
+    """The dims of each box that make up its contiguous runs: taken narrowest stride first, each continues the last.
+
+    A broadcast, of stride 0, continues nothing.
+    """
+    strides = np.where(strides == 0, np.iinfo(np.int64).max, strides)
     narrow_first = np.argsort(np.where(shape == 1, 0, strides), axis=1, kind="stable")
     extents, steps = np.take_along_axis(shape, narrow_first, 1), np.take_along_axis(strides, narrow_first, 1)
     run, open_ = np.ones(len(shape), np.int64), np.ones(len(shape), np.bool_)

@@ -68,9 +68,10 @@ def slot_bytes(op: ir.Operation, machine: Machine) -> tuple[int, int]:
 
 
 def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]]:
-    """(name, bytes) of scratchpad buffers that one loop of a core works with, and that are therefore in use at once.
+    """(name, bytes) of scratchpad buffers that one loop of a core works with, or one op outside of loops, and that are
+    therefore in use at once.
 
-    The largest such sum over all loops of the function. The program needs at least that, and may need more.
+    The largest such sum of the function. The program needs at least that, and may need more.
     """
     blocks = [function_of(module).regions[0].blocks[0]]
     blocks += [op.regions[0].blocks[0] for op in named(module, "scf.forall")]
@@ -81,9 +82,9 @@ def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]
             if op.name != "memref.alloc" or space_of(op.results[0]) != SCRATCHPAD:
                 continue
             size, slots = slot_bytes(op, machine)
-            for loop in {_ancestor(user, own) for user in _users(op.results[0])}:
-                if loop.name in ("scf.for", "affine.for"):
-                    inside.setdefault(loop, []).append((f"buf{number}", size * slots))
+            for user in {_ancestor(user, own) for user in _users(op.results[0])}:
+                if user.name in ("scf.for", "affine.for") or user.name.startswith("linalg."):
+                    inside.setdefault(user, []).append((f"buf{number}", size * slots))
             number += 1
     return max(inside.values(), key=lambda each: sum(size for _, size in each), default=[])
 

@@ -68,9 +68,13 @@ def test_a_precision_of_three_products_streams_three_times() -> None:
     assert run(one_matmul(256, 128, 128), machine).makespan == 128 + 2 * 256 + 255 + 255
 
 
-@pytest.mark.parametrize(("factor_bytes", "times"), [(1, 1), (2, 1), (4, 6)])
-def test_only_wide_factors_take_several_products(factor_bytes: int, times: int) -> None:
-    machine = load_machine("tpu-v3", matmul_precision="bf16_6x")
+@pytest.mark.parametrize(
+    ("precision", "factor_bytes", "times"),
+    [("bf16_6x", 1, 1), ("bf16_6x", 2, 1), ("bf16_6x", 4, 6), ("bf16_6x", 8, 24), ("bf16", 8, 24), ("f32", 8, 4)],
+)
+def test_only_wide_factors_take_several_products(precision: str, factor_bytes: int, times: int) -> None:
+    """One of 64 bits is two halves of 32, all of whose digits count."""
+    machine = load_machine("tpu-v3", matmul_precision=precision)
     program = one_matmul(256, 128, 128)
     program = replace(program, element_bytes=np.where(program.access == Access.READ, factor_bytes, 4).astype(np.int32))
     assert passes(program, machine).tolist() == [times]
@@ -442,6 +446,36 @@ def test_a_queue_moves_up_to_its_width_of_what_lies_together(
         assert moved.cycles.tolist() == [cycles]
 
 
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_copy_that_transposes_moves_single_elements(computed: bool) -> None:
+    """Loaded with rows along the lanes and stored with columns: one of the two finds no neighbours."""
+    made = Made()
+    made.argument("x", (64, 64))
+    made.argument("out", (64, 64), written=True)
+    made.buffer("t", 64 * 64)
+    made.load(made.dram("x", (64, 64)), made.pad("t", (64, 64)))
+    target = replace(made.dram("out", (64, 64)), strides=(1, 64))
+    made.store(made.pad("t", (64, 64)), target)
+    program = made.build()
+    rows = 64 * -(-64 * 4 // TPU.dma.bytes_per_cycle)
+    whole = -(-64 * 64 * 4 // TPU.dma.bytes_per_cycle)
+    expected = [rows, 64 * 64] if computed else [64 * 64, rows]  # where nothing is computed it lies as it leaves
+    moved = dma.transfers(program, (0, 0), TPU, np.array([computed]))
+    assert moved.cycles.tolist() == expected
+    strides = program.strides.copy()
+    strides[program.operand_start[1] + 1] = strides[program.operand_start[0]]
+    straight = replace(program, strides=strides)
+    moved = dma.transfers(straight, (0, 0), TPU, np.array([computed]))
+    assert moved.cycles.tolist() == ([rows, rows] if computed else [whole, whole])
+
+
+@pytest.mark.parametrize(("strides", "run"), [((0, 1), 64 * 4), ((1, 0), 32 * 4), ((0, 2), 4)])
+def test_a_broadcast_is_fetched_in_runs_again_and_again(strides: tuple[int, int], run: int) -> None:
+    moved = dma.transfers(one_load((32, 64), strides), (0,), EDGE, np.array([True]))
+    assert moved.run.tolist() == [run]
+    assert moved.request_bytes.tolist() == [32 * 64 * 4 // run * max(run, EDGE.dram.request_bytes)]
+
+
 def test_what_a_pass_touches_lies_in_rows() -> None:
     program = elementwise()
     assert dma.in_rows(program).tolist() == [True, True]
@@ -456,6 +490,18 @@ def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:
     trace = run(made.build(), EDGE)
     assert trace.makespan == 4096 * 4 / EDGE.dma.bytes_per_cycle
     assert trace.counters["dram_request_bytes"] == 0
+
+
+@pytest.mark.parametrize(("counts", "times"), [((4, 0, 0, 0), 4), ((0, 1, 0, 0), 4), ((0, 0, 0, 4), 2)])
+def test_an_operation_on_64_bits_is_four_on_32(counts: tuple[int, int, int, int], times: int) -> None:
+    """Twice as many vectors, and twice the operations on each; a move is one of each half."""
+    made = Made()
+    made.buffer("x", 8 * 4096)
+    made.vector([made.pad("x", (8, 4096))], made.pad("x", (8, 4096)), counts, lane=0)
+    program, machine = made.build(), EDGE.with_(alu_latency_cycles=1, special_latency_cycles=1)
+    wide = replace(program, element_bytes=np.full_like(program.element_bytes, 8))
+    narrow, taken = (vector.vector_cycles(each, machine).item() for each in (program, wide))
+    assert taken == pytest.approx(times * narrow, rel=0.01)
 
 
 @pytest.mark.parametrize(("element", "computed", "vectors"), [(4, 0, 2), (2, 0, 1), (2, 4, 2), (1, 2, 1), (8, 0, 4)])

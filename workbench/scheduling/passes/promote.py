@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import affine, memref
 
+from workbench.mlir import dialects
 from workbench.mlir.affine import loop_bounds
 from workbench.mlir.bindings import (
     Index,
@@ -27,18 +28,21 @@ from workbench.mlir.bindings import (
     copy,
     function_of,
     integer_attribute,
+    kept_axes,
     maker,
     named,
     owner_of,
     segments,
+    shape_of,
     space_of,
+    subview_groups,
 )
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed_moves import accesses_in
 from workbench.mlir.linalg_loops import role_of
-from workbench.mlir.memrefs import full_shape, mixed_shape, replace, subview
-from workbench.mlir.named_dims import linalg_ops
+from workbench.mlir.memrefs import full_shape, mixed_shape, replace, root_of, subview
+from workbench.mlir.named_dims import ID, linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.padded_views import load, with_all_axes
 
@@ -56,6 +60,7 @@ def promote(module: ir.Module, buffers: int) -> None:
     with module.context, ir.Location.unknown():
         promoter = _Promoter(function_of(module), buffers)
         promoter.promote_intermediates(module)
+        promoter.store_twice(module)
         promoter.stage_copies(module)
         promoter.promote_regions(module)
         promoter.free()
@@ -71,9 +76,24 @@ class _Promoter:
         self.first = {block: _first_of(block) for block in (self.entry, *spread)}
         self.buffers = buffers
         self.allocated: dict[ir.Block, list[Value]] = {block: [] for block in self.first}
+        self.twins: dict[Value, list[Value]] = {}
+        """Of a result the others with the same values: each of its tiles is stored there, too."""
+
+    def store_twice(self, module: ir.Module) -> None:
+        """Takes out copies of a whole result to another one, for which each tile is stored twice."""
+        for op in named(module, "memref.copy"):
+            source, target = op.operands
+            made, first = maker(target), self.first[self.entry]
+            whole = made is None or [maker(each) for each in made.operands] == [None]
+            if whole and _is_written_by_tiles(source, op):
+                if made is not None and made != first:
+                    made.move_before(first)
+                self.twins.setdefault(source, []).append(target)
+                op.erase()
 
     def stage_copies(self, module: ir.Module) -> None:
-        """Every copy is a `linalg.copy`; one from DRAM to DRAM goes through a scratchpad tile."""
+        """Every copy is a `linalg.copy`. One from DRAM to DRAM goes through a scratchpad tile, or, where it transposes,
+        through two: a DMA would move single elements, which a vector pass between the tiles takes by whole vectors."""
         for op in named(module, "memref.copy"):
             with ir.InsertionPoint(op), op.location:
                 moved = copy(op.operands[0], op.operands[1])
@@ -83,7 +103,20 @@ class _Promoter:
         for op in linalg_ops(module):
             if op.name == "linalg.copy" and space_of(op.operands[0]) == space_of(op.operands[1]) == DRAM:
                 with ir.InsertionPoint(op), op.location:
-                    op.operands[0] = self.loaded(op.operands[0], op.operation.block)
+                    if _transposed(*op.operands):
+                        self._as_pass(op)
+                    else:
+                        op.operands[0] = self.loaded(op.operands[0], op.operation.block)
+
+    def _as_pass(self, op: ir.OpView) -> None:
+        """Puts a pass in the place of a copy."""
+        source, target = op.operands
+        passed = _passed_through(self.loaded(source, op.operation.block), target)
+        if ID in op.attributes:
+            passed.attributes[ID] = op.attributes[ID]
+        if (block := op.operation.block) in self.first and self.first[block] == op.operation:
+            self.first[block] = passed
+        op.operation.erase()
 
     def promote_intermediates(self, module: ir.Module) -> None:
         """Tiles that live between two ops: never in DRAM."""
@@ -124,8 +157,19 @@ class _Promoter:
             last = _ancestor_in(writers[-1], block)
             with ir.InsertionPoint.after(last), place:
                 copy(tile, value)
+                for source, twin in [(source, twin) for source, twins in self.twins.items() for twin in twins]:
+                    if root_of(source) == root_of(value):
+                        self._store(tile, value, _same_part(value, source, twin), block)
         for op, position in region.users:
             op.operands[position] = tile
+
+    def _store(self, tile: Value, like: Value, target: Value, block: ir.Block) -> None:
+        """Stores a tile that lies as its region `like` does, behind a pass if the target lies otherwise."""
+        if _transposed(like, target):
+            turned = self.buffer(target, block, self.buffers)
+            _passed_through(tile, turned)
+            tile = turned
+        copy(tile, target)
 
     def _home(self, block: ir.Block) -> ir.Block:
         """The block that holds the buffers of a block's ops: the body of the cores' own work, or the function's."""
@@ -196,6 +240,55 @@ def _loops_around(block: ir.Block, home: ir.Block) -> list[ir.Operation]:
             found.insert(0, owner)
         block = block_of(owner)
     return found
+
+
+def _transposed(source: Value, target: Value) -> bool:
+    """Whether two views are contiguous along different axes. What is broadcast along the target's only fills it."""
+    strides, others = ([*ir.MemRefType(each.type).get_strides_and_offset()[0]] for each in (source, target))
+    long = [axis for axis, extent in enumerate(shape_of(target)) if extent != 1]
+    reads, writes = ([axis for axis in long if each[axis] == 1] for each in (strides, others))
+    return bool(reads and writes) and strides[writes[-1]] not in (0, 1)
+
+
+def _passed_through(source: Value, target: Value) -> ir.Operation:
+    """A `linalg.generic` at the insertion point that hands its element through."""
+    rank, kind = len(shape_of(source)), ir.MemRefType(source.type).element_type
+    same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
+    parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank)
+    passed = dialects.linalg.GenericOp([], [source], [target], ir.ArrayAttr.get([same, same]), parallel)
+    body = passed.regions[0].blocks.append(kind, kind)
+    with ir.InsertionPoint(body):
+        dialects.linalg.YieldOp([body.arguments[0]])
+    return passed.operation
+
+
+def _is_written_by_tiles(result: Value, copied: ir.Operation) -> bool:
+    """Whether all that a kernel writes of a result are tiles that linalg ops make, besides the copy of it."""
+    made = maker(result)
+    if made is not None and len(list(made.operands[0].uses)) > 1:
+        return False
+    written = False
+    for use in result.uses:
+        op = use.owner.operation
+        if op == copied:
+            continue
+        users = _linalg_users(op.results[0]) if op.name == "memref.subview" else [op]
+        if not all(user.name.startswith("linalg.") and user.name != "linalg.copy" for user in users):
+            return False
+        written = written or bool(users)
+    return written
+
+
+def _same_part(view: Value, whole: Value, other: Value) -> Value:
+    """The part of another tensor that a view is of a whole one, by subviews."""
+    if view == whole:
+        return other
+    made = maker(view)
+    assert made is not None, "a view of it"
+    offsets, sizes, steps = subview_groups(made)
+    dropped = [axis for axis in range(len(sizes)) if axis not in kept_axes(made)]
+    source = _same_part(made.operands[0], whole, other)
+    return subview(source, offsets, sizes, dropped, [int(str(each)) for each in steps])
 
 
 def _linalg_users(value: Value) -> list[ir.Operation]:
