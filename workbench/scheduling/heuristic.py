@@ -22,7 +22,7 @@ from workbench.mlir.named_dims import Payload
 from workbench.scheduling.core_price import CorePrice
 from workbench.scheduling.core_split import dealt_to, share, splits, spread
 from workbench.scheduling.scratchpad_demand import Demand, outermost, rows_fit
-from workbench.scheduling.tiling_price import NEVER, Price
+from workbench.scheduling.tiling_price import NEVER, Price, in_short_runs
 from workbench.scheduling.user_mapping import useful_slots
 
 STEPS = 16
@@ -129,24 +129,34 @@ def _vector_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -
     counts = [2**power for power in range(STEPS.bit_length())]
     if large:
         counts = [STEPS] if machine.dram_block is None else counts[::-1]
-    tiles = [_vector_tile(payload, machine, demand, count) for count in counts]
-    prices = [(priced.of(tile, order, slots[0]), tile) for tile in tiles]
-    fastest = min(price.cycles() for price, _ in prices)
-    price, tile = next(each for each in prices if each[0].cycles() <= fastest * (1 + TOLERANCE))
     whole = rows_fit(payload, machine, demand.buffers)
+    tiles = [_vector_tile(payload, machine, demand, count, whole) for count in counts]
+    prices = [(priced.of(tile, order, slots[0]), tile) for tile in tiles]
     reason = "rows stay whole; " if whole and payload.reduced else ""
     if payload.reduced and not whole:
         reason = f"a row does not fit into {machine.scratchpad_bytes} bytes, so its reduction is split; "
+    price, tile = _first_of_fastest(prices)
+    if in_short_runs(payload, machine, tile):
+        every = [(count, rows) for rows in {whole, False} for count in (2**power for power in range(STEPS.bit_length()))]
+        tiles = [_vector_tile(payload, machine, demand, *each) for each in every]
+        longer = min(((priced.of(each, order, slots[0]), each) for each in tiles), key=lambda each: each[0].cycles())
+        if longer[0].cycles() < price.cycles() * (1 - TOLERANCE):
+            price, tile = longer
+            reason = "tiles are wide enough for the memory's requests; "
     reason += f"{price.steps} steps of up to {math.prod(tile.values())} points"
     return price, Mapping(tile, order, demand.buffers, {}, reason)
 
 
-def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int) -> dict[str, int]:
+def _first_of_fastest(prices: Sequence[tuple[Price, dict[str, int]]]) -> tuple[Price, dict[str, int]]:
+    fastest = min(price.cycles() for price, _ in prices)
+    return next(each for each in prices if each[0].cycles() <= fastest * (1 + TOLERANCE))
+
+
+def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int, whole: bool) -> dict[str, int]:
     """Grows a tile from the innermost dim outwards, to its part of the work or as far as it fits.
 
-    Reduced dims are whole when a row fits; otherwise they are walked in tiles, once per reduction.
+    Reduced dims are `whole` when a row fits; otherwise they are walked in tiles, once per reduction.
     """
-    whole = rows_fit(payload, machine, demand.buffers)
     tile = {dim: extent if whole and dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
     goal = max(math.prod(payload.dims.values()) // steps, machine.vector_elements(size))

@@ -207,6 +207,17 @@ def _run(access: Access, tile: Mapping[str, int], payload: Payload) -> tuple[int
     return run, apart
 
 
+def in_short_runs(payload: Payload, machine: Machine, tile: Mapping[str, int]) -> bool:
+    """Whether a tile moves some tensor in runs shorter than a request of the memory, or than a queue is wide, and a
+    wider tile would not."""
+    least = max(machine.dram.request_bytes, machine.dma.bytes_per_cycle)
+    for access in (access for op in payload.ops for access in op.accesses):
+        if access.argument >= 0 and (run := _run(access, tile, payload)[0]) < least:
+            if run < _run(access, payload.dims, payload)[0]:
+                return True
+    return False
+
+
 def _nearest_first(access: Access, tile: Mapping[str, int], payload: Payload) -> list[tuple[int, int]]:
     """Extents of a tile and of its tensor along each axis, that along which neighbours lie closest first."""
     extents, whole = access.extents(tile), access.extents(payload.in_dram)
