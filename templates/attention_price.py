@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 
 from simulator.machine.machine import Machine
-from simulator.units.systolic import SINGLE_PASS_BYTES, shares
+from simulator.units.systolic import shares
 from templates.attention_call import Call
 from templates.attention_tiles import NAMES, Tiles, buffers, fits, tiles_for
 from templates.writing import element_bytes
@@ -128,7 +128,7 @@ def _products(of: Call, size: dict[str, int], across: bool, machine: Machine) ->
         batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((few, rows, columns)))
         tiles = batch * -(-columns // machine.array.columns) * -(-k // machine.array.rows)
         made.append(tiles * (max(rows, min(k, machine.array.rows)) + machine.array.weight_switch_cycles))
-    times = machine.matmul_passes if element_bytes(of.narrow) > SINGLE_PASS_BYTES else 1
+    times = machine.matmul_passes(element_bytes(of.narrow))
     return times * made[0], times * made[1]
 
 

@@ -34,6 +34,12 @@ def one_of(*choices: str) -> Mapping[str, object]:
 MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
 """How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
 
+SINGLE_PASS_BYTES = 2
+"""Of a factor: arrays multiply bf16 and narrower types in one pass."""
+
+FACTOR_BYTES = 4
+"""Of the widest factor that a precision speaks of: wider ones are taken apart into such."""
+
 
 def of_form(words: str) -> Mapping[str, object]:
     return {FORM: words}

@@ -36,7 +36,8 @@ one K chain, takes k cycles, and nothing drains in between. Others that add to s
 cycles to move them in again, hidden as a preload of weights is.
 
 A precision that needs several products goes through all tiles that often (streams k that often), but with factors of
-16 bits or fewer once: one product has all their digits.
+16 bits or fewer once: one product has all their digits. Factors of 64 bits are taken apart into halves of 32, so their
+products take four times those of 32 bits in full precision (`assumed`: no array is published to multiply them).
 
 An instruction is the work of one array. Of several, each takes a share of a product (`shares`): batches, tiles of
 columns or rows, whichever leaves the largest share the least to do, and of equals the first and on the fewest arrays.
@@ -57,10 +58,6 @@ from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, U8, Access, DependenceKind, Opcode, TileProgram
 from simulator.units.gather import elements
 from simulator.units.unit import KEEPS, Costs, Does, Mask, Part, Selection, Unit
-
-SINGLE_PASS_BYTES = 2
-"""Bits of a factor: arrays multiply bf16 and narrower types in one pass."""
-
 
 @dataclass(frozen=True, slots=True)
 class MatmulCost:
@@ -120,7 +117,8 @@ def passes(program: TileProgram, machine: Machine) -> I64:
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     factors = program.access == Access.READ
     np.maximum.at(widest, owner[factors], program.element_bytes[factors])
-    return np.where(widest > SINGLE_PASS_BYTES, machine.matmul_passes, 1)
+    known = np.unique(widest)
+    return np.array([machine.matmul_passes(each) for each in known.tolist()], np.int64)[np.searchsorted(known, widest)]
 
 
 def matmul_cost(

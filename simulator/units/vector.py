@@ -1,7 +1,8 @@
 """The vector unit: the cost of one pass over an iteration space.
 
 A vector is `lanes` lanes of 256 bits, 8 elements of f32 each, 16 of f16: the widest number that is read, computed with
-or written says how many. The lane dim is spread over the lanes, the other dims
+or written says how many. Numbers of 64 bits fill two elements, and each operation on them is two on such pairs: four of
+32 bits in all (`assumed`: nobody published what they take). The lane dim is spread over the lanes, the other dims
 are packed into the elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
 
     vectors   V = ceil(extent of the lane dim / L) * ceil(rest / w), of a space of one dim ceil(extent / (L * w)): its
@@ -145,23 +146,33 @@ def _split(program: TileProgram) -> tuple[I64, I64, I64, Flags]:
 
 def _lane_elements(program: TileProgram, machine: Machine) -> I64:
     """Elements a lane holds of the widest numbers that each instruction reads, computes with or writes."""
+    widened = np.where(_widened(program, machine) > 0, machine.vector.narrowest_float_bytes, 1)
+    return np.maximum(1, machine.vector.bits_per_lane // (8 * np.maximum(_widest(program), widened)))
+
+
+def _widest(program: TileProgram) -> I64:
+    """Bytes of the widest numbers that each instruction reads, computes with or writes."""
     widest = np.ones(len(program), np.int64)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     np.maximum.at(widest, owner, program.element_bytes)
     computed = np.array([op.computed_bytes for op in program.ops], np.int64)
-    widened = np.where(_widened(program, machine) > 0, machine.vector.narrowest_float_bytes, 1)
-    widest = np.maximum(widest, widened)
-    return np.maximum(1, machine.vector.bits_per_lane // (8 * np.maximum(widest, computed[program.op])))
+    return np.maximum(widest, computed[program.op])
 
 
 _HALF = 2
 """Bytes of a float of 16 bits."""
 
+_WORD = 4
+"""Bytes of the widest numbers that an operation takes as they are."""
+
 
 def _operations(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     """Operations that each instruction does per point: ALU, those that widen and narrow included, and special ones."""
     alu, special = _of_bodies(program)
-    return alu + _widened(program, machine) * machine.vector.conversion_operations, special
+    moved = program.class_counts()[program.op, OpClass.MOVE]
+    halves = np.where(_widest(program) > _WORD, _widest(program) // _WORD, 1)
+    widened = _widened(program, machine) * machine.vector.conversion_operations
+    return (alu - moved) * halves + moved + widened, special * halves
 
 
 def _of_bodies(program: TileProgram) -> tuple[I64, I64]:

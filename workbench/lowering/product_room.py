@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simulator import Machine
-from simulator.units.systolic import SINGLE_PASS_BYTES
+from simulator.machine.parts import FACTOR_BYTES, SINGLE_PASS_BYTES
 from workbench.ir import KernelGraph, TensorType
 
 _MANY: Final = 4
@@ -52,7 +52,8 @@ class Room:
     array_columns: int = 128
     macs_per_cycle: float = 32768
     wide_passes: int = 1
-    """How often a product of elements of more than two bytes goes through an array."""
+    double_passes: int = 24
+    """How often a product of elements of more than four bytes goes through an array; above, of more than two."""
     bytes_per_cycle: float = 430.08
     kernel_cycles: int = 842
     """What each kernel takes besides its work: the launch, and the latencies of its first load and its last store."""
@@ -109,7 +110,8 @@ class Room:
         wanted = SLOTS * tile * (shared.element_bytes + count * (other.element_bytes + result.element_bytes))
         if wanted > self.scratchpad_bytes:
             return FEW + f"tiles of {count} take {wanted:,} bytes of the scratchpad's {self.scratchpad_bytes:,}"
-        passes = self.wide_passes if max(shared.element_bytes, other.element_bytes) > SINGLE_PASS_BYTES else 1
+        widest = max(shared.element_bytes, other.element_bytes)
+        passes = 1 if widest <= SINGLE_PASS_BYTES else self.wide_passes if widest <= FACTOR_BYTES else self.double_passes
         arrays = count * result.numel * depth * passes / self.macs_per_cycle
         again, *rest = (kind.numel * kind.element_bytes / self.bytes_per_cycle for kind in (shared, other, result))
         memory = count * (again + sum(rest))
@@ -148,7 +150,8 @@ def room_of(machine: Machine) -> Room:
         machine.vector.lanes,
         machine.array.columns,
         float(machine.peak_macs_per_cycle),
-        machine.matmul_passes,
+        machine.matmul_passes(FACTOR_BYTES),
+        machine.matmul_passes(2 * FACTOR_BYTES),
         float(machine.bus_bytes_per_cycle),
         machine.core.launch_overhead_cycles + 2 * machine.dram_latency_cycles,
     )

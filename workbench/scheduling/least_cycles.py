@@ -11,7 +11,6 @@ import math
 
 from simulator.machine.figure_places import figure
 from simulator.machine.machine import Machine
-from simulator.units.systolic import SINGLE_PASS_BYTES
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Access, Payload
 from workbench.scheduling.core_split import share
@@ -65,6 +64,6 @@ def _arrays(payload: Payload, machine: Machine) -> int:
     if payload.contraction is None or machine.core.skips_zero_tiles:
         return 0
     factors = [access.element_bytes for access in payload.contraction.accesses if not access.is_output]
-    passes = machine.matmul_passes if max(factors) > SINGLE_PASS_BYTES else 1
+    passes = machine.matmul_passes(max(factors))
     points = payload.products * math.prod(payload.dims[dim] for dim in payload.contraction.loops)
     return math.floor(points * passes / machine.peak_macs_per_cycle)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.records.spans import TOTALS
+from simulator.units import systolic
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
@@ -41,4 +42,5 @@ def multiplications(facts: Facts, kernel: KernelFacts) -> int:
     """Multiplications of all launches of a kernel, each counted as many times as its precision needs."""
     of_launch = facts.scheduled.launches.launches
     mine = [place for place, launch in enumerate(of_launch) if launch.kernel == kernel.name]
-    return int(facts.trace.totals[mine, TOTALS.index("macs")].sum()) * facts.machine.matmul_passes
+    passes = systolic.passes(kernel.scheduled.program, facts.machine)
+    return int(facts.trace.totals[mine, TOTALS.index("macs")].sum()) * int(passes.max(initial=1))
