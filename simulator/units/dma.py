@@ -115,7 +115,7 @@ def _stretches(program: TileProgram, first: I64, side: I64, in_rows: npt.NDArray
     """Elements of each copy that are moved side by side; `side` is its operand in DRAM, if it has one."""
     other = np.where(side == first, first + 1, first)
     shape, strides = program.shape[side], program.strides[side]
-    along = np.where(np.abs(strides) == 1, shape, 1).max(1)
+    along: I64 = np.where(np.abs(strides) == 1, shape, 1).max(1)
     alike = (strides == program.strides[other]) & (program.shape[other] == shape).all(1)[:, None]
     common = contiguous(shape, np.where(alike, strides, np.iinfo(np.int64).max))
     nowhere = len(in_rows)

@@ -59,6 +59,7 @@ from simulator.tileprogram.program import I64, U8, Access, DependenceKind, Opcod
 from simulator.units.gather import elements
 from simulator.units.unit import KEEPS, Costs, Does, Mask, Part, Selection, Unit
 
+
 @dataclass(frozen=True, slots=True)
 class MatmulCost:
     """Cycles, one entry per instruction."""

@@ -111,7 +111,9 @@ class Room:
         if wanted > self.scratchpad_bytes:
             return FEW + f"tiles of {count} take {wanted:,} bytes of the scratchpad's {self.scratchpad_bytes:,}"
         widest = max(shared.element_bytes, other.element_bytes)
-        passes = 1 if widest <= SINGLE_PASS_BYTES else self.wide_passes if widest <= FACTOR_BYTES else self.double_passes
+        passes = (
+            1 if widest <= SINGLE_PASS_BYTES else self.wide_passes if widest <= FACTOR_BYTES else self.double_passes
+        )
         arrays = count * result.numel * depth * passes / self.macs_per_cycle
         again, *rest = (kind.numel * kind.element_bytes / self.bytes_per_cycle for kind in (shared, other, result))
         memory = count * (again + sum(rest))

@@ -137,8 +137,9 @@ def _vector_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -
         reason = f"a row does not fit into {machine.scratchpad_bytes} bytes, so its reduction is split; "
     price, tile = _first_of_fastest(prices)
     if in_short_runs(payload, machine, tile):
-        every = [(count, rows) for rows in {whole, False} for count in (2**power for power in range(STEPS.bit_length()))]
-        tiles = [_vector_tile(payload, machine, demand, *each) for each in every]
+        counts = [2**power for power in range(STEPS.bit_length())]
+        ways = (True, False) if whole else (False,)
+        tiles = [_vector_tile(payload, machine, demand, count, rows) for rows in ways for count in counts]
         longer = min(((priced.of(each, order, slots[0]), each) for each in tiles), key=lambda each: each[0].cycles())
         if longer[0].cycles() < price.cycles() * (1 - TOLERANCE):
             price, tile = longer

@@ -211,11 +211,9 @@ def in_short_runs(payload: Payload, machine: Machine, tile: Mapping[str, int]) -
     """Whether a tile moves some tensor in runs shorter than a request of the memory, or than a queue is wide, and a
     wider tile would not."""
     least = max(machine.dram.request_bytes, machine.dma.bytes_per_cycle)
-    for access in (access for op in payload.ops for access in op.accesses):
-        if access.argument >= 0 and (run := _run(access, tile, payload)[0]) < least:
-            if run < _run(access, payload.dims, payload)[0]:
-                return True
-    return False
+    moved = [access for op in payload.ops for access in op.accesses if access.argument >= 0]
+    runs = [(_run(access, tile, payload)[0], _run(access, payload.dims, payload)[0]) for access in moved]
+    return any(run < min(least, longest) for run, longest in runs)
 
 
 def _nearest_first(access: Access, tile: Mapping[str, int], payload: Payload) -> list[tuple[int, int]]:

@@ -42,5 +42,6 @@ def multiplications(facts: Facts, kernel: KernelFacts) -> int:
     """Multiplications of all launches of a kernel, each counted as many times as its precision needs."""
     of_launch = facts.scheduled.launches.launches
     mine = [place for place, launch in enumerate(of_launch) if launch.kernel == kernel.name]
+    assert kernel.scheduled is not None, "it computes on the machine"
     passes = systolic.passes(kernel.scheduled.program, facts.machine)
     return int(facts.trace.totals[mine, TOTALS.index("macs")].sum()) * int(passes.max(initial=1))

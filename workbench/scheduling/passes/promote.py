@@ -108,7 +108,7 @@ class _Promoter:
                     else:
                         op.operands[0] = self.loaded(op.operands[0], op.operation.block)
 
-    def _as_pass(self, op: ir.OpView) -> None:
+    def _as_pass(self, op: ir.Operation) -> None:
         """Puts a pass in the place of a copy."""
         source, target = op.operands
         passed = _passed_through(self.loaded(source, op.operation.block), target)
