@@ -28,4 +28,5 @@ def test_a_row_that_does_not_fit_is_cut_after_the_lanes_are_full_of_rows():
 def test_cores_are_spoken_of_where_there_are_several():
     program = elementwise()
     assert spread_of(program, load_machine("edge-8x8"), "the script") == ""
-    assert spread_of(program, load_machine("edge-8x8", cores=2), "the script") == "on one core of 2, as the script has it"
+    two = load_machine("edge-8x8", cores=2)
+    assert spread_of(program, two, "the script") == "on one core of 2, as the script has it"
