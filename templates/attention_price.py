@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 
 from simulator.machine.machine import Machine
+from simulator.machine.machine_record import matmul_passes
 from simulator.units.systolic import shares
 from templates.attention_call import Call
 from templates.attention_tiles import NAMES, Tiles, buffers, fits, tiles_for
@@ -128,7 +129,7 @@ def _products(of: Call, size: dict[str, int], across: bool, machine: Machine) ->
         batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((few, rows, columns)))
         tiles = batch * -(-columns // machine.array.columns) * -(-k // machine.array.rows)
         made.append(tiles * (max(rows, min(k, machine.array.rows)) + machine.array.weight_switch_cycles))
-    times = machine.matmul_passes(element_bytes(of.narrow))
+    times = matmul_passes(machine, element_bytes(of.narrow))
     return times * made[0], times * made[1]
 
 

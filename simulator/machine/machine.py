@@ -31,7 +31,6 @@ from simulator.machine.figures import check_figure
 from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle, rounded
 from simulator.machine.mesh_places import places
 from simulator.machine.optional import shape_table as optional
-from simulator.machine.parts import FACTOR_BYTES, MATMUL_PASSES, SINGLE_PASS_BYTES
 from simulator.machine.provenance import OVERRIDE, Provenance
 from simulator.machine.sizes import check_units
 from simulator.machine.tile_form import Tile, tile_of
@@ -103,19 +102,6 @@ class Machine(MachineRecord):
     def vector_bytes(self) -> int:
         """Bytes of one vector over all lanes."""
         return self.vector.lanes * self.vector.bits_per_lane // 8
-
-    def matmul_passes(self, factor_bytes: int) -> int:
-        """How often a product goes through the array whose widest factor has so many bytes.
-
-        No array is published to multiply numbers of 64 bits, so they are taken apart: into halves, whose products need
-        all their digits.
-        """
-        if factor_bytes <= SINGLE_PASS_BYTES:
-            return 1
-        if factor_bytes <= FACTOR_BYTES:
-            return MATMUL_PASSES[self.array.matmul_precision]
-        exact = MATMUL_PASSES["f32" if self.array.matmul_precision == "f32" else "bf16_6x"]
-        return exact * (factor_bytes // FACTOR_BYTES) ** 2
 
     @property
     def dram_bytes_per_cycle(self) -> Fraction:

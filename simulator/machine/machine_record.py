@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from simulator.machine.parts import (
+    FACTOR_BYTES,
+    MATMUL_PASSES,
+    SINGLE_PASS_BYTES,
     Chiplets,
     CommonMemory,
     Core,
@@ -84,3 +87,17 @@ def per_cycle(machine: MachineRecord, per_second: int) -> Fraction:
 def rounded(rate: Fraction) -> Fraction:
     """A rate to one part in 10,000, so that the engine's integers never overflow."""
     return rate.limit_denominator(10_000)
+
+
+def matmul_passes(machine: MachineRecord, factor_bytes: int) -> int:
+    """How often a product goes through an array whose widest factor has so many bytes.
+
+    No array is published to multiply numbers of 64 bits, so they are taken apart: into halves, whose products need all
+    their digits.
+    """
+    if factor_bytes <= SINGLE_PASS_BYTES:
+        return 1
+    if factor_bytes <= FACTOR_BYTES:
+        return MATMUL_PASSES[machine.array.matmul_precision]
+    exact = MATMUL_PASSES["f32" if machine.array.matmul_precision == "f32" else "bf16_6x"]
+    return exact * (factor_bytes // FACTOR_BYTES) ** 2

@@ -55,6 +55,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
+from simulator.machine.machine_record import matmul_passes
 from simulator.tileprogram.program import I64, U8, Access, DependenceKind, Opcode, TileProgram
 from simulator.units.gather import elements
 from simulator.units.unit import KEEPS, Costs, Does, Mask, Part, Selection, Unit
@@ -119,7 +120,7 @@ def passes(program: TileProgram, machine: Machine) -> I64:
     factors = program.access == Access.READ
     np.maximum.at(widest, owner[factors], program.element_bytes[factors])
     known = np.unique(widest)
-    return np.array([machine.matmul_passes(each) for each in known.tolist()], np.int64)[np.searchsorted(known, widest)]
+    return np.array([matmul_passes(machine, each) for each in known.tolist()], np.int64)[np.searchsorted(known, widest)]
 
 
 def matmul_cost(

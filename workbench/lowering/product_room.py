@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simulator import Machine
+from simulator.machine.machine_record import matmul_passes
 from simulator.machine.parts import FACTOR_BYTES, SINGLE_PASS_BYTES
 from workbench.ir import KernelGraph, TensorType
 
@@ -152,8 +153,8 @@ def room_of(machine: Machine) -> Room:
         machine.vector.lanes,
         machine.array.columns,
         float(machine.peak_macs_per_cycle),
-        machine.matmul_passes(FACTOR_BYTES),
-        machine.matmul_passes(2 * FACTOR_BYTES),
+        matmul_passes(machine, FACTOR_BYTES),
+        matmul_passes(machine, 2 * FACTOR_BYTES),
         float(machine.bus_bytes_per_cycle),
         machine.core.launch_overhead_cycles + 2 * machine.dram_latency_cycles,
     )

@@ -6,6 +6,7 @@ import itertools
 import math
 
 from simulator.machine.machine import Machine
+from simulator.machine.machine_record import matmul_passes
 from simulator.units.systolic import shares
 from workbench.mlir.named_dims import Payload
 
@@ -64,4 +65,4 @@ def _passes(payload: Payload, machine: Machine) -> int:
     """How often each product of the kernel's factors goes through the array."""
     assert payload.contraction is not None
     factors = [access.element_bytes for access in payload.contraction.accesses if not access.is_output]
-    return machine.matmul_passes(max(factors))
+    return matmul_passes(machine, max(factors))

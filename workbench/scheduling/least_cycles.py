@@ -11,6 +11,7 @@ import math
 
 from simulator.machine.figure_places import figure
 from simulator.machine.machine import Machine
+from simulator.machine.machine_record import matmul_passes
 from workbench.ir import Mapping
 from workbench.mlir.named_dims import Access, Payload
 from workbench.scheduling.core_split import share
@@ -64,6 +65,6 @@ def _arrays(payload: Payload, machine: Machine) -> int:
     if payload.contraction is None or machine.core.skips_zero_tiles:
         return 0
     factors = [access.element_bytes for access in payload.contraction.accesses if not access.is_output]
-    passes = machine.matmul_passes(max(factors))
+    passes = matmul_passes(machine, max(factors))
     points = payload.products * math.prod(payload.dims[dim] for dim in payload.contraction.loops)
     return math.floor(points * passes / machine.peak_macs_per_cycle)
