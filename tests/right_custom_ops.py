@@ -88,7 +88,7 @@ _LIBRARY.define("swiglu(Tensor x, Tensor up, Tensor gate) -> Tensor")
 
 
 def _swiglu(x: Tensor, up: Tensor, gate: Tensor) -> Tensor:
-    """As libraries register functions without `custom_op`."""
+    """Registers a function as libraries do without `custom_op`."""
     if {x.dtype, up.dtype, gate.dtype} - {torch.float32}:
         raise NotImplementedError("Only FP32 supported")
     return torch.matmul(x, up) * torch.sigmoid(torch.matmul(x, gate))

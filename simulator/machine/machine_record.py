@@ -90,7 +90,7 @@ def rounded(rate: Fraction) -> Fraction:
 
 
 def matmul_passes(machine: MachineRecord, factor_bytes: int) -> int:
-    """How often a product goes through an array whose widest factor has so many bytes.
+    """Counts the passes through an array of a product whose widest factor has so many bytes.
 
     No array is published to multiply numbers of 64 bits, so they are taken apart: into halves, whose products need all
     their digits.

@@ -134,7 +134,7 @@ class Watcher:
         return cls(inputs, results, {name: each.detach().clone() for name, each in _read().items()}, _settings())
 
     def look(self) -> list[str]:
-        """What is not as it was."""
+        """Lists the changes since it was made."""
         found: list[str] = []
         for name, x in self.inputs.items():
             got = (TRAINED if name == "trained" else PROGRAMS[name][0])(x).detach()

@@ -24,7 +24,7 @@ NO_SERVER = "import sys; print('JupyterLab on', *[each for each in sys.argv if '
 
 
 def done(command: Sequence[str | Path], cwd: Path, **environment: str) -> str:
-    """What a command prints; it must succeed."""
+    """Runs a command, which must succeed, and returns the text it prints."""
     usual = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ran = subprocess.run(command, cwd=cwd, env={**usual, **environment}, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -46,7 +46,7 @@ def read_by_dynamo(trace: Capturing) -> Reading:
 
 
 def _read(trace: Capturing, call: Target) -> Reading:
-    """What it returns, and what it leaves in the containers that it is given, which are new ones in each trace."""
+    """Its results, and those that it leaves in the containers that it is given, which are new ones in each trace."""
     graphs: list[tuple[torch.fx.GraphModule, tuple[torch.Tensor, ...], list[torch.Tensor]]] = []
     runs: list[Callable[..., list[torch.Tensor]]] = []
 
@@ -89,7 +89,7 @@ _HOOKS = {"skip_nnmodule_hook_guards": False}
 
 
 def made_by_reading(trace: Capturing, reading: Reading) -> Made:
-    """What tells the graph of a reading from that of another one."""
+    """Facts that tell the graph of a reading from that of another one."""
     slots = [trace.slot_of(tensor, "a constant") for tensor in reading.given]
     leaves: list[object] = [
         [each.kind, each.path] if isinstance(each, Slot) else each for each in _leaves(trace, reading)

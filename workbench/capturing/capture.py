@@ -97,7 +97,7 @@ def capture(
 
 
 def _conditions(trace: Capturing, reading: Reading) -> Conditions:
-    """What the graph of a reading follows from, and how the function is read again."""
+    """Conditions of the graph of a reading, and a way to read the function again."""
 
     def again(inputs: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Made, Guards]:
         anew = Capturing.begin(trace.name, trace.target, inputs, dict(kwargs), trace.registrations)

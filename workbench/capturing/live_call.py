@@ -52,7 +52,7 @@ class CapturedProgram:
     training: TrainingState | None = None
     """The gradients and optimizers of a training step."""
     conditions: Conditions | None = field(default=None, repr=False)
-    """What the graph follows from beside its inputs; None where that is looked after in another way."""
+    """Conditions of the graph beside its inputs; None where they are looked after in another way."""
     autocast: torch.dtype | None = field(default_factory=_autocast)
     """The type of autocast around the trace: the casts are part of the graph."""
 
@@ -122,14 +122,14 @@ class CapturedProgram:
         return nullcontext() if _autocast() == self.autocast else self.as_traced()
 
     def _paths(self) -> dict[str, str]:
-        """How the user writes each positional input, by its place among the arguments."""
+        """The user's text for each positional input, by its place among the arguments."""
         first = [slot.path for slot in self.graph.inputs if slot.kind == "user"]
         whole = all(item.kind in ("leaf", "constant") for item in self.graph.input_tree.items[0].items)
         places = [number for number, item in enumerate(self.graph.input_tree.items[0].items) if item.kind == "leaf"]
         return {f"args[{place}]": path for place, path in zip(places, first, strict=False)} if whole else {}
 
     def _scope(self, values: Sequence[torch.Tensor]) -> Mapping[str, object]:
-        """What Dynamo read: the function, and its arguments, as a trace with these tensors has them."""
+        """The function that Dynamo read, and its arguments, as a trace with these tensors has them."""
         assert self.conditions is not None, "only a function with conditions has been read"
         count = len(self.graph.inputs) - len(self._sources)
         return self.conditions.scope(*self.arguments([_as_traced(each) for each in values[:count]]))

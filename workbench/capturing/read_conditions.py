@@ -139,7 +139,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Made:
-    """What tells one graph from another: calls with their arguments, sources of tensors, and containers of results."""
+    """Facts that tell one graph from another: calls with arguments, sources of tensors, containers of results."""
 
     calls: list[object]
     given: list[object]
@@ -203,5 +203,5 @@ class Conditions:
         return True
 
     def changed(self, scope: Scope, paths: Mapping[str, str]) -> list[str]:
-        """What differs from the reading that has most in common with now."""
+        """Differences from the reading that has most in common with now."""
         return min((guards.changed(scope, paths) for guards in self.known), key=len)

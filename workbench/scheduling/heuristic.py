@@ -126,31 +126,27 @@ def _vector_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -
     size = max(access.element_bytes for op in payload.ops for access in op.accesses)
     points = math.prod(payload.dims.values())
     large = points // STEPS * size >= machine.dram_latency_cycles * machine.dram_bytes_per_cycle
-    counts = [2**power for power in range(STEPS.bit_length())]
+    powers = [2**power for power in range(STEPS.bit_length())]
+    counts = powers
     if large:
-        counts = [STEPS] if machine.dram_block is None else counts[::-1]
+        counts = [STEPS] if machine.dram_block is None else powers[::-1]
     whole = rows_fit(payload, machine, demand.buffers)
     tiles = [_vector_tile(payload, machine, demand, count, whole) for count in counts]
     prices = [(priced.of(tile, order, slots[0]), tile) for tile in tiles]
     reason = "rows stay whole; " if whole and payload.reduced else ""
     if payload.reduced and not whole:
         reason = f"a row does not fit into {machine.scratchpad_bytes} bytes, so its reduction is split; "
-    price, tile = _first_of_fastest(prices)
+    fastest = min(price.cycles() for price, _ in prices)
+    price, tile = next(each for each in prices if each[0].cycles() <= fastest * (1 + TOLERANCE))
     if in_short_runs(payload, machine, tile):
-        counts = [2**power for power in range(STEPS.bit_length())]
         ways = (True, False) if whole else (False,)
-        tiles = [_vector_tile(payload, machine, demand, count, rows) for rows in ways for count in counts]
+        tiles = [_vector_tile(payload, machine, demand, count, rows) for rows in ways for count in powers]
         longer = min(((priced.of(each, order, slots[0]), each) for each in tiles), key=lambda each: each[0].cycles())
         if longer[0].cycles() < price.cycles() * (1 - TOLERANCE):
             price, tile = longer
             reason = "tiles are wide enough for the memory's requests; "
     reason += f"{price.steps} steps of up to {math.prod(tile.values())} points"
     return price, Mapping(tile, order, demand.buffers, {}, reason)
-
-
-def _first_of_fastest(prices: Sequence[tuple[Price, dict[str, int]]]) -> tuple[Price, dict[str, int]]:
-    fastest = min(price.cycles() for price, _ in prices)
-    return next(each for each in prices if each[0].cycles() <= fastest * (1 + TOLERANCE))
 
 
 def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int, whole: bool) -> dict[str, int]:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import affine, memref
 
-from workbench.mlir import dialects
 from workbench.mlir.affine import loop_bounds
 from workbench.mlir.bindings import (
     Index,
@@ -32,6 +31,7 @@ from workbench.mlir.bindings import (
     maker,
     named,
     owner_of,
+    passed_through,
     segments,
     shape_of,
     space_of,
@@ -76,8 +76,8 @@ class _Promoter:
         self.first = {block: _first_of(block) for block in (self.entry, *spread)}
         self.buffers = buffers
         self.allocated: dict[ir.Block, list[Value]] = {block: [] for block in self.first}
-        self.twins: dict[Value, list[Value]] = {}
-        """Of a result the others with the same values: each of its tiles is stored there, too."""
+        self.twins: list[tuple[Value, Value]] = []
+        """A result, and another one with the same values: each of its tiles is stored there, too."""
 
     def store_twice(self, module: ir.Module) -> None:
         """Takes out copies of a whole result to another one, for which each tile is stored twice."""
@@ -88,7 +88,7 @@ class _Promoter:
             if whole and _is_written_by_tiles(source, op):
                 if made is not None and made != first:
                     made.move_before(first)
-                self.twins.setdefault(source, []).append(target)
+                self.twins.append((source, target))
                 op.erase()
 
     def stage_copies(self, module: ir.Module) -> None:
@@ -111,7 +111,7 @@ class _Promoter:
     def _as_pass(self, op: ir.Operation) -> None:
         """Puts a pass in the place of a copy."""
         source, target = op.operands
-        passed = _passed_through(self.loaded(source, op.operation.block), target)
+        passed = passed_through(self.loaded(source, op.operation.block), target)
         if ID in op.attributes:
             passed.attributes[ID] = op.attributes[ID]
         if (block := op.operation.block) in self.first and self.first[block] == op.operation:
@@ -157,7 +157,7 @@ class _Promoter:
             last = _ancestor_in(writers[-1], block)
             with ir.InsertionPoint.after(last), place:
                 copy(tile, value)
-                for source, twin in [(source, twin) for source, twins in self.twins.items() for twin in twins]:
+                for source, twin in self.twins:
                     if root_of(source) == root_of(value):
                         self._store(tile, value, _same_part(value, source, twin), block)
         for op, position in region.users:
@@ -167,7 +167,7 @@ class _Promoter:
         """Stores a tile that lies as its region `like` does, behind a pass if the target lies otherwise."""
         if _transposed(like, target):
             turned = self.buffer(target, block, self.buffers)
-            _passed_through(tile, turned)
+            passed_through(tile, turned)
             tile = turned
         copy(tile, target)
 
@@ -248,18 +248,6 @@ def _transposed(source: Value, target: Value) -> bool:
     long = [axis for axis, extent in enumerate(shape_of(target)) if extent != 1]
     reads, writes = ([axis for axis in long if each[axis] == 1] for each in (strides, others))
     return bool(reads and writes) and strides[writes[-1]] not in (0, 1)
-
-
-def _passed_through(source: Value, target: Value) -> ir.Operation:
-    """A `linalg.generic` at the insertion point that hands its element through."""
-    rank, kind = len(shape_of(source)), ir.MemRefType(source.type).element_type
-    same = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
-    parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank)
-    passed = dialects.linalg.GenericOp([], [source], [target], ir.ArrayAttr.get([same, same]), parallel)
-    body = passed.regions[0].blocks.append(kind, kind)
-    with ir.InsertionPoint(body):
-        dialects.linalg.YieldOp([body.arguments[0]])
-    return passed.operation
 
 
 def _is_written_by_tiles(result: Value, copied: ir.Operation) -> bool:

@@ -25,6 +25,7 @@ from workbench.mlir.bindings import (
     integer,
     maker,
     named,
+    passed_through,
     place_of_result,
     segments,
     shape_of,
@@ -178,13 +179,9 @@ def _copied(op: ir.Operation, value: Value, store: ir.Operation) -> ir.Operation
     with ir.InsertionPoint(_after(op)), store.location:
         kind = ir.RankedTensorType(value.type)
         empty = tensor.EmptyOp(kind.shape, kind.element_type).result
-        same, rank = ir.AffineMap.get_identity(len(kind.shape)), len(kind.shape)
-        copied = dialects.linalg.GenericOp([kind], [value], [empty], [same, same], ["parallel"] * rank)
-        block = copied.regions[0].blocks.append(kind.element_type, kind.element_type)
-        with ir.InsertionPoint(block):
-            dialects.linalg.YieldOp([block.arguments[0]])
-    value.replace_all_uses_except(copied.result, [copied.operation])
-    return copied.operation
+        copied = passed_through(value, empty, [kind])
+    value.replace_all_uses_except(copied.results[0], [copied])
+    return copied
 
 
 def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> None:
