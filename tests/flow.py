@@ -15,7 +15,6 @@ from simulator.machine.machine import Machine
 from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import Opcode, Space, TileProgram
 from workbench.aten.registry import DEFAULT
-from workbench.capturing.capture import capture
 from workbench.capturing.live_call import CapturedProgram
 from workbench.host.host_steps import functions
 from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
@@ -52,6 +51,13 @@ class Flow:
         ours, theirs = pytree.tree_leaves(self.run(*inputs, kwargs=kwargs)), pytree.tree_leaves(expected)
         for mine, reference in zip(ours, theirs, strict=True):
             torch.testing.assert_close(mine, reference, rtol=1e-4, atol=1e-4)
+
+
+def capture(*args: Any, **kwargs: Any) -> CapturedProgram:
+    """Captures as the stage does. The first call imports Dynamo: 1.5 s that collecting tests need not wait for."""
+    from workbench.capturing.capture import capture
+
+    return capture(*args, **kwargs)
 
 
 def flow(

@@ -10,9 +10,8 @@ from torch.utils import _pytree as pytree
 
 from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.verifier import verify
-from tests.flow import Flow
+from tests.flow import Flow, capture
 from tests.replaying import replayed
-from workbench.capturing.capture import capture
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.rendering.write_templates import written

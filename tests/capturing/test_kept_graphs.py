@@ -16,9 +16,9 @@ from torch._functorch import config as functorch_config
 from torch.overrides import TorchFunctionMode
 
 import workbench as wb
+from tests.flow import capture
 from tests.programs import PROGRAMS, Program
 from workbench.capturing import by_dynamo, kept_graphs
-from workbench.capturing.capture import capture
 from workbench.environment import disk_store
 
 

@@ -20,8 +20,8 @@ from torch.nn.modules import module as MODULES
 from torch.utils.hooks import RemovableHandle
 
 import workbench as wb
+from tests.flow import capture
 from workbench import errors
-from workbench.capturing.capture import capture
 from workbench.ir import STEP
 
 Step = Callable[[torch.Tensor], torch.Tensor]

@@ -18,8 +18,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import workbench as wb
+from tests.flow import capture
 from workbench import errors
-from workbench.capturing.capture import capture
 from workbench.checking.drawn_roundings import roundings_drawn
 from workbench.ir import BACKWARD, FORWARD, HOST, STEP, AtenGraph
 

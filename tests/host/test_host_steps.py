@@ -10,9 +10,8 @@ import pytest
 import torch
 
 import workbench as wb
-from tests.flow import flow
+from tests.flow import capture, flow
 from workbench import cli, errors
-from workbench.capturing.capture import capture
 from workbench.host.host_steps import flops
 from workbench.ir import KernelGraph, ScheduledProgram
 from workbench.lowering.layout_options import Layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from workbench.capturing.capture import capture
+from tests.flow import capture
 from workbench.errors import CaptureFailed
 from workbench.host.run_graph import execute
 from workbench.ir import AtenGraph, Literal, Ref, Sequence

@@ -9,8 +9,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch_mlir import fx as torch_mlir_fx
 
+from tests.flow import capture
 from tests.programs import PROGRAMS
-from workbench.capturing.capture import capture
 from workbench.importing.fx_graph import kernel_graph_module
 from workbench.ir import KernelGraph
 from workbench.lowering.lower import lower

@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.flow import flow
+from tests.flow import capture, flow
 from tests.programs import PROGRAMS
 from workbench import errors
-from workbench.capturing.capture import capture
 from workbench.host.run_graph import run_nodes
 from workbench.ir import KernelGraph, RecordFormatError
 from workbench.lowering.fusion_rules import RULES

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.machine.tile_form import Tile
+from tests.flow import capture
 from tests.programs import PROGRAMS
-from workbench.capturing.capture import capture
 from workbench.ir import KernelGraph, Launches, TensorType
 from workbench.lowering.lower import lower
 from workbench.planning.dram_plan import ALIGNMENT, Lifetime, grid_of, grids, place, plan_launches, storage_bytes

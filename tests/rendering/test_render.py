@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.flow import capture
 from tests.programs import PROGRAMS
-from workbench.capturing.capture import capture
 from workbench.ir import AtenGraph
 from workbench.lowering.lower import lower
 from workbench.mlir.context import parse

@@ -15,9 +15,8 @@ import workbench as wb
 from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
-from tests.flow import Flow, count, moved
+from tests.flow import Flow, capture, count, moved
 from tests.replaying import replayed
-from workbench.capturing.capture import capture
 from workbench.errors import MappingError, ScheduledFormError
 from workbench.lowering.lower import lower
 from workbench.mlir.scheduled_form import verify_scheduled

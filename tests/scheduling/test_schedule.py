@@ -14,8 +14,7 @@ import workbench as wb
 from simulator.errors import DoesNotFit
 from simulator.machine.machine_file import load_machine, machine_names
 from simulator.tileprogram.program import Opcode
-from tests.flow import Flow, count, flow, moved
-from workbench.capturing.capture import capture
+from tests.flow import Flow, capture, count, flow, moved
 from workbench.errors import MappingError
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render

@@ -11,10 +11,9 @@ from torch.utils import _pytree as pytree
 
 from simulator.machine.machine_file import load_machine, machine_names
 from simulator.tileprogram.verifier import verify
-from tests.flow import Flow
+from tests.flow import Flow, capture
 from tests.programs import PROGRAMS
 from tests.replaying import replayed
-from workbench.capturing.capture import capture
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.scheduling.kernel_store import default_store
