@@ -313,7 +313,7 @@ def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fractio
     for index in np.flatnonzero(mine & (program.opcode == Opcode.VECTOR)).tolist():
         operands = slice(int(program.operand_start[index]), int(program.operand_start[index + 1]))
         widest = int(program.element_bytes[operands].max(initial=1))
-        vectors = Fraction(int(program.extent[index].prod()), machine.vector_elements(widest))
+        vectors = Fraction(int(program.extent[index].prod()), machine.vector_elements(min(widest, 4)))
         body: I64 = counts[program.op[index]]
         alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector.alus
         intervals = max(vectors - 1, Fraction(0))  # the last vector of a pass is waited for as long as it takes itself

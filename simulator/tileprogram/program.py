@@ -105,6 +105,8 @@ class OpInfo:
     """GATHER, SCATTER: the meaning of their indices."""
     carried: tuple[Carried, ...] = ()
     """DIRECT: the chains between its iterations, none of which is longer than another for every machine."""
+    wide_counts: tuple[int, ...] = (0, 0, 0, 0)
+    """VECTOR: those of the operations that read or make numbers of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,10 @@ class TileProgram:
     def class_counts(self) -> I64:
         """Operations of each op per point, by `OpClass`."""
         return np.array([op.class_counts for op in self.ops], np.int64).reshape(-1, len(OpClass))
+
+    def wide_counts(self) -> I64:
+        """Those of them on numbers of 64 bits."""
+        return np.array([op.wide_counts for op in self.ops], np.int64).reshape(-1, len(OpClass))
 
     def buffers_of(self, number: int) -> tuple[int, ...]:
         """Numbers of the buffers that an instruction reads or writes."""

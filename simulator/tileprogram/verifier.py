@@ -127,6 +127,10 @@ def _record_violations(program: TileProgram) -> Iterator[str]:
         counts = (*op.class_counts, op.computed_bytes, op.line)
         if len(op.class_counts) != len(OpClass) or not 0 <= min(counts) <= max(counts) <= LARGEST:
             yield f"op {op.name!r} at line {op.line} has the counts {op.class_counts}, {op.computed_bytes} bytes"
+        elif len(op.wide_counts) != len(OpClass) or any(
+            not 0 <= wide <= count for wide, count in zip(op.wide_counts, op.class_counts, strict=True)
+        ):
+            yield f"op {op.name!r} at line {op.line} has {op.wide_counts} operations of {op.class_counts} on 64 bits"
         for chain in op.carried:
             if not 1 <= chain.iterations <= LARGEST or max(chain.class_counts, default=0) > LARGEST:
                 told = f"{chain.class_counts} operations in {chain.iterations} iterations"

@@ -1,9 +1,10 @@
 """The vector unit: the cost of one pass over an iteration space.
 
 A vector is `lanes` lanes of 256 bits, 8 elements of f32 each, 16 of f16: the widest number that is read, computed with
-or written says how many. Numbers of 64 bits fill two elements, and each operation on them is two on such pairs: four of
-32 bits in all (`assumed`: nobody published what they take). The lane dim is spread over the lanes, the other dims
-are packed into the elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
+or written says how many, up to 32 bits. Numbers of 64 bits fill two vectors: a move of them is two, any other operation
+four of 32 bits (`assumed`: nobody published what they take), two after two as for latency. What the same pass does on
+narrower numbers costs what it costs alone. The lane dim is spread over the lanes, the other dims are packed into the
+elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
 
     vectors   V = ceil(extent of the lane dim / L) * ceil(rest / w), of a space of one dim ceil(extent / (L * w)): its
               rows of lanes are packed into the elements of the lanes
@@ -53,15 +54,14 @@ Flags = npt.NDArray[np.bool_]
 def vectors(program: TileProgram, machine: Machine) -> I64:
     """V for each instruction, 1 for a scalar space."""
     lane, rest, _, _ = _split(program)
-    groups, per_lane = -(-lane // machine.vector.lanes), _lane_elements(program, machine)
+    groups, per_lane = -(-lane // machine.vector.lanes), _lane_words(program, machine)
     return np.where(rest == 1, -(-groups // per_lane), groups * -(-rest // per_lane))
 
 
 def vector_cycles(program: TileProgram, machine: Machine) -> I64:
     """Cycles of each instruction, taken as a vector pass; the formulas of the module's docstring."""
     alu, special = _operations(program, machine)
-    count = vectors(program, machine)
-    chain = alu * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
+    count, chain = vectors(program, machine), _chain(program, machine)
     body = chain + _bottleneck(count, alu, special, machine) - _bottleneck(np.ones_like(count), alu, special, machine)
     return np.maximum(body, count) + _trees(program, machine) + _moved_over(program, machine)
 
@@ -72,9 +72,7 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
     trees, moved = _trees(program, machine), _moved_over(program, machine)
     turned = _moved_over(program, machine, spread=False)
     body = vector_cycles(program, machine) - trees - moved
-    latency = np.minimum(
-        body, alu * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
-    )
+    latency = np.minimum(body, _chain(program, machine))
     by_alus = -(-count * alu // machine.vector.alus) >= count * special * machine.vector.special_interval_cycles
     return {
         "arithmetic": np.where(by_alus, body - latency, 0),
@@ -88,7 +86,7 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
 def least_cycles(program: TileProgram, machine: Machine) -> npt.NDArray[np.float64]:
     """Cycles of each instruction, taken as a vector pass, if all lanes were full and nothing had a latency."""
     alu, special = _operations(program, machine)
-    full = program.extent.prod(1) / (machine.vector.lanes * _lane_elements(program, machine))
+    full = program.extent.prod(1) / (machine.vector.lanes * _lane_words(program, machine))
     busy = np.maximum(alu / machine.vector.alus, special * machine.vector.special_interval_cycles)
     return full * np.maximum(busy, 1)
 
@@ -107,9 +105,16 @@ def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
     return replace(program, lane=lane)
 
 
+def words(counts: I64, wide: I64) -> tuple[I64, I64]:
+    """Operations of 32 bits for each row of `counts`, by `OpClass`, and the `wide` ones of them: ALU, and special."""
+    more = wide * (_WIDE - 1)
+    more[:, OpClass.MOVE] = wide[:, OpClass.MOVE] * (_WIDE_MOVE - 1)
+    return _by_kind(counts + more)
+
+
 def operations(program: TileProgram) -> I64:
-    """Element operations of each instruction: what its peak rate is counted in. (N x 2: ALU, special)"""
-    points, (alu, special) = program.extent.prod(1), _of_bodies(program)
+    """Operations of 32 bits of each instruction: what its peak rate is counted in. (N x 2: ALU, special)"""
+    points, (alu, special) = program.extent.prod(1), _by_rate(program)
     return np.stack([points * alu, points * special], axis=1)
 
 
@@ -144,10 +149,16 @@ def _split(program: TileProgram) -> tuple[I64, I64, I64, Flags]:
     return lane, rest, reduced_rest, np.logical_or.reduce(reduced & is_lane, axis=1)
 
 
-def _lane_elements(program: TileProgram, machine: Machine) -> I64:
-    """Elements a lane holds of the widest numbers that each instruction reads, computes with or writes."""
+def _lane_elements(program: TileProgram, machine: Machine, at_most: int = np.iinfo(np.int64).max) -> I64:
+    """Elements a lane holds of the widest numbers, `at_most` of so many bytes, that each instruction deals with."""
     widened = np.where(_widened(program, machine) > 0, machine.vector.narrowest_float_bytes, 1)
-    return np.maximum(1, machine.vector.bits_per_lane // (8 * np.maximum(_widest(program), widened)))
+    widest = np.maximum(np.minimum(_widest(program), at_most), widened)
+    return np.maximum(1, machine.vector.bits_per_lane // (8 * widest))
+
+
+def _lane_words(program: TileProgram, machine: Machine) -> I64:
+    """Elements that a lane holds for operations of 32 bits, of which those on 64 bits are several."""
+    return _lane_elements(program, machine, _WORD)
 
 
 def _widest(program: TileProgram) -> I64:
@@ -165,19 +176,32 @@ _HALF = 2
 _WORD = 4
 """Bytes of the widest numbers that an operation takes as they are."""
 
+_WIDE, _WIDE_MOVE = 4, 2
+"""Operations of 32 bits that one on 64 bits takes, as products of halves do; and that moving such a number takes."""
+
 
 def _operations(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
-    """Operations that each instruction does per point: ALU, those that widen and narrow included, and special ones."""
-    alu, special = _of_bodies(program)
-    moved = program.class_counts()[program.op, OpClass.MOVE]
-    halves = np.where(_widest(program) > _WORD, _widest(program) // _WORD, 1)
-    widened = _widened(program, machine) * machine.vector.conversion_operations
-    return (alu - moved) * halves + moved + widened, special * halves
+    """Operations of 32 bits of each instruction per point: ALU, those that widen and narrow included, and special."""
+    alu, special = _by_rate(program)
+    return alu + _widened(program, machine) * machine.vector.conversion_operations, special
 
 
-def _of_bodies(program: TileProgram) -> tuple[I64, I64]:
-    """Operations of each instruction's body, per point: ALU, and special functions."""
-    counts = program.class_counts()[program.op]
+def _chain(program: TileProgram, machine: Machine) -> I64:
+    """Cycles of the first vector's operations: of four on the same 64 bits, two wait for the other two."""
+    counts = program.class_counts() + program.wide_counts()
+    counts[:, OpClass.MOVE] = program.class_counts()[:, OpClass.MOVE]
+    alu, special = _by_kind(counts[program.op])
+    alu += _widened(program, machine) * machine.vector.conversion_operations
+    return alu * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
+
+
+def _by_rate(program: TileProgram) -> tuple[I64, I64]:
+    """Operations of 32 bits of each instruction's body, per point: ALU, and special functions."""
+    alu, special = words(program.class_counts(), program.wide_counts())
+    return alu[program.op], special[program.op]
+
+
+def _by_kind(counts: I64) -> tuple[I64, I64]:
     return counts[:, OpClass.ALU] + counts[:, OpClass.CONVERT] + counts[:, OpClass.MOVE], counts[:, OpClass.SPECIAL]
 
 

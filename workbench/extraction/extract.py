@@ -252,6 +252,7 @@ class _Extractor(Evaluator):
         widest = max((widest_number(body) for body in bodies), default=0)
         info = OpInfo(op.name, self.lines[op], tuple(self.loops), counts, widest)
         if description is not None:
+            info = replace(info, wide_counts=description.wide_counts)
             info = replace(info, indexed=description.indexed.indexed if description.indexed else None)
             plain = not description.products  # else an instruction's dims are batch, m, n and k
             if plain and len(description.sources) <= MAX_RANK:  # of more, those of one point are left out

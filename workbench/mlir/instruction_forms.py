@@ -30,6 +30,8 @@ class Description:
     accesses: tuple[Access, ...]
     class_counts: tuple[int, ...]
     """VECTOR: operations per iteration point by `OpClass`, read off the body."""
+    wide_counts: tuple[int, ...]
+    """VECTOR: those of them on numbers of 64 bits."""
     reduction: int
     """Bit d: loop d reduces."""
     sources: tuple[tuple[tuple[int, int], ...], ...]
@@ -86,6 +88,8 @@ def describe(op: ir.Operation) -> Description:
     products = list(product_loops(op).values()) if role == "contraction" else []
     groups = products or [[loop] for loop in range(len(kinds))]
     indexed = read_indexed(op)
+    body = op.regions[0].blocks[0].operations
+    computes = role not in ("contraction", "copy") and indexed is None
     if indexed is not None:
         memrefs.append(indexed.memref)
         accesses.append(_access_at(indexed))
@@ -93,9 +97,8 @@ def describe(op: ir.Operation) -> Description:
         role,
         tuple(memrefs),
         tuple(accesses),
-        class_counts(op.regions[0].blocks[0].operations)
-        if role not in ("contraction", "copy") and indexed is None
-        else (0,) * len(OpClass),
+        class_counts(body) if computes else _NOTHING,
+        wide_counts(body) if computes else _NOTHING,
         sum(1 << loop for loop, kind in enumerate(kinds) if kind == "reduction"),
         tuple(tuple(walked[loop][0] for loop in group) for group in groups),
         origins_of(op),
@@ -132,6 +135,9 @@ _CONVERSIONS = {"extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp"
 _SLOW = {"divf", "remf", "divsi", "divui", "remsi", "remui"}
 _SIMPLE_MATH = {"absf", "absi", "copysign", "fma", "isnan", "isinf", "isfinite", "ctpop", "floor", "ceil", "round"}
 _FREE = {"linalg.yield", "linalg.index", "arith.constant"}
+_NOTHING = (0,) * len(OpClass)
+_WORD = 4
+"""Bytes of the widest numbers that are not wide."""
 
 
 def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
@@ -142,14 +148,28 @@ def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _counted(body: Iterable[ir.OpView]) -> list[int]:
-    """Operations by class; where a branch is taken, as many of each as the branch with more of them has."""
+def wide_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
+    """Those of a body's operations that read or make numbers of 64 bits, by `OpClass`."""
+    ops = list(body)
+    counts = _counted(ops, wider_than=_WORD)
+    if not any(_counted(ops)):
+        counts[OpClass.MOVE] = int(any(_widest_of(op.operation) > _WORD for op in ops))
+    return tuple(counts)
+
+
+def _counted(body: Iterable[ir.OpView], wider_than: int = 0) -> list[int]:
+    """Operations on numbers wider than so many bytes, by class.
+
+    Where a branch is taken, as many of each as the branch with more of them has.
+    """
     counts = [0] * len(OpClass)
     for inner in body:
         kind = op_class(inner.operation)
-        if kind is not None:
+        if kind is not None and _widest_of(inner.operation) > wider_than:
             counts[kind] += 1
-        branches = [_counted(block.operations) for region in inner.operation.regions for block in region.blocks]
+        branches = [
+            _counted(block.operations, wider_than) for region in inner.operation.regions for block in region.blocks
+        ]
         for each in OpClass:
             counts[each] += max((branch[each] for branch in branches), default=0)
     return counts
@@ -167,12 +187,12 @@ def op_class(op: ir.Operation) -> OpClass | None:
 
 def widest_number(body: Iterable[ir.OpView]) -> int:
     """Bytes of the widest number that a body computes with; indices run beside the data."""
-    values = [
-        value
-        for inner in body
-        if inner.operation.name.startswith(("arith.", "math.")) and inner.operation.name not in _FREE
-        for value in (*inner.operation.operands, *inner.operation.results)
-    ]
+    numbers = [op.operation for op in body if op.operation.name.startswith(("arith.", "math."))]
+    return max((_widest_of(op) for op in numbers if op.name not in _FREE), default=0)
+
+
+def _widest_of(op: ir.Operation) -> int:
+    values = (*op.operands, *op.results)
     return max((number_bytes(each.type) for each in values if not isinstance(each.type, ir.IndexType)), default=0)
 
 

@@ -20,7 +20,7 @@ from workbench.mlir.bindings import Value, element_bytes, integer, integer_attri
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import PAD_LOW
 from workbench.mlir.in_dram import argument_of, memref_in_dram
-from workbench.mlir.instruction_forms import class_counts
+from workbench.mlir.instruction_forms import class_counts, wide_counts
 from workbench.mlir.linalg_loops import (
     axis_loops,
     axis_terms,
@@ -80,6 +80,8 @@ class PayloadOp:
     accesses: tuple[Access, ...]
     operations: tuple[int, ...]
     """On each point, by `OpClass`."""
+    wide: tuple[int, ...]
+    """Those of them on numbers of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +369,8 @@ def _describe(
         if isinstance(value.type, ir.ShapedType)
     )
     reduced = tuple(dim for dim, kind in zip(loops, kinds, strict=True) if kind == "reduction")
-    operations = class_counts(op.regions[0].blocks[0].operations)
-    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, accesses, operations)
+    body = op.regions[0].blocks[0].operations
+    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, accesses, class_counts(body), wide_counts(body))
 
 
 def _nearest(value: Value) -> tuple[int, ...]:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from simulator.machine.machine import Machine
-from simulator.tileprogram.program import OpClass
+from simulator.units.vector import words
 from workbench.mlir.named_dims import Payload, PayloadOp
 from workbench.scheduling.vector_price import tile_cycles
 
@@ -60,10 +62,9 @@ def _vector_cycles(ops: Iterable[PayloadOp], payload: Payload, machine: Machine)
     """
     passes, chain = 0.0, 0.0
     for op in ops:
-        widest = max((access.element_bytes for access in op.accesses), default=4)
+        widest = min(max((access.element_bytes for access in op.accesses), default=4), 4)
         vectors = math.prod(payload.dims[dim] for dim in op.loops) / machine.vector_elements(widest)
-        special = op.operations[OpClass.SPECIAL]
-        simple = sum(op.operations) - special
+        simple, special = (int(each[0]) for each in words(np.array([op.operations]), np.array([op.wide])))
         slots = max(simple / machine.vector.alus, special * machine.vector.special_interval_cycles, 1.0)
         passes += vectors * slots
         chain += simple * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles

@@ -64,7 +64,7 @@ def _add(
         lanes.get(access.value, _closest(access, axes, tile)) for access, axes in zip(op.accesses, in_tile, strict=True)
     ]
     contiguous = tuple(loops.index(dim) if dim in loops else -1 for dim in along)
-    builder.ops.append(OpInfo("pass", 0, (), op.operations, 0, walks, contiguous))
+    builder.ops.append(OpInfo("pass", 0, (), op.operations, 0, walks, contiguous, wide_counts=op.wide))
     reduction = sum(1 << loops.index(dim) for dim in op.reduced if dim in loops)
     extent = tuple(tile[dim] for dim in loops)
     builder.add(Instruction(Opcode.VECTOR, len(builder.ops) - 1, (), tuple(operands), extent, reduction=reduction))

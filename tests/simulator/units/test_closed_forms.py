@@ -494,18 +494,33 @@ def test_a_copy_within_the_scratchpad_leaves_the_memory_alone() -> None:
 
 @pytest.mark.parametrize(("counts", "times"), [((4, 0, 0, 0), 4), ((0, 1, 0, 0), 4), ((0, 0, 0, 4), 2)])
 def test_an_operation_on_64_bits_is_four_on_32(counts: tuple[int, int, int, int], times: int) -> None:
-    """Twice as many vectors, and twice the operations on each; a move is one of each half."""
+    """A product of two halves each, and the sums of those; a move is one of each half."""
     made = Made()
     made.buffer("x", 8 * 4096)
     made.vector([made.pad("x", (8, 4096))], made.pad("x", (8, 4096)), counts, lane=0)
     program, machine = made.build(), EDGE.with_(alu_latency_cycles=1, special_latency_cycles=1)
-    wide = replace(program, element_bytes=np.full_like(program.element_bytes, 8))
+    wide = replace(program, ops=tuple(replace(op, wide_counts=op.class_counts) for op in program.ops))
     narrow, taken = (vector.vector_cycles(each, machine).item() for each in (program, wide))
     assert taken == pytest.approx(times * narrow, rel=0.01)
+    narrow, taken = (vector.operations(each).sum() for each in (program, wide))
+    assert taken == times * narrow, "and so is its energy"
 
 
-@pytest.mark.parametrize(("element", "computed", "vectors"), [(4, 0, 2), (2, 0, 1), (2, 4, 2), (1, 2, 1), (8, 0, 4)])
+def test_what_is_narrow_in_a_pass_with_numbers_of_64_bits_costs_what_it_does_alone() -> None:
+    """Of six operations one on 64 bits: as if there were three more."""
+    made = Made()
+    made.buffer("x", 8 * 4096)
+    made.vector([made.pad("x", (8, 4096))], made.pad("x", (8, 4096)), (6, 0, 0, 0), lane=0)
+    program, machine = made.build(), EDGE.with_(alu_latency_cycles=1, special_latency_cycles=1)
+    mixed = replace(program, ops=tuple(replace(op, wide_counts=(1, 0, 0, 0)) for op in program.ops))
+    mixed = replace(mixed, element_bytes=np.where(np.arange(len(mixed.element_bytes)), mixed.element_bytes, 8))
+    narrow, taken = (vector.vector_cycles(each, machine).item() for each in (program, mixed))
+    assert taken == pytest.approx(narrow * 9 / 6, rel=0.01)
+
+
+@pytest.mark.parametrize(("element", "computed", "vectors"), [(4, 0, 2), (2, 0, 1), (2, 4, 2), (1, 2, 1), (8, 0, 2)])
 def test_lanes_hold_as_many_numbers_as_the_widest_lets(element: int, computed: int, vectors: int) -> None:
+    """Of 64 bits as many as of 32: their operations count as several."""
     made = Made()
     made.buffer("x", 8 * 16)
     made.vector([made.pad("x", (8, 16))], made.pad("x", (8, 16)), lane=0)
