@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fuzz.conv_nets import judged_net
 from tests.fuzz.generate import generate
 from tests.fuzz.judge import judge
 
@@ -22,6 +23,13 @@ def test_the_program_of_a_seed_is_right(seed: int):
 @pytest.mark.parametrize("seed", MENDED)
 def test_what_was_refused_is_right(seed: int):
     assert_right(seed)
+
+
+@pytest.mark.test_all
+def test_a_row_is_not_cut_where_the_kernel_would_have_other_dims() -> None:
+    """The backward of a group norm, whose short runs ask for wider tiles."""
+    verdict = judged_net(89)
+    assert not verdict.bad, f"{verdict.kind}: {verdict.detail}"
 
 
 def assert_right(seed: int) -> None:

@@ -16,7 +16,7 @@ from workbench.errors import MappingError, ScheduleScriptError
 from workbench.lowering.product_room import FEW, READ_ONCE
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_space import mapping_space
-from workbench.scheduling.schedule_kernel import context_for, payloads
+from workbench.scheduling.prepared_kernel import context_for, payloads
 
 APART = {"off": [READ_ONCE, "several results"]}
 ROWS, COLUMNS = 37, 53

@@ -19,7 +19,7 @@ from workbench.errors import MappingError
 from workbench.scheduling import schedule_kernel
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_space import mapping_space
-from workbench.scheduling.schedule_kernel import context_for, payloads
+from workbench.scheduling.prepared_kernel import context_for, payloads
 from workbench.scheduling.scratchpad_demand import Demand
 
 M, N, K = 64, 80, 48

@@ -12,7 +12,7 @@ from torch import nn
 import workbench as wb
 from workbench.scheduling.heuristic import choose
 from workbench.scheduling.mapping_space import Space, mapping_space
-from workbench.scheduling.schedule_kernel import context_for, payloads
+from workbench.scheduling.prepared_kernel import context_for, payloads
 from workbench.scheduling.scratchpad_demand import Demand
 
 PROGRAMS: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = {

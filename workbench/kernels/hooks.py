@@ -12,7 +12,7 @@ from torch_mlir import ir
 from workbench.ir import Hook
 from workbench.mlir.bindings import Value, maker
 from workbench.mlir.context import run_passes
-from workbench.mlir.named_dims import copy_for_each_reader, linalg_ops
+from workbench.mlir.linalg_ops import copy_for_each_reader, linalg_ops
 
 _NAME = re.compile(r"%([A-Za-z0-9_]+)")
 

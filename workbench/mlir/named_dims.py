@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, segments, shape_of
-from workbench.mlir.context import operations
+from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, shape_of
 from workbench.mlir.dialect import PAD_LOW
 from workbench.mlir.in_dram import argument_of, memref_in_dram
 from workbench.mlir.instruction_forms import class_counts, wide_counts
@@ -33,6 +32,7 @@ from workbench.mlir.linalg_loops import (
     role_of,
     window_loops,
 )
+from workbench.mlir.linalg_ops import constants_apart, linalg_ops
 
 ID = "npu.id"
 """Attribute on every linalg op of a kernel: what the schedule calls it by."""
@@ -100,6 +100,8 @@ class Payload:
     """The whole payload, of which this is a core's share."""
     near: frozenset[int] = frozenset()
     """The arguments that the common memory serves."""
+    keeps_rows: bool = False
+    """Its reduced dims stay whole: were one cut, it would have other dims."""
 
     @property
     def in_dram(self) -> dict[str, int]:
@@ -160,43 +162,6 @@ class Payload:
     @property
     def parallel(self) -> tuple[str, ...]:
         return tuple(dim for dim in self.dims if dim not in self.reduced)
-
-
-def linalg_ops(module: ir.Module) -> list[ir.Operation]:
-    """Every linalg op in the order of the text."""
-    inside = ("linalg.yield", "linalg.index")
-    return [op for op in operations(module.operation) if op.name.startswith("linalg.") and op.name not in inside]
-
-
-def copy_for_each_reader(module: ir.Module, op: ir.Operation) -> None:
-    """Gives every linalg op that reads the op's result, but for the first, a copy of the op of its own."""
-    readers = [reader for reader in linalg_ops(module) if op.results[0] in list(reader.operands)]
-    for reader in readers[1:]:
-        with ir.InsertionPoint(reader):
-            copied = op.clone()
-        for position, value in enumerate(reader.operands):
-            if value == op.results[0]:
-                reader.operands[position] = copied.results[0]
-
-
-def constants_apart(module: ir.Module) -> None:
-    """Gives every use of an op that reads no tensor, a fill or numbers in order, an op of its own.
-
-    Common-subexpression elimination merges equal ones. Two accumulators that start from one fill would then need a
-    copy, and the numbers of rows and of columns, merged, would make rows and columns one dim.
-    """
-    for op in linalg_ops(module):
-        if len(op.results) == 1 and _reads_no_tensor(op):
-            for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
-                with ir.InsertionPoint(op):
-                    use.owner.operands[use.operand_number] = op.clone().results[0]
-
-
-def _reads_no_tensor(op: ir.Operation) -> bool:
-    if op.name not in ("linalg.fill", "linalg.generic"):
-        return False  # others, such as a transpose, read one
-    inputs: list[Value] = list(op.operands)[: segments(op)[0]]
-    return not any(isinstance(each.type, ir.RankedTensorType) for each in inputs)
 
 
 def tag(module: ir.Module) -> None:

@@ -30,7 +30,7 @@ from workbench.errors import MissingFunctions, NativeArgumentError, PassError, P
 from workbench.ir.graph import span
 from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
-from workbench.mlir.named_dims import constants_apart
+from workbench.mlir.linalg_ops import constants_apart
 from workbench.mlir.scheduled_form import memory_space, verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.running.buffer_order import order_buffers

@@ -105,7 +105,8 @@ def _reduced_last(payload: Payload) -> tuple[str, ...]:
 def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
     """The next smaller tiling, or None when every tile is one: halves the longest tile, parallel dims first."""
     parallel = [dim for dim in payload.parallel if mapping.tile[dim] > 1]
-    candidates = parallel or [dim for dim in payload.dims if mapping.tile[dim] > 1 and dim not in payload.rows]
+    cut = [] if payload.keeps_rows else [dim for dim in payload.reduced if dim not in payload.rows]
+    candidates = parallel or [dim for dim in cut if mapping.tile[dim] > 1]
     if not candidates:
         return None
     longest = max(candidates, key=lambda dim: mapping.tile[dim])
@@ -139,7 +140,7 @@ def _vector_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -
     fastest = min(price.cycles() for price, _ in prices)
     price, tile = next(each for each in prices if each[0].cycles() <= fastest * (1 + TOLERANCE))
     if in_short_runs(payload, machine, tile):
-        ways = (True, False) if whole else (False,)
+        ways = [whole] if payload.keeps_rows or not whole else [True, False]
         tiles = [_vector_tile(payload, machine, demand, count, rows) for rows in ways for count in powers]
         longer = min(((priced.of(each, order, slots[0]), each) for each in tiles), key=lambda each: each[0].cycles())
         if longer[0].cycles() < price.cycles() * (1 - TOLERANCE):

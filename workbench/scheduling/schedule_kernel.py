@@ -1,60 +1,49 @@
 """Schedules one kernel: from linalg on tensors to loops over scratchpad tiles, and to the tile program.
 
-The steps are in `_prepare`, `_tile` and `_read_off`: bring the ops into shape, name their dims, choose a mapping,
+The steps are in `PreparedKernel`, `_tile` and `_read_off`: bring the ops into shape, name their dims, choose a mapping,
 write it as a transform script, let MLIR tile, fuse and bufferize, move every tile through the scratchpad, read the
 program off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simulator.errors import SMALLER, DoesNotFit
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit, in_use_at_once
 from simulator.tileprogram.program import TileProgram
-from workbench.errors import MappingError, PassError, ScheduledFormError, ScheduleScriptError
+from workbench.errors import PassError, ScheduledFormError, ScheduleScriptError
 from workbench.extraction.extract import extract
 from workbench.extraction.program_size import buffers_at_once
 from workbench.ir import Folded, KernelModule, Mapping, ScheduledKernel
 from workbench.ir.kernels import USER_SCRIPT
-from workbench.mlir.context import new_context, parse, print_module
+from workbench.mlir.context import print_module
 from workbench.mlir.location_ids import ops_named
-from workbench.mlir.named_dims import Payload, analyse, linalg_ops
+from workbench.mlir.named_dims import Payload, analyse
 from workbench.mlir.scheduled_form import verify_scheduled
-from workbench.mlir.tosa import TO_LINALG, holds_tosa
-from workbench.scheduling import heuristic, reshapes_between_ops
+from workbench.scheduling import heuristic
 from workbench.scheduling.core_split import checked_cores, share, spread, spread_of
-from workbench.scheduling.loop_order import inside_reduced, refused_cut, refused_order
-from workbench.scheduling.mapping_script import splits_reduction, transform_script
+from workbench.scheduling.loop_order import inside_reduced
+from workbench.scheduling.mapping_script import transform_script
 from workbench.scheduling.pass_pipeline import PassTrace
 from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
-from workbench.scheduling.passes.borders import SettleBorders, has_borders
-from workbench.scheduling.passes.copy_left_over import CopyLeftOver
-from workbench.scheduling.passes.generalize import Generalize
-from workbench.scheduling.passes.join_products import JoinProducts, ProductsApart, holds_products, joins_products
-from workbench.scheduling.passes.join_results import JoinResults, results_apart
-from workbench.scheduling.passes.keep_sums import KeepSums
-from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands, makes_operands
+from workbench.scheduling.passes.join_products import ProductsApart, joins_products
 from workbench.scheduling.passes.promote import Promote
-from workbench.scheduling.passes.recompute import Recompute
 from workbench.scheduling.passes.results_in_place import (
     ForgetUnread,
     PlacesInShares,
-    ResultsInPlace,
     check_written,
-    made_apart,
     reads_unread,
     writes_from_shares,
     written_in_place,
 )
-from workbench.scheduling.passes.split_gathers import SplitGathers, holds_gathers
-from workbench.scheduling.passes.tag import Tag
 from workbench.scheduling.passes.window_points import WalkWindows, has_windows
+from workbench.scheduling.prepared_kernel import Near, PreparedKernel, context_for
 from workbench.scheduling.scratchpad_demand import Demand, rows_fit, within_rank
 from workbench.scheduling.user_mapping import UserMapping, useful_slots, with_users
 from workbench.scheduling.user_scripts import (
@@ -71,15 +60,6 @@ if TYPE_CHECKING:
     from torch_mlir import ir
 
 
-Near = frozenset[int]
-"""Arguments of a kernel that the common memory serves whenever it runs."""
-
-
-def context_for(passes: Dict[str, tuple[str, ...]] | None) -> ir.Context:
-    """A context for these pipelines of the user's: passes that users register may make ops of any dialect."""
-    return new_context(every_dialect=bool(passes))
-
-
 def schedule_kernel(
     rendered: KernelModule,
     machine: Machine,
@@ -89,7 +69,7 @@ def schedule_kernel(
     near: Near = frozenset(),
 ) -> ScheduledKernel:
     """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
-    ready = _Ready(rendered, context or context_for(passes), passes or {}, near)
+    ready = PreparedKernel(rendered, context or context_for(passes), passes or {}, near)
     capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
     for payload, mapping in _mappings(ready, machine, wanted):
         tiled = _tile(ready.take_for(payload, mapping), mapping)
@@ -136,7 +116,7 @@ def scripted_kernel(
     script written from that mapping, so a user can edit that script.
     """
     parsed = check_script(rendered.kernel, script)
-    ready = _Ready(rendered, context, passes)
+    ready = PreparedKernel(rendered, context, passes)
     trace = ready.take_for(ready.payload(split=False), mapping)
     said_by_script = replace(mapping, tile={}, order=(), cores={}, reason=USER_SCRIPT)
     check_numbers(rendered.kernel, script, parsed, trace.module)
@@ -157,7 +137,7 @@ def scripted_kernel(
     return replace(scheduled, mapping=replace(scheduled.mapping, spread=spread))
 
 
-def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> Iterator[tuple[Payload, Mapping]]:
+def _mappings(ready: PreparedKernel, machine: Machine, wanted: UserMapping | None) -> Iterator[tuple[Payload, Mapping]]:
     """The kernel's named dims with the mapping: the user's over the heuristic's, or the heuristic's and smaller ones.
 
     Buffers keep their slots as long as any tile fits with them: overlap is worth more than a larger tile.
@@ -176,6 +156,9 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
             tile = usual.tile | dict((wanted or {}).get("tile", {}))
             slots = (useful_slots(slots[0], tile, share(payload, usual.cores).dims),)
         mapping = choose(slots, split)
+        if ready.refuses_cut(payload, mapping):
+            payload = replace(payload, keeps_rows=True)
+            mapping = partial(_as_said if complete else heuristic.choose, payload, machine)(slots, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:
             within = partial(within_rank, payload)
@@ -186,6 +169,8 @@ def _mappings(ready: _Ready, machine: Machine, wanted: UserMapping | None) -> It
         while mapping is not None:
             yield payload, mapping
             mapping = heuristic.shrink(mapping, payload)
+            if mapping is not None and ready.refuses_cut(payload, mapping):
+                break
 
 
 def _slots(wanted: UserMapping | None) -> list[tuple[int, ...]]:
@@ -205,103 +190,6 @@ def _leaves_nothing(wanted: UserMapping, payload: Payload, machine: Machine) -> 
 def _as_said(payload: Payload, machine: Machine, slots: tuple[int, ...], cores: dict[str, int] | None) -> Mapping:
     """A mapping whose tile and order the user gives."""
     return Mapping({}, (), slots[0], cores or {}, "", spread(payload, machine, cores or {}, asked=True))
-
-
-def payloads(
-    rendered: KernelModule,
-    machine: Machine,
-    context: ir.Context,
-    passes: Dict[str, tuple[str, ...]],
-    near: Near = frozenset(),
-) -> Callable[[int], Payload]:
-    """The named dims that a mapping with so many slots tiles: with them a long reduction may have to be split."""
-    ready = _Ready(rendered, context, passes, near)
-
-    @cache
-    def payload(split: bool) -> Payload:
-        return ready.payload(split=split)
-
-    return lambda slots: payload(split=not rows_fit(payload(split=False), machine, slots))
-
-
-class _Ready:
-    """A kernel prepared for tiling, in its two forms, each made when needed."""
-
-    def __init__(
-        self, rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]], near: Near = frozenset()
-    ) -> None:
-        self.rendered, self._context, self._passes, self._near = rendered, context, passes, near
-        self._traces: dict[bool, PassTrace] = {}
-
-    def payload(self, *, split: bool) -> Payload:
-        """The kernel's ops over its named dims."""
-        trace = self._traces[split] = self.take(split)
-        with trace.module.context:
-            return replace(analyse(trace.module), near=self._near)
-
-    def take_for(self, payload: Payload, mapping: Mapping) -> PassTrace:
-        """The form that a mapping tiles."""
-        split = splits_reduction(payload, mapping)
-        trace = self.take(split)
-        if split and (refused := refused_cut(payload, mapping.tile, self._dims(trace))):
-            raise MappingError(self.rendered.kernel, refused, "tile")
-        mine = share(payload, mapping.cores)
-        if refused := refused_order(mine, mapping.tile, mapping.order):
-            raise MappingError(self.rendered.kernel, refused, "order")
-        if inside_reduced(mine, mapping.tile, mapping.order):
-            trace.run("keep the sums", KeepSums())
-            trace.run("name the ops", Tag())
-        return trace
-
-    @staticmethod
-    def _dims(trace: PassTrace) -> Dict[str, int]:
-        with trace.module.context:
-            return analyse(trace.module).dims
-
-    def take(self, split: bool) -> PassTrace:
-        """The form itself, which the caller may change."""
-        return self._traces.pop(split, None) or _prepare(self.rendered, self._context, self._passes, split=split)
-
-
-def _prepare(
-    rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]], *, split: bool
-) -> PassTrace:
-    """Prepares the ops for tiling: no unit dims, elementwise neighbours fused, every op named."""
-    trace = PassTrace(parse(rendered.located, context), after=passes)
-    if holds_tosa(trace.module):
-        trace.run("tosa to linalg", TO_LINALG)
-    trace.run("open named ops", Generalize())
-    trace.run("drop unit dims", "func.func(linalg-fold-unit-extent-dims),canonicalize,cse")
-    if holds_products(trace.module):
-        trace.run("join the products", JoinProducts())
-    if results_apart(trace.module):
-        trace.run("join the results", JoinResults())
-    held = makes_operands(trace.module)
-    if held:
-        trace.run("hold the product's operands", HoldOperands())
-    reshapes_between_ops.fuse(trace, "fuse elementwise")
-    if held:
-        trace.run("release the product's operands", ReleaseOperands())
-    if has_borders(trace.module):
-        trace.run("settle borders", SettleBorders())
-    gathers = holds_gathers(trace.module)
-    if gathers:
-        trace.run("take gathers apart", SplitGathers())
-    if not linalg_ops(trace.module):
-        trace.run("copy what is left", CopyLeftOver())
-    trace.run("name the ops", Tag())
-    if split:
-        trace.run("recompute per pass", Recompute())
-        if results_apart(trace.module):
-            trace.run("join the results", JoinResults())
-        reshapes_between_ops.fuse(trace, "fuse recomputed")
-        if gathers:
-            trace.run("take gathers apart", SplitGathers())
-        trace.run("name the ops", Tag())
-    if made_apart(trace.module):
-        trace.run("results in place", ResultsInPlace())
-        trace.run("name the ops", Tag())
-    return trace
 
 
 @dataclass(frozen=True, slots=True)

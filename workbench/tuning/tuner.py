@@ -20,7 +20,7 @@ from workbench.knobs.knob import kernel_of, scheduled_kernel
 from workbench.planning.common_memory_plan import served
 from workbench.scheduling.mapping_space import mapping_space
 from workbench.scheduling.passes.wanted_passes import checked_passes
-from workbench.scheduling.schedule_kernel import context_for, payloads
+from workbench.scheduling.prepared_kernel import context_for, payloads
 from workbench.stages.stage_functions import code_of
 from workbench.tuning.explored import Explored
 from workbench.tuning.map_space import MapSpace

@@ -11,7 +11,7 @@ from torch_mlir.dialects.transform import interpreter
 
 from workbench.mlir.bindings import shape_of
 from workbench.mlir.linalg_loops import is_opened, role_of
-from workbench.mlir.named_dims import linalg_ops
+from workbench.mlir.linalg_ops import linalg_ops
 from workbench.scheduling.passes.attach_script import SCRIPTED
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.tighten_inputs import tighten_windows

@@ -17,7 +17,8 @@ from workbench.mlir import dialects
 from workbench.mlir.bindings import Value, block_of, block_owning, maker, owner_of, segments
 from workbench.mlir.indexed_moves import body_slice
 from workbench.mlir.linalg_loops import indexing_maps, iterators, role_of
-from workbench.mlir.named_dims import ID, linalg_ops
+from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.named_dims import ID
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.split_gathers import clone_into
 

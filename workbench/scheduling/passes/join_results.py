@@ -12,7 +12,7 @@ from torch_mlir.dialects import tensor
 from workbench.mlir import dialects
 from workbench.mlir.bindings import maker, shape_of
 from workbench.mlir.linalg_loops import role_of
-from workbench.mlir.named_dims import linalg_ops
+from workbench.mlir.linalg_ops import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.results_in_place import behind_all, stores_of, unread_results
 

@@ -15,7 +15,7 @@ from torch_mlir.dialects import bufferization
 
 from workbench.mlir.bindings import maker, named, segments
 from workbench.mlir.linalg_loops import role_of
-from workbench.mlir.named_dims import linalg_ops
+from workbench.mlir.linalg_ops import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 
 _HELD = "bufferization.alloc_tensor"

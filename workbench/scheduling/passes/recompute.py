@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from workbench.mlir import named_dims as payloads
 from workbench.mlir.bindings import integer
-from workbench.mlir.named_dims import copy_for_each_reader, linalg_ops
+from workbench.mlir.linalg_ops import copy_for_each_reader, linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.results_in_place import behind_all, stores_of
 

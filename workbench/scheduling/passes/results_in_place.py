@@ -33,8 +33,9 @@ from workbench.mlir.bindings import (
 from workbench.mlir.context import operations, print_module
 from workbench.mlir.in_dram import argument_behind
 from workbench.mlir.linalg_loops import indexing_maps
+from workbench.mlir.linalg_ops import linalg_ops
 from workbench.mlir.memrefs import memref_behind
-from workbench.mlir.named_dims import ID, Payload, analyse, linalg_ops, tag
+from workbench.mlir.named_dims import ID, Payload, analyse, tag
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.split_gathers import clone_into
 

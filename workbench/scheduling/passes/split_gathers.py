@@ -19,7 +19,7 @@ from workbench.mlir import dialects
 from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
 from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, loop_extents
-from workbench.mlir.named_dims import linalg_ops
+from workbench.mlir.linalg_ops import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 
 PARALLEL = "#linalg.iterator_type<parallel>"

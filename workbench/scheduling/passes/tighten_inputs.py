@@ -15,7 +15,7 @@ from torch_mlir.dialects import tensor
 
 from workbench.mlir.bindings import Value, integers, maker, segments, shape_of
 from workbench.mlir.linalg_loops import axis_terms, indexing_maps, is_opened, loop_extents
-from workbench.mlir.named_dims import linalg_ops
+from workbench.mlir.linalg_ops import linalg_ops
 from workbench.scheduling.passes.borders import padded_with, repadded
 
 

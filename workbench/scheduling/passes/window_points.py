@@ -26,8 +26,8 @@ from workbench.mlir.linalg_loops import (
     loop_extents,
     window_loops,
 )
+from workbench.mlir.linalg_ops import linalg_ops
 from workbench.mlir.memrefs import mixed_shape, subview
-from workbench.mlir.named_dims import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 
 

@@ -1,0 +1,47 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""The linalg ops of a module, and copies of them, so that each reader has one of its own."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from workbench.mlir.bindings import Value, segments
+from workbench.mlir.context import operations
+
+
+def linalg_ops(module: ir.Module) -> list[ir.Operation]:
+    """Every linalg op in the order of the text."""
+    inside = ("linalg.yield", "linalg.index")
+    return [op for op in operations(module.operation) if op.name.startswith("linalg.") and op.name not in inside]
+
+
+def copy_for_each_reader(module: ir.Module, op: ir.Operation) -> None:
+    """Gives every linalg op that reads the op's result, but for the first, a copy of the op of its own."""
+    readers = [reader for reader in linalg_ops(module) if op.results[0] in list(reader.operands)]
+    for reader in readers[1:]:
+        with ir.InsertionPoint(reader):
+            copied = op.clone()
+        for position, value in enumerate(reader.operands):
+            if value == op.results[0]:
+                reader.operands[position] = copied.results[0]
+
+
+def constants_apart(module: ir.Module) -> None:
+    """Gives every use of an op that reads no tensor, a fill or numbers in order, an op of its own.
+
+    Common-subexpression elimination merges equal ones. Two accumulators that start from one fill would then need a
+    copy, and the numbers of rows and of columns, merged, would make rows and columns one dim.
+    """
+    for op in linalg_ops(module):
+        if len(op.results) == 1 and _reads_no_tensor(op):
+            for use in sorted(op.results[0].uses, key=lambda use: use.operand_number)[1:]:
+                with ir.InsertionPoint(op):
+                    use.owner.operands[use.operand_number] = op.clone().results[0]
+
+
+def _reads_no_tensor(op: ir.Operation) -> bool:
+    if op.name not in ("linalg.fill", "linalg.generic"):
+        return False  # others, such as a transpose, read one
+    inputs: list[Value] = list(op.operands)[: segments(op)[0]]
+    return not any(isinstance(each.type, ir.RankedTensorType) for each in inputs)
