@@ -19,7 +19,7 @@ from workbench.findings.rules.mapping_of_ones_own import AS_CHOSEN
 from workbench.findings.source_changes import changed
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.stage_table import Stages
-from workbench.views.basics.cards import Card
+from workbench.views.basics.cards import Card, Why
 
 if TYPE_CHECKING:
     from simulator import Machine
@@ -76,15 +76,16 @@ class Advice:
         return last[1]
 
     def trials(self) -> Trials:
-        return Trials(self._facts.cycles, self.predicted, self.measured, self.followed, self.place, self.card)
+        facts = self._facts
+        return Trials(facts.cycles, self.predicted, self.measured, self.followed, self.place, self.card, facts.binding)
 
-    def cards(self, *, predicted: bool = False) -> tuple[Card, ...]:
+    def why(self, *, predicted: bool = False) -> Why:
         """All findings, with the known gains of their remedies, or also with those that can be predicted."""
         every = self.found()
         for each in every if predicted else ():
             if each.remedy and each.predicted is None:
                 self.predicted(each.remedy)
-        return tuple(map(self.card, every))
+        return Why(self._facts.binding.text(), tuple(map(self.card, every)))
 
     def card(self, finding: Finding) -> Card:
         """The finding's card; makes no simulation."""
@@ -103,7 +104,7 @@ class Advice:
             finding.kernel,
             finding.reason,
             self.place(finding)[1],
-            finding.cycles,
+            max(finding.cycles, predicted or 0, measured or 0),
             whole,
             call,
             predicted,
@@ -184,4 +185,4 @@ def _figures(remedy: Remedy) -> _Figures:
 
 def _on_another_machine(remedy: Remedy) -> bool:
     """Whether the remedy runs the same program on a changed machine, and changes nothing else."""
-    return bool(remedy.machine) and not remedy.change and not remedy.options
+    return bool(remedy.machine) and not (remedy.change or remedy.options or remedy.changes_program)

@@ -126,9 +126,9 @@ class Journey(Shown):
 
     @property
     def findings(self) -> Findings:
-        """Why the run takes as long as it does, most cycles at stake first: one row a finding, with its reason, the
-        line of Python, the spans that show it, the remedy to try, and its predicted saving in cycles.
-        `.findings.tried()` measures each saving."""
+        """Why the run takes as long as it does: a line that says what binds it, then one row a finding, with its
+        reason, the line of Python, the spans that show it, the remedy to try, and its saving in cycles where that can
+        be predicted. Those about what binds the run come first. `.findings.tried()` measures each saving."""
         from workbench.findings.findings_answer import Findings  # only here: it loads pandas
 
         return Findings.of(self._advice.found(), self._advice.trials())
@@ -185,8 +185,8 @@ class Journey(Shown):
         """The journey on one screen: the finished stages with their figures, the results of `check`, the findings and
         where the time went. It computes no stage and checks nothing."""
         run = self._simulated_by_now()
-        cards = self._advice.cards() if run and len(run.record) <= MOST_SPANS else None
-        return overview(self._request, self._stages, cards, self._checks.values())
+        why = self._advice.why() if run and len(run.record) <= MOST_SPANS else None
+        return overview(self._request, self._stages, why, self._checks.values())
 
     @knows_its_options
     def html(self) -> Markup:
@@ -382,7 +382,7 @@ class Journey(Shown):
             )
         bodies = [stage.body_html() for stage in stages]
         title = f"{self.captured.record.name} on {self.machine.label}"
-        whole = overview(self._request, self._stages, self._advice.cards(predicted=True), self._checks.values())
+        whole = overview(self._request, self._stages, self._advice.why(predicted=True), self._checks.values())
         static = views.journey_html.journey_body(whole, self._stages.sources(), bodies)
         of, plain = (self, self._request, self._stages, self._checks), views.journey_html.journey_page
         _write(path, lab.lab_page(*of, title=title, static=static) if lab else plain(title, static))

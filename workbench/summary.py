@@ -15,7 +15,7 @@ from workbench.stages.stage_table import Stages
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check
-    from workbench.views.basics.cards import Card
+    from workbench.views.basics.cards import Why
     from workbench.views.pages.overview import Overview, Stage
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ MOST_SPANS = 100_000
 """The most spans with which the overview looks for findings: with more, the search is too slow for a cell."""
 
 
-def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, checks: Iterable[Check]) -> Overview:
+def overview(request: Request, stages: Stages, why: Why | None, checks: Iterable[Check]) -> Overview:
     """The overview of a journey as it is now."""
     captured, lowered, simulated = _now(stages.captured), _now(stages.lowered), _now(stages.simulated)
     graph, spent = captured.record if captured else None, simulated.spent if simulated else None
@@ -44,7 +44,7 @@ def overview(request: Request, stages: Stages, cards: tuple[Card, ...] | None, c
         "j.check() compares it with PyTorch" if request.target else "a file has no function to compare with",
         views.module_tree.captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
         spent,
-        cards,
+        why,
     )
 
 

@@ -69,7 +69,7 @@ FOLDED: dict[str, tuple[nn.Module, torch.Tensor]] = {
 def test_folded_norms_compute_what_the_model_does_and_save_no_more_than_is_at_stake(model: nn.Module, x: torch.Tensor):
     j = wb.trace(_learnt(model), x, machine="tpu-v3")
     row = _row(j, "batch norms to fold")
-    assert 0.9 * row.predicted < row.gain <= row.cycles
+    assert pd.isna(row.predicted) and 0 < row.gain <= row.cycles
     torch.testing.assert_close(j.changed("folded batch norms").run(x), model(x), rtol=1e-4, atol=1e-4)
 
 
@@ -176,14 +176,14 @@ TRAINING: dict[str, nn.Module] = {
 @pytest.mark.parametrize("model", TRAINING.values(), ids=TRAINING)
 def test_whatever_trains_of_pytorchs_own_is_told(model: nn.Module):
     row = _row(wb.trace(model.train(), _image(), machine="tpu-v3"), "training mode")
-    assert 0.9 * row.predicted < row.gain <= row.cycles
+    assert pd.isna(row.predicted) and 0 < row.gain <= row.cycles
 
 
 @pytest.mark.test_all
 def test_attention_that_drops_is_at_stake_and_stays():
     layer = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.1, batch_first=True).train()
     row = _row(wb.trace(layer, torch.randn(2, 8, 32), machine="tpu-v3"), "training mode")
-    assert 0.9 * row.predicted < row.gain <= row.cycles and "4 dropouts" in row.reason
+    assert pd.isna(row.predicted) and 0 < row.gain <= row.cycles and "4 dropouts" in row.reason
 
 
 def test_a_module_that_cannot_be_copied_is_told():

@@ -173,7 +173,7 @@ def test_channels_last_is_tried_on_a_copy():
     layer, x = nn.Conv2d(64, 64, 3, padding=1), torch.randn(1, 64, 20, 20)
     tried = wb.trace(layer, x, machine=ROW_AFTER_ROW).findings.tried()
     row = tried[tried.rule == "channels outermost"].iloc[0]
-    assert row.gain > 0 and 0.5 <= row.predicted / row.gain <= 2
+    assert row.gain > 0 and pd.isna(row.predicted), "a changed layout has a schedule of its own"
     assert layer.weight.is_contiguous() and x.is_contiguous()
 
 
@@ -203,7 +203,7 @@ def test_a_first_convolution_fills_more_of_the_arrays_with_its_rows_folded():
     journey = wb.trace(model, torch.randn(1, 3, 112, 112))
     row = journey.findings.tried().iloc[0]
     assert row.rule == "array filled in part" and "depth 3 of 128 rows" in row.reason
-    assert 0.5 <= row.predicted / row.gain <= 2 and row.gain > journey.simulated.cycles / 2
+    assert pd.isna(row.predicted) and row.gain > journey.simulated.cycles / 2
     assert isinstance(model[0], nn.Conv2d)
 
 
@@ -261,7 +261,7 @@ def test_evaluation_takes_what_goes_along_with_the_norm_and_no_more_than_is_at_s
     j = wb.trace(_normed(twice=twice).train(), torch.randn(2, 16, 12, 12))
     tried = j.findings.tried().table
     (row,) = tried[tried.rule == "training mode"].itertuples()
-    assert 0.95 * row.predicted < row.gain <= row.cycles and row.predicted <= row.cycles
+    assert pd.isna(row.predicted) and 0 < row.gain <= row.cycles
 
 
 def test_a_missed_fusion_stands_at_the_line_of_the_kernel_that_reads():
@@ -443,7 +443,7 @@ def test_remedies_that_were_followed_run_one_after_the_other():
         (
             "faster",
             wb.WorkbenchError,
-            "there is no change 'faster'. The changes are 'channels last', 'evaluation mode', 'folded",
+            "there is no change 'faster'. The changes are 'bfloat16', 'channels last', 'evaluation mode'",
         ),
         ("channel last", wb.WorkbenchError, "there is no change 'channel last'; did you mean 'channels last'?"),
         ("folded window:7", wb.WorkbenchError, "'folded window:7': the traced model has no module at '7'"),

@@ -301,8 +301,12 @@ def test_a_remedy_saves_what_it_is_said_to(rule: str, program: Program):
     tried = made.findings.tried()
     row = tried[tried.rule == rule].iloc[0]
     assert row.remedy and not row.untried
-    assert max(row.predicted, row.gain) > 0.02 * made.simulated.cycles
-    assert row.gain > 0 and 0.5 <= row.predicted / row.gain <= 2
+    assert 0.02 * made.simulated.cycles < row.gain <= row.cycles, "at stake is no less than what is saved"
+    changes = made.findings.records[row.name].remedy
+    if changes.change or "layout" in changes.options:
+        assert pd.isna(row.predicted), "it has a schedule of its own, which nobody has made yet"
+    else:
+        assert 0.5 <= row.predicted / row.gain <= 2
 
 
 @pytest.mark.test_all

@@ -44,6 +44,7 @@ for line in sys.stdin:
     print("\\n@" + json.dumps([seed, verdict.kind, verdict.detail]), flush=True)
 """
 
+ADVISER = TRAINER.replace("training_steps", "advice").replace("judged_step", "judged_advice")
 CONVOLVER = TRAINER.replace("training_steps", "conv_nets").replace("judged_step", "judged_net")
 
 
@@ -108,10 +109,11 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=10, help="how many failures are shrunk and printed")
     parser.add_argument("--train", action="store_true", help="training steps of the programs, with their gradients")
     parser.add_argument("--conv", action="store_true", help="with --train: of convolutional nets instead")
+    parser.add_argument("--advice", action="store_true", help="the findings of convolutional nets instead, all tried")
     given = parser.parse_args()
     if given.conv and not given.train:
         parser.error("--conv draws training steps: give --train as well")
-    worker = CONVOLVER if given.conv else TRAINER if given.train else WORKER
+    worker = ADVISER if given.advice else CONVOLVER if given.conv else TRAINER if given.train else WORKER
     seeds = iter(range(given.first, given.first + given.count))
     batches = list(iter(lambda: list(islice(seeds, BATCH)), []))
     begun, counts, hosted, bad = time.monotonic(), Counter[str](), Counter[str](), list[tuple[int, Verdict]]()
@@ -120,11 +122,11 @@ def main() -> int:
             for seed, verdict in verdicts:
                 counts[verdict.kind] += 1
                 hosted.update(verdict.detail.split() if verdict.kind == "host" else ())
-                if verdict.kind not in ("ok", "host", "none"):
+                if verdict.kind not in ("ok", "host", "none", "loses"):
                     bad.append((seed, verdict))
                     print(f"\nseed {seed} {verdict.kind}: {verdict.detail}", file=sys.stderr, flush=True)
             print(f"{counts.total()} of {given.count}: {dict(counts)}", file=sys.stderr, flush=True)
-    for seed, verdict in [] if given.train else bad[: given.show]:
+    for seed, verdict in [] if given.train or given.advice else bad[: given.show]:
         smallest = shrink(generate(seed), same_failure(verdict.kind), attempts=40)
         print(f"\n# seed {seed} {verdict.kind}: {verdict.detail}\n{smallest.text()}", flush=True)
     print(f"{given.count} programs in {time.monotonic() - begun:.0f} s: {dict(counts)}")

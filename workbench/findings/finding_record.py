@@ -18,6 +18,8 @@ class Remedy:
     """The machine's replaced figures; `options` are then the other options."""
     keeps_tiles: bool = False
     """With `machine`: every kernel keeps its tiling. Else tilings are chosen anew for the changed machine."""
+    changes_program: bool = False
+    """With `machine`: the same program cannot use the changed figures. Nothing is predicted, and `tried()` measures."""
     change: str = ""
     """A change of the traced function itself, by its name: see `source_changes.py`."""
 
@@ -38,6 +40,11 @@ class Finding:
     """Captured or lowered nodes, where these are not the kernel's."""
     remedy: Remedy | None = None
     predicted: int | None = None
-    """Cycles that the remedy saves; None where simulating the same program on the changed machine decides."""
+    """Cycles that the remedy saves, of a schedule that was made and simulated. None otherwise: a changed machine is
+    predicted by simulating the same program on it, and a changed function or layout is not, but `tried()` measures
+    it."""
+    about: str = ""
+    """The part of the machine that it is about, one of `simulator.analysis.binding.PARTS`: findings about the part that
+    binds the run come first. Empty where it is about several."""
     rule: str = field(default="", compare=False)
     """The rule's name, filled in by the search."""

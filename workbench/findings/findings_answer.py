@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import pandas as pd
@@ -15,6 +16,7 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.remedy_trials import Followed, Trials
+from workbench.findings.rule_search import place_of
 from workbench.findings.trial_tables import CardTable, StepTable
 from workbench.views.basics.cards import Card
 
@@ -24,34 +26,22 @@ _OTHER_MACHINE = "not tried: it changes the machine"
 
 
 class Findings(CardTable):
-    """One row a finding, most cycles at stake first.
+    """One row a finding: first those about what binds the run, and of these and all others most cycles at stake first.
 
     `.tried()` measures what each remedy gains, `.followed()` what several gain together.
     """
 
-    _metadata = ["_found", "_trials"]  # noqa: RUF012 - as pandas wants it
+    _metadata = ["_found", "_trials", "_line"]  # noqa: RUF012 - as pandas wants it
 
     @staticmethod
     def of(found: Sequence[Finding], trials: Trials) -> Findings:
-        """Leaves out calls without an expected or known saving."""
-        rows, kept = list[tuple[Any, ...]](), list[Finding]()
-        for each in found:
-            nodes, place = trials.places(each)
-            remedy, predicted = each.remedy, each.predicted
-            if remedy is not None and predicted is None:
-                after = trials.predict(remedy)
-                predicted = None if after is None else trials.cycles - after
-            if remedy is None or predicted is None or predicted <= 0:
-                remedy = predicted = None
-            share = each.cycles / max(trials.cycles, 1)
-            call = remedy.call if remedy else ""
-            rows.append(
-                (each.kernel, each.rule, each.cycles, share, each.reason, place, nodes, each.spans, call, predicted)
-            )
-            kept.append(replace(each, remedy=remedy, predicted=predicted))
+        """Leaves out a remedy that was predicted to save nothing. At stake is never less than what one saves."""
+        kept = sorted((_known(each, trials) for each in found), key=partial(place_of, trials.binding.by))
+        rows = [_row(each, trials) for each in kept]
         made = Findings(rows, columns=pd.Index(COLUMNS))
         made["predicted"] = pd.array([row[-1] for row in rows], dtype="Int64")
         made._found, made._trials = tuple(kept), trials
+        made._line = trials.binding.text()
         return made
 
     @property
@@ -81,6 +71,9 @@ class Findings(CardTable):
             replace(card, measured=None if untried else card.measured, untried=untried)
             for card, (_, untried) in zip(self.cards, results, strict=True)
         )
+        made._line = trials.binding.text()
+        gains = [max(each.cycles, gain or 0) for each, (gain, _) in zip(found, results, strict=True)]
+        made["cycles"], made["share"] = gains, [each / max(trials.cycles, 1) for each in gains]
         made["gain"] = pd.array([gain for gain, _ in results], dtype="Int64")
         made["untried"] = [untried for _, untried in results]
         return made
@@ -107,10 +100,10 @@ class Findings(CardTable):
     def followed(self, steps: int = 3, *, same_machine: bool = False) -> StepTable:
         """The saving of several remedies together: one row a step, the first of them without a change.
 
-        Each step follows the remedy with the largest predicted saving, on a copy with all remedies before, and looks
-        for findings anew. A remedy that saves nothing is shown and not kept. With `same_machine` it takes only remedies
-        that keep the machine. Each row's remedy is a call on the journey of the last kept row before it: that of row 1
-        is `j1`.
+        Each step follows the remedy with the largest predicted saving, or with most cycles at stake where none is
+        predicted, on a copy with all remedies before, and looks for findings anew. A remedy that saves nothing is shown
+        and not kept. With `same_machine` it takes only remedies that keep the machine. Each row's remedy is a call on
+        the journey of the last kept row before it: that of row 1 is `j1`.
         """
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadOption(f"steps={steps!r}: expected the number of remedies to follow, a whole number of 1 or more")
@@ -122,7 +115,7 @@ class Findings(CardTable):
                 left = [each for each in found if _open(each, done, same_machine)]
                 if not left:
                     break
-                each = max(left, key=lambda each: each.predicted or 0)
+                each = max(left, key=_promise)
                 done.add((each.rule, each.kernel))
                 remedy = cast("Remedy", each.remedy)
                 journey, untried = _followed(trials, remedy)
@@ -155,6 +148,29 @@ class Findings(CardTable):
         return pd.DataFrame(self).__reduce__()
 
 
+def _known(each: Finding, trials: Trials) -> Finding:
+    """The finding with its saving as far as it can be predicted: of a changed function or layout it cannot."""
+    remedy, predicted = each.remedy, each.predicted
+    if remedy is None:
+        return replace(each, predicted=None)
+    if predicted is None:
+        after = trials.predict(remedy)
+        predicted = None if after is None else trials.cycles - after
+    unknown = predicted is None and remedy.machine and not remedy.changes_program
+    if unknown or (predicted is not None and predicted <= 0):
+        return replace(each, remedy=None, predicted=None)
+    return replace(each, predicted=predicted, cycles=max(each.cycles, predicted or 0))
+
+
+def _row(each: Finding, trials: Trials) -> tuple[Any, ...]:
+    nodes, place = trials.places(each)
+    share, call = each.cycles / max(trials.cycles, 1), each.remedy.call if each.remedy else ""
+    return (
+        *(each.kernel, each.rule, each.cycles, share, each.reason),
+        *(place, nodes, each.spans, call, each.predicted),
+    )
+
+
 def _gain(trials: Trials, remedy: Remedy) -> tuple[int | None, str]:
     """The measured cycles that a remedy saves; or why that cannot be measured."""
     try:
@@ -171,6 +187,11 @@ def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
     except WorkbenchError as error:
         return None, str(error)
     return journey, ""
+
+
+def _promise(each: Finding) -> int:
+    """What a finding's remedy may save: its prediction, or without one what is at stake."""
+    return each.cycles if each.predicted is None else each.predicted
 
 
 def _what_is_left(*, step_count: int, left: int, others: int, same_machine: bool) -> str:

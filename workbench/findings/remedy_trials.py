@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from simulator.analysis.binding import Binding
 from workbench.artefacts import Simulated
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.views.basics.cards import Card
@@ -38,3 +39,5 @@ class Trials:
     """The finding's nodes, and its line of Python."""
     card: Callable[[Finding], Card]
     """The finding with its remedy's gain as known by now."""
+    binding: Binding
+    """What binds the run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from functools import partial
 
 from workbench.findings.finding_record import Finding
 from workbench.findings.rule_registry import Rule, registered
@@ -21,15 +22,21 @@ def rules() -> dict[str, Rule]:
 
 
 def found(facts: Facts, *, least: float | None = None) -> tuple[Finding, ...]:
-    """All rules' findings, most cycles at stake first; findings without a gain come last. `least` is the least cycles
-    at stake to report, by default a hundredth of all.
+    """All rules' findings: first those about the part that binds the run, of these and of the others those with most
+    cycles at stake, and last those without a gain. `least` is the least cycles at stake to report, by default a
+    hundredth of all.
 
     A rule that raises becomes a finding of its own, and the others still answer.
     """
     every = [each for name, rule in rules().items() for each in _told(name, rule, facts)]
     bound = LEAST_SHARE * facts.cycles if least is None else least
     worth = [each for each in every if each.cycles == 0 or each.cycles >= bound]
-    return tuple(sorted(worth, key=lambda each: -each.cycles))
+    return tuple(sorted(worth, key=partial(place_of, facts.binding.by)))
+
+
+def place_of(binds: str, each: Finding) -> tuple[bool, bool, int]:
+    """The place of a finding among others, in a run that one part of the machine binds."""
+    return each.cycles == 0, each.about != binds, -each.cycles
 
 
 def _told(name: str, rule: Rule, facts: Facts) -> list[Finding]:

@@ -11,6 +11,7 @@ import numpy as np
 
 import simulator
 from simulator import Launched
+from simulator.analysis.binding import Binding, binding_of
 from simulator.analysis.critical_path import critical_path_of
 from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.program import Access, Opcode, Space
@@ -135,6 +136,10 @@ class Facts:
     @functools.cached_property
     def memory_use(self) -> MemoryUse:
         return memory_use_of(self.trace)
+
+    @functools.cached_property
+    def binding(self) -> Binding:
+        return binding_of(self.trace)
 
     def named(self, value: str) -> str:
         """The user's name of a tensor, if it is an input; a view has its base's name."""

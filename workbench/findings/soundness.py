@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 
+from simulator.analysis.binding import PARTS
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.run_facts import Facts
 
@@ -19,6 +20,9 @@ def refuse_unsound(given: object, facts: Facts) -> None:
     if given.predicted is not None:
         _cycles("predicted", given.predicted, facts)
     _text("reason", given.reason)
+    _text("about", given.about)
+    if given.about and given.about not in PARTS:
+        raise ValueError(f"about={given.about!r}: expected one of {list(PARTS)}, or '' for several")
     _text("kernel", given.kernel)
     kernels = ["", *(kernel.name for kernel in facts.kernels)]
     if given.kernel not in kernels:

@@ -18,6 +18,8 @@ from workbench.ir import AtenGraph
 if TYPE_CHECKING:
     from torch import nn
 
+BFLOAT16 = "bfloat16"
+"""Weights and inputs of floats as bfloat16: half the bytes of f32, and other numbers."""
 CHANNELS_LAST = "channels last"
 """Images, weights and activations with the channels innermost."""
 EVALUATION = "evaluation mode"
@@ -43,12 +45,14 @@ def changed(
         return folded, tuple(inputs), dict(kwargs)
     if kind == CHANNELS_LAST:
         return _channels_last(target, inputs, kwargs)
+    if kind == BFLOAT16:
+        return _narrowed(target, inputs, kwargs)
     if kind == EVALUATION:
         return copied_module(EVALUATION, target).eval(), tuple(inputs), dict(kwargs)
-    hint = did_you_mean(name, [CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW])
+    hint = did_you_mean(name, [BFLOAT16, CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW])
     known = (
-        f"The changes are {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r} and '{FOLDED_WINDOW}:<path "
-        "of a Conv2d>'"
+        f"The changes are {BFLOAT16!r}, {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r} and "
+        f"'{FOLDED_WINDOW}:<path of a Conv2d>'"
     )
     raise BadOption(sentences(f"there is no change {name!r}{hint}", known))
 
@@ -75,6 +79,22 @@ def _channels_last(
         function = copy.deepcopy(target).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(laid, (tuple(inputs), dict(kwargs))))
     return cast("Callable[..., object]", function), given, keyed
+
+
+def _narrowed(
+    target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+    import torch
+    from torch import nn
+    from torch.utils import _pytree
+
+    def narrow(value: object) -> object:
+        wide = isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.float64)
+        return value.detach().bfloat16() if wide else value  # type: ignore[union-attr]
+
+    function = copied_module(BFLOAT16, target).bfloat16() if isinstance(target, nn.Module) else target
+    given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(narrow, (tuple(inputs), dict(kwargs))))
+    return function, given, keyed
 
 
 def _folded(target: Callable[..., object], path: str) -> nn.Module:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from workbench.views.basics import markup
-from workbench.views.basics.cards import Card, cards_html, cards_text
+from workbench.views.basics.cards import Card, binding_html, cards_html, cards_text
 from workbench.views.basics.html_builder import html, trusted
 from workbench.views.basics.table import Table
 
@@ -34,7 +35,12 @@ class _ReadTable(pd.DataFrame):
 class CardTable(_ReadTable):
     """Rows that are shown as cards."""
 
-    _metadata = ["_cards"]  # noqa: RUF012 - as pandas wants it
+    _metadata = ["_cards", "_line"]  # noqa: RUF012 - as pandas wants it
+
+    @property
+    def binding(self) -> str:
+        """What binds the run, in a line."""
+        return vars(self).get("_line", "")
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -53,14 +59,15 @@ class CardTable(_ReadTable):
     def _repr_html_(self) -> Markup:
         if not self._whole:
             return trusted(pd.DataFrame(self)._repr_html_() or "")
-        return markup.fragment(cards_html(self.cards, MOST_OPEN))
+        return markup.fragment(binding_html(self.binding) + cards_html(self.cards, MOST_OPEN))
 
     def __repr__(self) -> str:
         """Reasons and remedies whole; as wide, and as many rows, as pandas is set to show."""
         if not self._whole:
             return repr(pd.DataFrame(self))
         width, most = pd.get_option("display.width"), pd.get_option("display.max_rows")
-        return cards_text(self.cards, width or _WIDTH, most or len(self))
+        told = cards_text(self.cards, width or _WIDTH, most or len(self))
+        return "\n\n".join(filter(None, [textwrap.fill(self.binding, width or _WIDTH), told]))
 
 
 class StepTable(_ReadTable):

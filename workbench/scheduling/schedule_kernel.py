@@ -156,9 +156,9 @@ def _mappings(ready: PreparedKernel, machine: Machine, wanted: UserMapping | Non
             tile = usual.tile | dict((wanted or {}).get("tile", {}))
             slots = (useful_slots(slots[0], tile, share(payload, usual.cores).dims),)
         mapping = choose(slots, split)
-        if ready.refuses_cut(payload, mapping):
+        if not complete and ready.refuses_cut(payload, mapping):
             payload = replace(payload, keeps_rows=True)
-            mapping = partial(_as_said if complete else heuristic.choose, payload, machine)(slots, split)
+            mapping = heuristic.choose(payload, machine, slots, split)
         mine = share(payload, mapping.cores)
         if wanted is not None:
             within = partial(within_rank, payload)

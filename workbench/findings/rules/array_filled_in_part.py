@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from simulator.analysis.binding import ARRAYS
 from simulator.tileprogram.program import Opcode
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent
@@ -44,15 +45,14 @@ def array_filled_in_part(facts: Facts) -> Iterator[Finding]:
         filled = float(work.sum() / np.sum(extent[:, 0] * extent[:, 1] * high * wide))
         if filled >= FULL:
             continue
-        remedy, predicted = _folded(facts, kernel)
         yield Finding(
             kernel.name,
             round(stream * (1 - filled)),
             f"products fill {percent(filled, 1)} of the arrays: depth {_part(depth, machine.array.rows)} rows, "
             f"{_part(columns, machine.array.columns)} columns in the median product",
             kernel.showing("matmul stream"),
-            remedy=remedy,
-            predicted=predicted,
+            remedy=_folded(facts, kernel),
+            about=ARRAYS,
         )
 
 
@@ -63,8 +63,12 @@ def _part(extents: npt.NDArray[np.int64], there_are: int) -> str:
     return f"{median} of {there_are}" if passes == 1 else f"{median} of {passes} times {there_are}"
 
 
-def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | None]:
-    """For a module's convolution of few channels: a side of its window as channels, and its saving."""
+def _folded(facts: Facts, kernel: KernelFacts) -> Remedy | None:
+    """For a module's convolution of few channels: a side of its window as channels.
+
+    The image is then padded and laid out anew for each row or column of the window. Where these copies would take
+    longer than the arrays save it is not advised; what it saves is for `tried()` to measure.
+    """
     given = {each.value: each.path for each in facts.lowered.captured.inputs}
     convolutions = [
         node
@@ -72,20 +76,20 @@ def _folded(facts: Facts, kernel: KernelFacts) -> tuple[Remedy | None, int | Non
         if node.name in kernel.nodes and node.op.startswith(("aten.conv2d", "aten.convolution"))
     ]
     if len(convolutions) != 1 or kernel.scheduled is None or not {"kh", "kw", "ic"} <= set(kernel.scheduled.dims):
-        return None, None
+        return None
     (node,) = convolutions
     path, dims, rows = node.origin.module, kernel.scheduled.dims, facts.machine.array.rows
     if not _is_plain(facts, node, path, given):
-        return None, None
+        return None
     columns = channels_innermost(facts.lowered.types[node.operands[0]])
     side, channels = dims["kw" if columns else "kh"], dims["ic"]
     fewer = side * -(-channels // rows) / -(-channels * side // rows)  # times as many passes of the arrays
     saved = round(kernel.part("matmul stream") * (1 - 1 / fewer)) - _copies(facts, node, side, columns)
     if side == 1 or saved <= 0:
-        return None, None
+        return None
     side_of = "columns" if columns else "rows"
     call = call_of(f"{FOLDED_WINDOW}:{path}", f"{_written(path)}, the {side_of} of its window as channels")
-    return Remedy(call, change=f"{FOLDED_WINDOW}:{path}"), saved
+    return Remedy(call, change=f"{FOLDED_WINDOW}:{path}")
 
 
 def _written(path: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simulator.analysis.binding import ARRAYS
 from simulator.records.spans import TOTALS
 from simulator.units import systolic
-from workbench.findings.finding_record import Finding
+from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.narrower_numbers import narrower
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
-from workbench.findings.run_facts import Facts, KernelFacts
+from workbench.findings.run_facts import ComputedFacts, Facts, KernelFacts
 
 AT_PEAK = 0.7
 """The share of the peak multiplications in a kernel's time; the rest are its first load, its last store and the arrays'
@@ -25,11 +27,22 @@ def arrays_at_their_peak(facts: Facts) -> Iterator[Finding]:
         if at_peak(facts, kernel):
             yield Finding(
                 kernel.name,
-                0,
+                kernel.part("matmul preload", "matmul stream", "matmul drain"),
                 f"the arrays are at their peak: {macs:,} multiplications in {kernel.cycles:,} cycles are "
-                f"{percent(macs, peak * kernel.cycles)} of their peak",
+                f"{percent(macs, peak * kernel.cycles)} of their peak, so only fewer or narrower ones make it faster",
                 kernel.showing("matmul stream"),
+                remedy=_remedy(facts, kernel),
+                about=ARRAYS,
             )
+
+
+def _remedy(facts: Facts, kernel: ComputedFacts) -> Remedy | None:
+    """Numbers that take one pass of the arrays, where these take several; else twice as many arrays."""
+    if systolic.passes(kernel.scheduled.program, facts.machine).max(initial=1) > 1:
+        return narrower(facts, kernel)
+    twice = 2 * facts.machine.array.count
+    call = f"j.with_(machine=j.machine.with_(systolic_arrays={twice}))"
+    return Remedy(call, machine={"systolic_arrays": twice}, changes_program=True)
 
 
 def at_peak(facts: Facts, kernel: KernelFacts) -> bool:

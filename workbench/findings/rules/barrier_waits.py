@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from simulator.analysis.binding import CORES
 from simulator.tileprogram.barriers import meetings
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent, times
@@ -39,4 +40,5 @@ def barrier_waits(facts: Facts) -> Iterator[Finding]:
                 f"{waited:,} cycles for the last, {percent(waited, kernel.cycles)} of the kernel's; another "
                 "division of the work (`cores` of its mapping) may shorten the wait",
                 tuple(spans),
+                about=CORES,
             )

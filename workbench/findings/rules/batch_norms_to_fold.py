@@ -36,5 +36,4 @@ def batch_norms_to_fold(facts: Facts) -> Iterator[Finding]:
         tuple(sorted(span for kernel in kernels for span in kernel.spans.tolist())),
         nodes=norms,
         remedy=Remedy(call_of(FOLDED_BATCH_NORMS, _WRITTEN), change=FOLDED_BATCH_NORMS),
-        predicted=min(saved, facts.cycles),
     )

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simulator.analysis.binding import MEMORY
 from simulator.machine.machine import Machine
 from workbench.findings.finding_record import Finding, Remedy
+from workbench.findings.narrower_numbers import narrower, weights_share
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
 from workbench.findings.rules.arrays_at_their_peak import at_peak
@@ -31,11 +33,12 @@ def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
         if kernel.cycles and moved >= AT_PEAK * rate * kernel.cycles:
             yield Finding(
                 kernel.name,
-                0,
+                kernel.part(*_TRANSFERS),
                 f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
-                f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel)}, so only "
-                "fewer bytes make it faster",
+                f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel)}",
                 kernel.showing(*_TRANSFERS),
+                remedy=narrower(facts, kernel),
+                about=MEMORY,
             )
 
 
@@ -61,6 +64,7 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
             "all the time",
             tuple(sorted(bound)),
             remedy=Remedy(f"j.with_(machine=j.machine.with_({said}))", machine=figures),
+            about=MEMORY,
         )
 
 
@@ -70,11 +74,13 @@ def _most(machine: Machine) -> str:
 
 
 def _most_of(facts: Facts, kernel: ComputedFacts) -> str:
-    """The tensor with most bytes, by the user's name of it."""
+    """The tensor with most bytes, by the user's name of it, and what helps."""
     program = kernel.scheduled.program
     sizes = np.array([moved_bytes(program, number) for number in range(len(program.arguments))])
-    tensor = facts.named(kernel.launches[0].arguments[int(sizes.argmax())])
-    return f", {percent(int(sizes.max()), int(sizes.sum()))} of them of {tensor}"
+    value = kernel.launches[0].arguments[int(sizes.argmax())]
+    tensor, share = facts.named(value), weights_share(facts, value)
+    most = percent(int(sizes.max()), int(sizes.sum()))
+    return f", {most} of them of {tensor}, so only fewer bytes make it faster{share}"
 
 
 def _twice(machine: Machine) -> dict[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simulator.analysis.binding import MEMORY
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import times
 from workbench.findings.rule_registry import finding
@@ -30,4 +31,5 @@ def common_memory_unused(facts: Facts) -> Iterator[Finding]:
             f"{times(len(kept), 'tensor')} moved more than once would fit: DRAM would move {spared:,} bytes fewer",
             remedy=Remedy('j.with_(resident="auto")', options={"resident": AUTO}),
             predicted=saved,
+            about=MEMORY,
         )

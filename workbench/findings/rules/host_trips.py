@@ -1,12 +1,13 @@
 """Steps on the host. The tensors of an op without a kernel go over the host link, the host computes, and the results
-come back; the machine is idle meanwhile. The remedy is a kernel of your own (docs/adding-an-op.md), or another
-operator."""
+come back; the machine is idle meanwhile. What helps most is a kernel of your own (docs/adding-an-op.md), or another
+operator; the remedy that can be tried is a host of twice the rate that counts most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.findings.finding_record import Finding
+from simulator.analysis.binding import HOST
+from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import times
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts
@@ -19,10 +20,14 @@ def host_trips(facts: Facts) -> Iterator[Finding]:
         step = steps.get(kernel.name)
         if step is not None:
             link, compute, often = kernel.part("host link"), kernel.part("host compute"), len(kernel.launches)
+            figure = "host_link_bytes_per_second" if link >= compute else "host_flops_per_second"
+            twice = 2 * int(facts.machine.figures()[figure])
             yield Finding(
                 kernel.name,
                 kernel.cycles,
                 f"PyTorch computes {step.op} on the host, {times(often, 'time')}: {link:,} cycles on the host link for "
                 f"{(step.bytes_in + step.bytes_out) * often:,} bytes, {compute:,} there",
                 tuple(kernel.spans.tolist()),
+                remedy=Remedy(f"j.with_(machine=j.machine.with_({figure}={twice:_}))", machine={figure: twice}),
+                about=HOST,
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simulator.analysis.binding import MEMORY
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent, times
 from workbench.findings.rule_registry import finding
@@ -37,4 +38,5 @@ def latency_in_the_open(facts: Facts) -> Iterator[Finding]:
             machine={"dram_latency_ns": half},
             keeps_tiles=True,
         ),
+        about=MEMORY,
     )

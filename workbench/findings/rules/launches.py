@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.analysis.binding import LAUNCHES
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent, times
 from workbench.findings.rule_registry import finding
@@ -36,6 +37,7 @@ def launches(facts: Facts) -> Iterator[Finding]:
             f"j.with_(machine=j.machine.with_(launch_overhead_cycles={overhead // 2}))",
             machine={"launch_overhead_cycles": overhead // 2},
         ),
+        about=LAUNCHES,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simulator.analysis.binding import ARRAYS, CORES
 from simulator.tileprogram.program import I64, Opcode
 from simulator.units.unit_table import UNIT_OF, unit_named
 from workbench.findings.finding_record import Finding
@@ -43,6 +44,7 @@ def arrays_wait_for_one(facts: Facts) -> Iterator[Finding]:
                 f"{facts.machine.array.columns}, or by its rows if it streams more rows than a set of weights "
                 "has; a larger batch, or several such products at once, would keep all arrays busy",
                 kernel.showing("matmul stream", "matmul preload"),
+                about=ARRAYS,
             )
 
 
@@ -69,6 +71,7 @@ def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
                 f"cores are done {percent(last, kernel.cycles)} of the kernel's cycles before the last core on "
                 f"average, and {used} of {cores} have work{f' ({spread})' if spread else ''}",
                 tuple(kernel.spans[trace.done[kernel.spans] == trace.done[kernel.spans].max()].tolist()),
+                about=CORES,
             )
 
 

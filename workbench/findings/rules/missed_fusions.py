@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Access
 from workbench.findings.finding_record import Finding
 from workbench.findings.rule_registry import finding
@@ -61,6 +62,7 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
             nodes=tuple(
                 dict.fromkeys(node for each in missed for node in (each.fusion.producer, each.fusion.consumer))
             ),
+            about=MEMORY,
         )
 
 

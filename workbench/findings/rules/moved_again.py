@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode, Space, TileProgram
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent
@@ -45,6 +46,7 @@ def moved_again(facts: Facts) -> Iterator[Finding]:
             f"{most.whole:,}: {why}. That is {percent(stake, kernel.cycles)} of the kernel's cycles; larger "
             "tiles, or loops in another order, reuse more of each loaded tile",
             tuple(sorted(spans)),
+            about=MEMORY,
         )
 
 

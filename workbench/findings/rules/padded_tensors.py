@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from simulator.analysis.binding import MEMORY
 from simulator.machine.tile_form import Tile
 from simulator.tileprogram.program import Opcode, Space
 from workbench.findings.finding_record import Finding, Remedy
@@ -48,7 +49,7 @@ def padded_tensors(facts: Facts) -> Iterator[Finding]:
             f"axes in another order it is {after:,}",
             tuple(sorted(shown)),
             remedy=Remedy(f'j.with_(layout="{LEAST}")', options={"layout": LEAST}),
-            predicted=cycles,
+            about=MEMORY,
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simulator.analysis.binding import ARRAYS, MEMORY, VECTOR
 from simulator.records.spans import Launched
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent
@@ -23,9 +24,10 @@ _TRANSFERS = ("load transfer", "store transfer")
 @finding("padding")
 def padding(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
-        for stake, reason, spans in (_zeros(facts, kernel), _lanes(facts, kernel), _moved(facts, kernel)):
+        for about, find in {ARRAYS: _zeros, VECTOR: _lanes, MEMORY: _moved}.items():
+            stake, reason, spans = find(facts, kernel)
             if stake >= SHOWS * max(kernel.cycles, 1):
-                yield Finding(kernel.name, stake, reason, spans)
+                yield Finding(kernel.name, stake, reason, spans, about=about)
 
 
 def _zeros(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simulator.analysis.binding import MEMORY
 from simulator.records.spans import CHANNEL_COUNTERS, Wait
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent
@@ -40,4 +41,5 @@ def rows_opened_for_short_runs(facts: Facts) -> Iterator[Finding]:
                 f"kernel's cycles: the memory opens a row of {row:,} bytes for every {each:,} bytes moved; "
                 f"{run:,} bytes lie together in the median transfer, and tiles with longer runs open fewer rows",
                 spans,
+                about=MEMORY,
             )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simulator.analysis.binding import SCALAR
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
@@ -27,4 +28,5 @@ def scalar_accesses(facts: Facts) -> Iterator[Finding]:
                 f"elements go one by one through the scalar unit: {percent(waits, kernel.cycles)} of the "
                 f"kernel's cycles; {asked:,} bytes are needed and {moved:,} moved",
                 spans,
+                about=SCALAR,
             )

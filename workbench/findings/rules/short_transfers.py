@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent
@@ -42,6 +43,7 @@ def short_transfers(facts: Facts) -> Iterator[Finding]:
                 f"tiles are moved {stretch} bytes at a time, {percent(stretch, width)} of the {width} that a queue "
                 f"moves in a cycle, though {int(np.median(use.run[list(spans)])):,} bytes lie together in DRAM",
                 spans,
+                about=MEMORY,
             )
 
 
@@ -68,7 +70,7 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
             "all cycles; with the channels innermost a row has all channels of a pixel",
             tuple(sorted(shown)),
             remedy=Remedy(call_of(CHANNELS_LAST, written), change=CHANNELS_LAST),
-            predicted=lost,
+            about=MEMORY,
         )
 
 

@@ -1,14 +1,13 @@
 """Modules in training mode. A batch norm then computes mean and variance of each batch, with passes over it that cannot
 be fused to the product before, and counts batches; dropout draws numbers. For inference `model.eval()` switches the
 model, and its batch norms use the learnt mean and variance. Where the user's own code passes the mode to a call, this
-may not help, and the rule predicts no saving."""
+may not help, and the rule has no remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from workbench.findings.batch_norms import products_before
 from workbench.findings.evaluation import goes_with_evaluation
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import times
@@ -25,8 +24,6 @@ _YOURS = (
     ". Your own code sets this mode, with training=True, self.training or its own train(): model.eval() "
     "switches off only the parts that read self.training"
 )
-_LEFT = 2
-"""Launches that a batch norm keeps: those that compute its scale and its shift. Each loads and stores."""
 
 
 @finding("training mode")
@@ -67,24 +64,17 @@ def _found(facts: Facts, trained: _Trained, *, remedied: bool) -> Finding | None
     ours = {node.name for node in trained.nodes}
     ours |= {node.name for node in facts.lowered.captured.nodes if node.origin.module in modules}  # it counts batches
     touched = [kernel for kernel in facts.kernels if not ours.isdisjoint(kernel.nodes)]
-    along = ours | _with_products(facts, trained.norms)
-    along -= {node.name for node in trained.nodes if node.op.startswith(_ATTENTION)}  # it stays, without dropout
-    gone = [kernel for kernel in touched if set(kernel.nodes) <= along]
-    left = (
-        _LEFT * len(trained.norms) * (2 * facts.machine.dram_latency_cycles + facts.machine.core.launch_overhead_cycles)
-    )
-    saved = min(_taken(facts, gone) - left, facts.cycles)
-    if saved <= 0:
+    taken = min(_taken(facts, touched), facts.cycles)
+    if taken <= 0:
         return None
     written = "; inference does not need this" if remedied else _YOURS
     return Finding(
         "",
-        min(_taken(facts, touched), facts.cycles),
+        taken,
         trained.words + written,
         tuple(sorted(span for kernel in touched for span in kernel.spans.tolist())),
         nodes=tuple(node.name for node in trained.nodes),
         remedy=Remedy(call_of(EVALUATION, "model.eval()"), change=EVALUATION) if remedied else None,
-        predicted=saved if remedied else None,
     )
 
 
@@ -106,16 +96,3 @@ def _taken(facts: Facts, kernels: Iterable[KernelFacts]) -> int:
     """Cycles of kernels, with their launch overhead."""
     begun = sum(len(kernel.launches) for kernel in kernels if kernel.scheduled)
     return sum(kernel.cycles for kernel in kernels) + begun * facts.machine.core.launch_overhead_cycles
-
-
-def _with_products(facts: Facts, norms: list[Node]) -> set[str]:
-    """The nodes fused to batch norms that read a product alone: in evaluation they fuse with the product, as the norms
-    do."""
-    alone = {norm.name for _, norm in products_before(facts.lowered.captured, norms)}
-    others = {norm.name for norm in norms} - alone
-    return {
-        name
-        for kernel in facts.kernels
-        if not alone.isdisjoint(kernel.nodes) and others.isdisjoint(kernel.nodes)
-        for name in kernel.nodes
-    }

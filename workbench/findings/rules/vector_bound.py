@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simulator.analysis.binding import VECTOR
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.units import vector
@@ -37,6 +38,7 @@ def vector_bound(facts: Facts) -> Iterator[Finding]:
             f"for {first} ({percent(shares[first], whole)} of its passes){also}",
             kernel.showing("vector"),
             remedy=remedy if value != getattr(facts.machine, figure) else None,
+            about=VECTOR,
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simulator.analysis.binding import ARRAYS
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, Opcode, TileProgram
 from simulator.units import systolic
@@ -49,6 +50,7 @@ def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
             "of the other operand in the median product, and more rows for the same weights would hide it",
             kernel.showing("matmul preload", "matmul stream"),
             remedy=remedy,
+            about=ARRAYS,
         )
 
 

@@ -45,7 +45,8 @@ class FindingsLook(Look):
 
     def _cards(self) -> Answer:
         with in_background("findings", self._over):
-            return {"cards": [self._told(row, card) for row, card in enumerate(self._findings.cards)]}
+            cards = [self._told(row, card) for row, card in enumerate(self._findings.cards)]
+            return {"cards": cards, "binding": self._findings.binding}
 
     def recorded(self) -> list[Question]:
         return [("open", {})]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from workbench.views.basics.html_builder import html, joined
+from workbench.views.basics.html_builder import NO_HTML, html, joined
 from workbench.views.basics.markup import breakable, details
 
 
@@ -96,6 +96,15 @@ class Card:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a run takes as long as it does."""
+
+    binding: str
+    """What binds it, in a line."""
+    cards: tuple[Card, ...]
+
+
 def cards_text(cards: Iterable[Card], width: int, most: int) -> str:
     """The cards for a terminal, in their order; how many more there are."""
     every = list(cards)
@@ -105,9 +114,15 @@ def cards_text(cards: Iterable[Card], width: int, most: int) -> str:
     return "\n\n".join([*shown, *([f"{len(every) - most} more"] if len(every) > most else [])])
 
 
+def binding_html(line: str) -> Markup:
+    """What binds the run, above its findings."""
+    first, _, rest = line.partition(": ")
+    return html("<p><b>{}</b>{}</p>", first, f": {rest}" if rest else "") if line else NO_HTML
+
+
 def cards_html(cards: Iterable[Card], most: int) -> Markup:
-    """The cards with most at stake, then all others, closed; those with nothing to gain among the others."""
-    every = sorted(cards, key=lambda card: -card.cycles)
+    """The first cards, then all others, closed; those with nothing to gain among the others."""
+    every = sorted(cards, key=lambda card: not card.cycles)
     shown = [card for card in every if card.cycles][:most] or every[:most]
     rest = [card for card in every if card not in shown]
     none = sum(not card.cycles for card in rest)

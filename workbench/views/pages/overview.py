@@ -10,7 +10,7 @@ from markupsafe import Markup
 from simulator.argument_types import checks_what_it_is_given
 from workbench.views import basics
 from workbench.views.basics import markup
-from workbench.views.basics.cards import Card, cards_html
+from workbench.views.basics.cards import Why, binding_html, cards_html
 from workbench.views.basics.html_builder import NO_HTML, escaped, html, joined
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
@@ -58,8 +58,8 @@ class Overview(Shown):
     """The captured calls by module."""
     spent: Spent | None = None
     """What the run spent on them."""
-    cards: tuple[Card, ...] | None = None
-    """The findings; None where they are not looked for."""
+    why: Why | None = None
+    """What binds the run, and the findings; None where they are not looked for."""
 
     @property
     def table(self) -> pd.DataFrame:
@@ -82,10 +82,11 @@ class Overview(Shown):
         for stage in self.stages:
             lines.append(f"  {stage.name:<10} {', '.join(stage.figures) or f'not there yet: {stage.ask}'}")
         lines += [f"  {'checked':<10} {told}" for told in [said for _, said in self.checks] or [self.no_check]]
-        most = sorted(self.cards or (), key=lambda card: -card.cycles)[:_TOP]
-        if most:
-            lines += ["", *(card.text() for card in most), f"all {len(self.cards or ())}: j.findings"]
-        elif self.spent and self.cards is None:
+        if self.why:
+            most = sorted(self.why.cards, key=lambda card: not card.cycles)[:_TOP]
+            lines += ["", self.why.binding, *(card.text() for card in most)]
+            lines += [f"all {len(self.why.cards)}: j.findings"] if most else []
+        elif self.spent:
             lines += ["", _ASK_WHY]
         if self.spent:
             table = self._time()
@@ -139,9 +140,10 @@ class Overview(Shown):
         return html('<div class="stages">{}</div>', joined(parts))
 
     def _why(self) -> Markup:
-        if self.cards is None:
+        if self.why is None:
             return html('<p class="soft">{ask_why}</p>', ask_why=_ASK_WHY) if self.spent else NO_HTML
-        return markup.heading("Why it takes as long as it does") + cards_html(self.cards, _TOP)
+        head = markup.heading("Why it takes as long as it does") + binding_html(self.why.binding)
+        return head + cards_html(self.why.cards, _TOP)
 
     def _where(self) -> Markup:
         if not self.spent:

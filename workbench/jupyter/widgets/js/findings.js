@@ -8,7 +8,8 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   const said = element("p", { class: "soft", role: "status" }, "The rules are looking…");
   const only = element("input", { type: "checkbox" });
   const tools = element("label", { class: "fi-only" }, only, "only of what is selected");
-  host.append(tools, said, list);
+  const binds = element("p", { class: "fi-binds", hidden: true });
+  host.append(binds, tools, said, list);
   let cards = [];
   const trying = new Set(); // the rows of those that are being measured
 
@@ -62,7 +63,7 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
     list.replaceChildren(...shown.map(({ card, row }) => boxOf(card, row)));
     if (!cards.length) return;
     const left = cards.length - shown.length;
-    said.textContent = left ? `${shown.length} of ${cards.length} findings` : `${cards.length} findings, most cycles first`;
+    said.textContent = left ? `${shown.length} of ${cards.length} findings` : `${cards.length} findings, those about what binds the run first`;
   }
 
   only.addEventListener("change", draw, { signal });
@@ -71,6 +72,8 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
     const found = await link.ask("open");
     if (!found || signal.aborted) return;
     cards = found.answer.cards;
+    binds.textContent = found.answer.binding ?? "";
+    binds.hidden = !binds.textContent;
     said.textContent = found.answer.note ?? "No rule has found anything.";
     tools.hidden = !cards.length;
     draw();

@@ -1,0 +1,108 @@
+"""What binds a run: the part of the machine that most cycles of its critical path belong to.
+
+Each cycle of the critical path belongs to one part, so their shares add up to all cycles. With several cores the path
+goes through the last core, for which the others wait. The share of this waiting is what evenly shared work would save,
+at most down to the time of the run's bytes, since all cores share one memory; what is left of each cycle belongs to the
+parts. Beside the shares stands how near the parts that have a peak rate come to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.analysis import machine_roofs
+from simulator.analysis.critical_path import Step, critical_path_of
+from simulator.analysis.memory_use import memory_use_of
+from simulator.records.spans import HostCall
+from simulator.tileprogram.barriers import meetings
+from simulator.tileprogram.program import Opcode
+from simulator.units.unit_table import DOES, UNIT_OF
+
+if TYPE_CHECKING:
+    from simulator.trace_record import TraceRecord
+
+MEMORY, ARRAYS, VECTOR, SCALAR = "memory", "arrays", "vector unit", "scalar unit"
+HOST, LAUNCHES, CORES, ISSUE = "host", "launches", "cores that wait", "issue"
+PARTS = (MEMORY, ARRAYS, VECTOR, SCALAR, HOST, LAUNCHES, ISSUE, CORES)
+"""All parts that a run can be bound by."""
+
+_OF_UNIT = {"DMA": MEMORY, "systolic": ARRAYS, "vector": VECTOR, "scalar": SCALAR, "host": HOST}
+_OF_LABEL = {
+    **{told.label: _OF_UNIT[UNIT_OF[opcode].name] for opcode, told in zip(Opcode, DOES, strict=True)},
+    **{"barrier": CORES, "launch": LAUNCHES},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The parts' shares of a run's cycles."""
+
+    shares: Mapping[str, float]
+    """By part, the largest first: they add up to 1."""
+    peaks: Mapping[str, float]
+    """How near memory, arrays and vector unit come to their peak rates over the whole run; empty where not known."""
+
+    @property
+    def by(self) -> str:
+        """The part that binds the run; empty for a run of no cycles."""
+        return next(iter(self.shares), "")
+
+    def text(self) -> str:
+        """`bound by memory: 83% of its cycles, vector unit 9%, launches 8%; of their peaks: memory 71%, arrays 4%`."""
+        if not self.shares:
+            return "bound by nothing: it takes no cycles"
+        first, *others = self.shares.items()
+        told = [f"{first[1]:.0%} of its cycles", *(f"{part} {share:.0%}" for part, share in others if share >= 0.005)]
+        rates = ", ".join(f"{part} {share:.0%}" for part, share in self.peaks.items())
+        return f"bound by {first[0]}: {', '.join(told)}" + (f"; of their peaks: {rates}" if rates else "")
+
+
+def binding_of(trace: TraceRecord) -> Binding:
+    """What binds a run."""
+    path, whole, known = critical_path_of(trace), max(trace.makespan, 1), bool(trace.launches)
+    waiting = sum(_uneven(trace, path)) / whole if known and trace.machine.core.count > 1 else 0.0
+    shares = {CORES: waiting} if waiting else {}
+    for step in path:
+        part = part_of(step.what)
+        shares[part] = shares.get(part, 0.0) + step.cycles / whole * (1 - waiting)
+    largest = sorted(shares.items(), key=lambda pair: -pair[1])
+    return Binding(dict(largest), _peaks(trace, whole) if known else {})
+
+
+def part_of(what: str) -> str:
+    """The part that an activity of the critical path belongs to, by its name in the waterfall."""
+    return next((_OF_LABEL[word] for word in what.split() if word in _OF_LABEL), ISSUE)
+
+
+def _peaks(trace: TraceRecord, whole: int) -> dict[str, float]:
+    found = machine_roofs.loads(trace)
+    names = {machine_roofs.MEMORY: MEMORY, machine_roofs.ARRAYS: ARRAYS, machine_roofs.VECTOR: VECTOR}
+    places = {part: machine_roofs.ROOFS.index(roof) for roof, part in names.items()}
+    return {part: sum(load.least[place] for load in found) / whole for part, place in places.items()}
+
+
+def _uneven(trace: TraceRecord, path: list[Step]) -> list[float]:
+    """For each launch the cycles between its cores' average and its last core, at barriers and at its end."""
+    latency, moved = np.zeros(len(trace.kernel_spans)), memory_use_of(trace).requested
+    for step in path:
+        latency[step.launch] += step.cycles if step.what.endswith(" latency") and part_of(step.what) == MEMORY else 0
+    found = list[float]()
+    for place, ((_, begin, end), launched, rows) in enumerate(
+        zip(trace.kernel_spans, trace.launches, trace.rows_by_launch, strict=True)
+    ):
+        if isinstance(launched, HostCall) or end == begin:
+            continue
+        done = np.full(trace.machine.core.count, begin)
+        np.maximum.at(done, trace.core[rows], trace.done[rows])
+        waits = float(done.max() - done.mean())
+        for meeting in meetings(launched.program):
+            came = trace.issue[rows.start + np.array(meeting)]
+            waits += float(came.max() - came.mean())
+        taken = end - begin
+        beyond = taken - float(moved[rows].sum()) / float(trace.machine.bus_bytes_per_cycle)
+        found.append(max(0.0, min(waits * (1 - latency[place] / taken), beyond)))
+    return found
