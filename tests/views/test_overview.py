@@ -31,7 +31,7 @@ def test_it_computes_no_stage_and_says_how_to_ask():
     assert shown["text/plain"] == repr(j) and repr(j).startswith("Journey('Sequential' on tpu-v3")
     for ask in ("j.rendered", "j.scheduled", "j.simulated", "j.check()"):
         assert ask in shown["text/html"], ask
-    assert j.overview.cards is None and j.overview.spent is None
+    assert j.overview.why is None and j.overview.spent is None
     assert "not there yet: j.simulated" in j.overview.text()
     assert j.overview.table.cycles.isna().all()
     with pytest.warns(EmptyTable, match=r"j\.simulated"):
@@ -81,7 +81,7 @@ def test_resnet50_is_small_and_adds_up():
     launching = table.cycles.iloc[-1]
     assert calls.cycles.sum() + launching == overview.time.cycles.sum() == j.simulated.cycles
     assert table.share.iloc[0] == pytest.approx(1 - launching / j.simulated.cycles)
-    assert "0.conv2d" in set(overview.time.title) and html.count('class="finding"') == len(overview.cards or ())
+    assert "0.conv2d" in set(overview.time.title) and html.count('class="finding"') == len(overview.why.cards)
 
 
 def test_what_was_checked_is_said_and_nothing_is_checked_unasked():
@@ -107,7 +107,7 @@ def test_cards_say_what_is_known_of_a_remedy_by_now():
     assert j.simulated.cycles > overhead
 
     def launches() -> str:
-        (card,) = [card for card in j.overview.cards or () if card.rule == "launches"]
+        (card,) = [card for card in j.overview.why.cards if card.rule == "launches"]
         assert card.title == "" and card.cycles == overhead and card.whole == j.simulated.cycles
         return card.gain
 
@@ -140,7 +140,7 @@ def test_a_loaded_journey_shows_the_same(tmp_path: Path):
     j.save(tmp_path / "j")
     loaded = wb.load(tmp_path / "j").overview
     assert loaded.table.equals(j.overview.table) and loaded.time.equals(j.overview.time)
-    assert loaded.cards == j.overview.cards
+    assert loaded.why == j.overview.why and loaded.why.binding.startswith("bound by ")
     assert "a file has no function" in loaded.text()
     assert [stage.figures for stage in loaded.stages] == [stage.figures for stage in j.overview.stages]
 
@@ -149,7 +149,7 @@ def test_a_long_run_is_shown_without_looking_for_findings(monkeypatch: pytest.Mo
     j = ffn()
     assert j.simulated.cycles
     monkeypatch.setattr("workbench.journey.MOST_SPANS", 3)
-    assert j.overview.cards is None and "j.findings says why" in j.html() and "j.findings says why" in j.overview.text()
+    assert j.overview.why is None and "j.findings says why" in j.html() and "j.findings says why" in j.overview.text()
     assert "Where the time went" in j.html()
 
 

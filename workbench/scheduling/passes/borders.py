@@ -44,6 +44,8 @@ def settle_borders(module: ir.Module) -> None:
             _expanded_argument(op)
         for op in named(module, "tensor.extract_slice"):
             _cut_argument(op)
+        for op in named(module, "tensor.expand_shape"):  # those of what was cut
+            _expanded_argument(op)
         for op in named(module, "tensor.pad"):
             _padded_argument(op)
         for op in named(module, "bufferization.materialize_in_destination"):
@@ -123,10 +125,9 @@ def _expanded_argument(op: ir.Operation) -> None:
 
 
 def _cut_argument(op: ir.Operation) -> None:
-    """A part of an argument that a padding op reads: other slices are regions of it as they stand."""
+    """A part of an argument that is padded, reshaped or not: other slices are regions of it as they stand."""
     source = _argument(op.operands[0])
-    readers = {use.owner.operation.name for use in op.results[0].uses}
-    if source is None or readers != {"tensor.pad"} or len(list(op.operands)) > 1:
+    if source is None or not _is_padded(op.results[0]) or len(list(op.operands)) > 1:
         return
     groups = [integers(op, f"static_{name}") for name in ("offsets", "sizes", "strides")]
     left = list(shape_of(op.results[0]))
@@ -163,6 +164,14 @@ def padded_with(op: ir.Operation) -> ir.Attribute | None:
 def _yielded(pad: ir.Operation) -> Value:
     block = pad.regions[0].blocks[0]
     return list(block.operations)[-1].operation.operands[0]
+
+
+def _is_padded(value: Value) -> bool:
+    """Whether padding ops read a tensor, and nothing else does."""
+    readers = [use.owner.operation for use in value.uses]
+    return bool(readers) and all(
+        op.name == "tensor.pad" or (op.name == "tensor.expand_shape" and _is_padded(op.results[0])) for op in readers
+    )
 
 
 def _padded_argument(op: ir.Operation) -> None:
