@@ -62,7 +62,7 @@ class BetweenGraphs(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """True: Dynamo still compiles while the mode is on, and its own work is not seen."""
+        """Returns True: Dynamo still compiles while the mode is on, and the mode does not see what Dynamo computes."""
         return True
 
     def __init__(self, given: Iterable[torch.Tensor], held: Iterable[torch.Tensor]) -> None:
@@ -79,7 +79,7 @@ class BetweenGraphs(TorchDispatchMode):
 
     @contextlib.contextmanager
     def graph(self) -> Generator[None]:
-        """While a graph runs, nothing is noted; the next stretch begins behind it."""
+        """Notes nothing while a graph runs, and begins the next stretch behind it."""
         self._in_graph = True
         try:
             yield
@@ -88,7 +88,7 @@ class BetweenGraphs(TorchDispatchMode):
             self.stretches.append(Stretch())
 
     def made_by_python(self, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-        """Those of these tensors that neither the call had nor a graph or an operator made."""
+        """Returns the tensors that neither the call had nor a graph or an operator made."""
         return [each for each in tensors if (key := _address(each)) is not None and key not in self._known]
 
     def made_by_graph(self, results: Iterable[torch.Tensor]) -> None:
@@ -114,7 +114,7 @@ class BetweenGraphs(TorchDispatchMode):
         return made
 
     def _of_graphs(self, func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """Runs an operator that is given graphs to run. PyTorch counts the products in them."""
+        """Runs an operator that is given graphs to run, while PyTorch counts the products in these graphs."""
         with FlopCounterMode(display=False) as counter:
             made = func(*args, **kwargs)
         given, results = _tensors((args, kwargs)), _tensors(made)

@@ -72,12 +72,12 @@ def _product(weight: torch.Tensor, x: torch.Tensor, result: torch.Tensor) -> int
 
 
 def _of_matrix(matrix: torch.Tensor, *_: object, **__: object) -> int:
-    """Of a matrix and a vector, or of two vectors."""
+    """Operations of a product of a matrix and a vector, or of two vectors."""
     return 2 * matrix.numel()
 
 
 def _of_recurrent_layer(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *_: object, **__: object) -> int:
-    """Both matrices meet the vector of each step and sequence."""
+    """Operations of a recurrent layer: both matrices meet the vector of each step and sequence."""
     return 2 * math.prod(x.shape[:-1]) * (first.numel() + second.numel())
 
 
