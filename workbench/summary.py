@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from workbench import capturing, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.handle import count_of
-from workbench.ir import HOST
+from workbench.ir import HOST, between_text
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.once import Once
 from workbench.stages.stage_table import Stages
@@ -73,7 +73,8 @@ def _of_captured(captured: Captured) -> tuple[str, ...]:
     nodes = captured.record.nodes
     modules = len({node.origin.module for node in nodes if node.origin.module})
     calls = count_of(len(nodes), "ATen call")
-    return (calls, f"in {count_of(modules, 'module')}") if modules else (calls,)
+    between = between_text(captured.record.host_work)
+    return (calls, *([f"in {count_of(modules, 'module')}"] if modules else []), *([between] if between else []))
 
 
 def _of_lowered(lowered: Lowered) -> tuple[str, ...]:
@@ -94,4 +95,6 @@ def _of_scheduled(scheduled: Scheduled) -> tuple[str, ...]:
 
 
 def _of_simulated(simulated: Simulated) -> tuple[str, ...]:
-    return f"{simulated.cycles:,} cycles", f"{simulated.time_us:,.2f} µs"
+    hosted = sum(views.timeline.host_cycles(simulated.record))
+    told = f"{simulated.cycles:,} cycles", f"{simulated.time_us:,.2f} µs"
+    return (*told, f"{hosted:,} cycles on the host") if hosted else told

@@ -183,7 +183,7 @@ def edited(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], No
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 5"),
+        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 6"),
         (manifest_with(schema="0" * 16), errors.JourneyFileVersion, "records '0000000000000000'"),
         (manifest_with(format="other/thing"), errors.JourneyFileForeign, "of format 'other/thing'"),
         (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json no longer has its checksum"),
@@ -381,6 +381,14 @@ def test_a_file_of_version_4_opens_and_goes_on():
     nodes = [*old.captured.record.nodes, *(item.node for item in old.lowered.record.nodes)]
     assert old.captured.record.saved == () and {node.origin.part for node in nodes} == {""}
     assert old.with_(machine="edge-8x8").simulated.cycles > 0 and old.with_(fusion="none").lowered.kernels
+
+
+def test_a_file_of_version_5_opens_and_goes_on():
+    """A function with a graph break, as it was recorded before the work between graphs was noted."""
+    old = wb.load(Path(__file__).with_name("version_5.journey"))
+    (step,) = old.scheduled.record.hosts
+    assert old.captured.record.host_work == step.work == () and old.simulated.cycles == 8_394
+    assert old.with_(machine="tpu-v3").simulated.cycles > 0 and old.with_(fusion="none").lowered.kernels
 
 
 def test_a_journey_of_a_slice_to_the_end_opens(tmp_path: Path) -> None:

@@ -216,10 +216,11 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     tensors = [each.tensor for each in trace.held.tensors.values()]
     functions = [each for each in trace.held.containers if isinstance(each, FunctionType)]
     stores = [each for each in trace.held.containers if not isinstance(each, FunctionType)]
+    between = pieces.BetweenGraphs([slot.tensor for slot in trace.user], tensors)
     with put_back(tensors), holding_as_before(functions), user_errors(trace.name):
         lay = {path: lies(tensor) for path, tensor in outside.items()}
         with holding_as_before(stores):
-            returned, calls = pieces.observed(broken, trace.inputs, trace.kwargs)
+            returned, calls = pieces.observed(broken, trace.inputs, trace.kwargs, between)
         moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
         if moved:
             raise errors.ReshapedInput.by(trace.name, "", why.place, ", ".join(moved))
@@ -245,6 +246,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
         found=found,
         tree=tree,
         input_tree=trace.input_tree,
+        between=between,
     )
     reason = f"{why.place}: {why.reason}" if why.place else why.reason
     last = isinstance(why, errors.HiddenState)

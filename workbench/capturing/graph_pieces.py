@@ -16,6 +16,7 @@ from unittest import mock
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
+from workbench.capturing.between_graphs import BetweenGraphs, Stretch
 from workbench.capturing.dynamo_once import static_graphs
 from workbench.capturing.functional_graph import unwrapped
 from workbench.capturing.graph_breaks import in_words, quiet
@@ -23,7 +24,7 @@ from workbench.capturing.record_nodes import Namer, Slot
 from workbench.capturing.torch_export import hooks_of_users_modules
 from workbench.capturing.user_call import Target
 from workbench.environment.call_sites import Place, place_of
-from workbench.ir import BREAK, AtenGraph, Input, Mutation, Node, Origin, Ref, TensorType, Tree
+from workbench.ir import BREAK, AtenGraph, HostWork, Input, Mutation, Node, Origin, Ref, TensorType, Tree
 from workbench.ir import Sequence as SequenceArg
 from workbench.ir.value_names import with_names
 from workbench.tensors.torch_literals import to_type
@@ -102,17 +103,24 @@ class Call:
         return str(reason.reason).strip() if reason.graph_break else "", place_of(stack)
 
 
-def observed(broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, list[Call]]:
-    """Calls it with PyTorch computing the graphs; what it returned, and the runs of its graphs in order."""
+def observed(
+    broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object], between: BetweenGraphs
+) -> tuple[object, list[Call]]:
+    """Calls it with PyTorch computing the graphs; what it returned, and the runs of its graphs in order.
+
+    `between` sees the operators that Python calls outside of the graphs.
+    """
     calls: list[Call] = []
 
     def run(number: int, gm: torch.fx.GraphModule, given: tuple[object, ...]) -> Sequence[torch.Tensor]:
-        with hooks_of_users_modules(gm):
+        with between.graph(), hooks_of_users_modules(gm):
             results = list(cast("Sequence[torch.Tensor]", gm(*given)))
         calls.append(Call(number, gm, given, results))
+        between.made_by_graph(results)
         return results
 
-    return broken(run, args, kwargs), calls
+    with between:
+        return broken(run, args, kwargs), calls
 
 
 @dataclass(frozen=True)
@@ -138,6 +146,7 @@ class _Merge:
     name: str
     slot_of: Callable[[torch.Tensor, str], Slot]
     slots: list[Slot]
+    between: BetweenGraphs
     namer: Namer = field(default_factory=Namer)
     where: dict[int, str] = field(default_factory=dict[int, str])
     """Tensor by `id` -> the value that it holds now."""
@@ -145,17 +154,25 @@ class _Merge:
     nodes: list[Node] = field(default_factory=list[Node])
     fixed: dict[int, str] = field(default_factory=dict[int, str])
     """Inputs by `id` of their tensors."""
+    host_work: list[HostWork] = field(default_factory=list[HostWork])
+    at_host: set[str] = field(default_factory=set[str])
+    """Inputs that Python has read: it has them from then on."""
 
     def give(self, slot: Slot) -> None:
         name = self.namer(slot.path)
         self.where[id(slot.tensor)] = self.fixed[id(slot.tensor)] = name
         self.types[name] = to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset()))
 
-    def cross(self, before: Sequence[str], tensors: Sequence[torch.Tensor], origin: Place) -> None:
-        """The break in front of what reads `tensors`: those that were computed go to the host and come back."""
+    def cross(self, stretch: Stretch, before: Sequence[str], tensors: Sequence[torch.Tensor], origin: Place) -> None:
+        """The break in front of what reads `tensors`: those that were computed go to the host and come back, and so
+        do inputs that PyTorch's operators read there."""
         crossing = {id(each): each for each in tensors if id(each) not in self.fixed or self._changed(each)}
-        read = dict.fromkeys([*before, *(self.where[key] for key in crossing if key in self.where)])
+        fetched = {value for key in stretch.read if (value := self.where[key]) not in self.at_host}
+        self.at_host |= fetched
+        read = dict.fromkeys([*before, *sorted(fetched), *(self.where[key] for key in crossing if key in self.where)])
         name = self.namer("graph_break")
+        new = [each for key, each in crossing.items() if key not in self.where]
+        self.host_work += stretch.of_node(name, self.between.made_by_python(new), origin)
         results = tuple(f"{name}.{place}" for place in range(len(crossing)))
         for result, tensor in zip(results, crossing.values(), strict=True):
             self.types[result] = to_type(tensor, base_offset=int(tensor.storage_offset()))
@@ -220,6 +237,8 @@ class Whole:
     """The tensors that were returned."""
     tree: Tree
     input_tree: Tree
+    between: BetweenGraphs
+    """The operators that PyTorch computed outside of the graphs."""
 
 
 def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, first_break: str, last: bool) -> Merged:
@@ -237,32 +256,34 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
     slots = [slot for slot in (slot_of(each, "") for each in held.values()) if slot.kind != "constant"]
     kinds = ("parameter", "buffer", "closure")
     ordered = [*user, *sorted(slots, key=lambda slot: (kinds.index(slot.kind), slot.path))]
-    work = _Merge(whole.name, slot_of, ordered)
+    work, stretches = _Merge(whole.name, slot_of, ordered, whole.between), whole.between.stretches
     for slot in ordered:
         work.give(slot)
     parts: dict[int, AtenGraph] = {}
     breaks: list[str] = []
     ended = calls[-1].broken_off()[0] if calls else ""
-    if calls and not last and not any(call.broken_off()[0] for call in calls):
-        breaks.append(first_break)  # Python alone stands before the first graph
-        work.cross([], calls[0].tensors, called)
+    alone = not last and not any(call.broken_off()[0] for call in calls)
+    if calls and (alone or stretches[0].calls):
+        breaks.append(first_break if alone else _told("PyTorch computes before the first graph", *called))
+        work.cross(stretches[0], [], calls[0].tensors, called)
     before: list[str] = [] if calls else list(work.fixed.values())
     for place, call in enumerate(calls):
         if place:
             reason, origin = calls[place - 1].broken_off()
             breaks.append(_told(in_words(reason) or "Python runs between two graphs", *origin))
-            work.cross(before, call.tensors, origin)
+            work.cross(stretches[place], before, call.tensors, origin)
         made = work.add(call, *graphs[call.number])
         parts.setdefault(call.number, made)
         before = list(made.outputs)
-    if ended or last or not calls or any(id(each) not in work.where for _, each in found):
+    left = bool(stretches[-1].calls) or any(id(each) not in work.where for _, each in found)
+    if ended or last or not calls or left:
         reason, origin = calls[-1].broken_off() if calls else ("", called)
         if last or not calls:
             breaks.append(first_break)
         else:
             breaks.append(_told(in_words(reason) or "Python runs after the last graph", *origin))
         new = [each for _, each in found if id(each) not in work.where]
-        work.cross(before, new, origin)
+        work.cross(stretches[-1], before, new, origin)
     graph = AtenGraph(
         name=whole.name,
         inputs=tuple(Input(work.fixed[id(slot.tensor)], slot.kind, slot.path) for slot in work.slots),
@@ -273,6 +294,7 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
         mutations=tuple(Mutation(name, work.where[key]) for key, name in work.fixed.items() if work.where[key] != name),
         input_tree=whole.input_tree,
         numbers=tuple({each.value: each for part in parts.values() for each in part.numbers}.values()),
+        host_work=tuple(work.host_work),
     )
     held_by = {number: constants for number, (_, constants) in graphs.items()}
     return Merged(graph, parts, held_by, tuple(work.slots), tuple(breaks))

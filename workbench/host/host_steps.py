@@ -82,7 +82,9 @@ def steps(lowered: KernelGraph) -> tuple[HostStep, ...]:
 def _step(lowered: KernelGraph, kernel: Kernel) -> HostStep:
     node, types = lowered.node(kernel.nodes[0]).node, lowered.types
     bytes_in, bytes_out = (sum(_bytes(types[value]) for value in values) for values in (kernel.inputs, kernel.outputs))
-    return HostStep(kernel.name, node.op, bytes_in, bytes_out, flops(node, types))
+    work = tuple(each for each in lowered.captured.host_work if each.node == node.name)
+    operations = sum(each.flops for each in work) if node.op == BREAK else flops(node, types)
+    return HostStep(kernel.name, node.op, bytes_in, bytes_out, operations, work)
 
 
 def _bytes(kind: TensorType) -> int:
@@ -92,8 +94,6 @@ def _bytes(kind: TensorType) -> int:
 def flops(node: Node, types: Mapping[str, TensorType]) -> int:
     """Operations of one node: PyTorch's own formula for products, convolutions and attention; without a formula, one
     for each element of its largest tensor."""
-    if node.op == BREAK:  # the work of Python code is unknown
-        return 0
     if node.bodies:
         return _flops_of_graphs(node, types)
     if not node.operands:  # it makes tensors of nothing, which is no work; to ask PyTorch would make them

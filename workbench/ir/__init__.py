@@ -8,7 +8,6 @@ from workbench.ir.dram_blocks import AxisOrder
 from workbench.ir.graph import (
     ASSERTIONS,
     BACKWARD,
-    BREAK,
     FORWARD,
     PARTS,
     STEP,
@@ -26,6 +25,7 @@ from workbench.ir.graph import (
     TensorType,
     Tree,
 )
+from workbench.ir.host_work import BREAK, MADE_BY_PYTHON, HostStep, HostWork, between_text
 from workbench.ir.kernels import (
     HOST,
     Absorbed,
@@ -33,7 +33,6 @@ from workbench.ir.kernels import (
     Folded,
     Fusion,
     Hook,
-    HostStep,
     Kernel,
     KernelGraph,
     KernelModule,
@@ -62,6 +61,7 @@ __all__ = [
     "BREAK",
     "FORWARD",
     "HOST",
+    "MADE_BY_PYTHON",
     "PARTS",
     "STEP",
     "Absorbed",
@@ -74,6 +74,7 @@ __all__ = [
     "Fusion",
     "Hook",
     "HostStep",
+    "HostWork",
     "Input",
     "Kernel",
     "KernelGraph",
@@ -105,6 +106,7 @@ __all__ = [
     "Tree",
     "View",
     "Written",
+    "between_text",
 ]
 
 __getattr__ = submodules(__name__, "archive")

@@ -37,10 +37,15 @@ from workbench.errors import (
 )
 from workbench.ir import codec, graph_checks, journey_versions, scheduled_checks
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.kernel_graph_versions import without_layouts, without_parts, without_rewrites
+from workbench.ir.kernel_graph_versions import (
+    without_host_work,
+    without_layouts,
+    without_parts,
+    without_rewrites,
+)
 from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 
-FORMAT, VERSION = "aten-workbench/journey", 5
+FORMAT, VERSION = "aten-workbench/journey", 6
 _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "journey.json",
     "lowered.json",
@@ -203,6 +208,8 @@ def unpack(data: bytes, path: str) -> Archive:
             lowered = without_rewrites(lowered)
         if manifest["version"] < 5:
             lowered, rendered, scheduled = map(without_parts, (lowered, rendered, scheduled))
+        elif manifest["version"] == 5:
+            lowered, rendered, scheduled = map(without_host_work, (lowered, rendered, scheduled))
         found = Archive(
             asked=codec.decode(Asked, asked, "asked"),
             lowered=codec.decode(KernelGraph, lowered, "lowered"),

@@ -18,13 +18,11 @@ import numpy.typing as npt
 
 from simulator.files import unpacking
 from workbench.ir import codec
-from workbench.ir.kernel_graph_versions import without_parts
+from workbench.ir.host_work import HostWork
+from workbench.ir.kernel_graph_versions import without_host_work, without_parts
 
-FORMAT, VERSION = "aten-workbench/aten-graph", 3
+FORMAT, VERSION = "aten-workbench/aten-graph", 4
 
-
-BREAK = "python.graph_break.default"
-"""The op of a node at which Python runs between two graphs; its results are what it gives to the next."""
 
 ASSERTIONS = ("aten._assert_async.msg", "aten._assert_async.default")
 """Ops that give nothing, and raise where what they are given is false."""
@@ -289,6 +287,8 @@ class AtenGraph:
     saved: tuple[str, ...] = ()
     """In a training step, what the forward pass makes or is given and the backward pass reads, so that it is kept in
     memory from one to the other. A view counts as what it is a view of."""
+    host_work: tuple[HostWork, ...] = ()
+    """The operators that PyTorch computed between graphs when the call was traced."""
 
     def node(self, name: str) -> Node:
         for node in self.nodes:
@@ -302,7 +302,9 @@ class AtenGraph:
     @staticmethod
     def from_json(text: str) -> AtenGraph:
         """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
-        return codec.loads(AtenGraph, text, format=FORMAT, version=VERSION, earlier={2: without_parts})
+        return codec.loads(
+            AtenGraph, text, format=FORMAT, version=VERSION, earlier={2: without_parts, 3: without_host_work}
+        )
 
 
 Arg: TypeAlias = Ref | Literal | Sequence | AtenGraph

@@ -16,6 +16,7 @@ from itertools import islice
 
 from workbench.ir.codec import RecordFormatError, held_against
 from workbench.ir.graph import PARTS, AtenGraph, Literal, Node, Numbers, TensorType, Tree
+from workbench.ir.host_work import BREAK, HostWork
 from workbench.ir.kernels import KernelGraph
 
 MOST = 3
@@ -26,6 +27,9 @@ MOST_MODULES = 250
 
 LARGEST = 2**48
 """Elements beyond which nothing is meant seriously, and what is reckoned with them stays exact in 64 bits."""
+
+LARGEST_WORK = 2**62
+"""Bytes or operations of a step on the host."""
 
 _OVERLOAD = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*(\.\w+)*")
 _KERNEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -103,7 +107,24 @@ def _graph_mistakes(graph: AtenGraph) -> Iterator[str]:
         yield from _type_mistakes(f"result {alias.output}", alias.type) if alias.type else ()
     yield from _tree_mistakes("the results", graph.tree, len(graph.outputs))
     yield from _tree_mistakes("the inputs", graph.input_tree, sum(slot.kind == "user" for slot in graph.inputs))
+    yield from _work_mistakes(graph)
     yield from numbers_mistakes(graph.numbers, known)  # also of what Python gives back at a break
+
+
+def _work_mistakes(graph: AtenGraph) -> Iterator[str]:
+    """Work on the host that is at no graph break, or of which there is less than nothing."""
+    breaks = {node.name for node in graph.nodes if node.op == BREAK}
+    for work in graph.host_work:
+        if work.node not in breaks:
+            yield f"{work.op!r} is computed between graphs at {work.node!r}, which is no graph break"
+        yield from work_mistakes(work)
+
+
+def work_mistakes(work: HostWork) -> Iterator[str]:
+    """Work of an operator that has no name, or in amounts that nothing takes."""
+    amounts = (work.calls, work.bytes_in, work.bytes_out, work.flops)
+    if not _OVERLOAD.fullmatch(work.op) or min(amounts) < 0 or max(amounts) > LARGEST_WORK:
+        yield f"between graphs {work.op!r:.60} is called {work.calls} times, for {work.flops} operations"
 
 
 def _in_order(nodes: tuple[Node, ...], known: set[str]) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 Version 1 had templates rendered for tpu-v3 whatever the machine, and did not say what a text was written for. What was
 scheduled says it: that text takes the place of the other one. Versions 1 and 2 had no layouts: all tensors lay as
-PyTorch has them. Versions 1 to 3 had neither graph passes nor patterns, and versions 1 to 4 no steps of training.
+PyTorch has them. Versions 1 to 3 had neither graph passes nor patterns, versions 1 to 4 no steps of
+training, and versions 1 to 5 no work between graphs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ VERSION_1: Final = (1, "e6e75d6686e84828")
 VERSION_2: Final = (2, "34463f74f1e6e540")
 VERSION_3: Final = (3, "17b3b96012521983")
 VERSION_4: Final = (4, "a67827483dc0cd16")
-EARLIER: Final = (VERSION_4, VERSION_3, VERSION_2, VERSION_1)
+VERSION_5: Final = (5, "6b9c5399e5530ed7")
+EARLIER: Final = (VERSION_5, VERSION_4, VERSION_3, VERSION_2, VERSION_1)
 
 
 def asked_of_version_2(asked: object) -> object:

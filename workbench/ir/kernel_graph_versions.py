@@ -28,10 +28,29 @@ def without_parts(data: object) -> object:
         found["part"] = ""
     if found.keys() >= _GRAPH:
         found["saved"] = []
-    return found
+        found["host_work"] = []
+    return _with_work(found)
+
+
+def without_host_work(data: object) -> object:
+    """The data of any record from before the work between graphs was noted."""
+    if isinstance(data, list):
+        return [without_host_work(item) for item in cast("list[object]", data)]
+    if not isinstance(data, dict):
+        return data
+    found = {key: without_host_work(value) for key, value in cast("dict[str, object]", data).items()}
+    if found.keys() >= {*_GRAPH, "saved"}:
+        found["host_work"] = []
+    return _with_work(found)
+
+
+def _with_work(found: dict[str, object]) -> dict[str, object]:
+    """The data of any record, with the field that steps on the host did not have."""
+    return {**found, "work": []} if found.keys() == _HOST_STEP else found
 
 
 _ORIGIN: Final = {"node", "op", "file", "line", "module"}
+_HOST_STEP: Final = {"kernel", "op", "bytes_in", "bytes_out", "flops"}
 _GRAPH: Final = {
     "inputs",
     "nodes",
@@ -45,5 +64,5 @@ _GRAPH: Final = {
     "numbers",
 }
 
-EARLIER: Final = {3: without_layouts, 4: without_rewrites, 5: without_parts}
+EARLIER: Final = {3: without_layouts, 4: without_rewrites, 5: without_parts, 6: without_host_work}
 """The version of a lowered graph -> what makes its data today's."""

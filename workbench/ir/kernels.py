@@ -9,10 +9,11 @@ from simulator.tileprogram.program import TileProgram
 from workbench.ir import codec
 from workbench.ir.dram_blocks import AxisOrder
 from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
+from workbench.ir.host_work import HostStep
 from workbench.ir.kernel_graph_versions import EARLIER
 from workbench.ir.rewrites import Rewrite
 
-FORMAT, VERSION = "aten-workbench/kernel-graph", 6
+FORMAT, VERSION = "aten-workbench/kernel-graph", 7
 
 HOST = "host"
 """The kind of a kernel that PyTorch computes on the host."""
@@ -324,17 +325,6 @@ class ScheduledKernel:
     arguments: tuple[TensorType, ...]
     folded: tuple[Folded, ...] = ()
     """Nodes without an instruction, apart from those that rendering absorbed already."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostStep:
-    """The cost of a launch that PyTorch computes on the host: its tensors go over the host link and back."""
-
-    kernel: str
-    op: str
-    bytes_in: int
-    bytes_out: int
-    flops: int
 
 
 @dataclass(frozen=True, slots=True)

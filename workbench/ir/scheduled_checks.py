@@ -18,7 +18,7 @@ from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.tileprogram.verifier import LARGEST, verify_tables
 from simulator.trace.trace import Trace
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.graph_checks import MOST, numbers_mistakes
+from workbench.ir.graph_checks import MOST, numbers_mistakes, work_mistakes
 from workbench.ir.kernel_identity import nameless, without_origins
 from workbench.ir.kernels import HOST, KernelGraph, KernelModule, Launches, ScheduledKernel, ScheduledProgram
 
@@ -103,6 +103,8 @@ def _kernel_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Itera
     for step in scheduled.hosts:
         if not 0 <= min(step.bytes_in, step.bytes_out, step.flops) <= max(step.bytes_in, step.bytes_out) <= LARGEST:
             yield f"{step.kernel!r} moves {step.bytes_in} and {step.bytes_out} bytes, for {step.flops} operations"
+        for work in step.work:
+            yield from work_mistakes(work)
     for kernel in scheduled.kernels:
         yield from _program_mistakes(kernel, kernel.program)
 

@@ -25,8 +25,9 @@ def host_trips(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 kernel.name,
                 kernel.cycles,
-                f"PyTorch computes {step.op} on the host, {times(often, 'time')}: {link:,} cycles on the host link for "
-                f"{(step.bytes_in + step.bytes_out) * often:,} bytes, {compute:,} there",
+                f"{step.what} on the host, {times(often, 'time')}: {link:,} cycles on the host link for "
+                f"{(step.bytes_in + step.bytes_out) * often:,} bytes, {compute:,} there for "
+                f"{step.flops * often:,} operations",
                 tuple(kernel.spans.tolist()),
                 remedy=Remedy(f"j.with_(machine=j.machine.with_({figure}={twice:_}))", machine={figure: twice}),
                 about=HOST,

@@ -249,11 +249,24 @@ class Compared:
             more = run.trace.makespan - first.trace.makespan
             than = f"{abs(more):,} {'more' if more > 0 else 'fewer'} than" if more else "as many as"
             told.append(f"{run.name} takes {run.trace.makespan:,} cycles, {than} {first.name}")
+        told += self._on_host()
         same = sum(line.change == "identical" for line in self.lines)
         differ, count = len(self.lines) - same, len(self.lines)
         of = f"{differ} of {count} parts differ{'s' * (differ == 1)}, {same} {'is' if same == 1 else 'are'} identical"
         told.append(of if same else f"all {count} parts differ")
         return told
+
+    def _on_host(self) -> list[str]:
+        """The host's part of each journey, where it differs: its figures are the machine's, and no measurement."""
+        cycles = [sum(timeline.host_cycles(trace)) for trace in self.traces]
+        if len(set(cycles)) == 1:
+            return []
+        return [
+            f"{run.name} spends {mine:,} of its {run.trace.makespan:,} cycles in steps on the host, a time that rests "
+            f"on the machine's host figures ({'; '.join(dict.fromkeys(step.what for step in run.scheduled.hosts))})"
+            for run, mine in zip(self.runs, cycles, strict=True)
+            if mine
+        ]
 
     def _shared(self) -> list[str]:
         """The calls that the journeys have in common, where these are not all."""

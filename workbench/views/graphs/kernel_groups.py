@@ -67,7 +67,7 @@ class Run:
     @cached_property
     def code(self) -> dict[str, Hashable]:
         """Scheduled kernel -> its program, independent of names."""
-        hosts = {step.kernel: step.op for step in self.scheduled.hosts}
+        hosts = {step.kernel: step.what for step in self.scheduled.hosts}
         return {kernel.kernel: canonical(kernel.mlir) for kernel in self.scheduled.kernels} | hosts
 
 

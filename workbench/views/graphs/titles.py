@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from workbench.ir import STEP, AtenGraph, KernelGraph, ScheduledProgram
+from workbench.ir import STEP, AtenGraph, HostWork, KernelGraph, ScheduledProgram, between_text
 from workbench.views.basics.table import Table
 
 _MOST = 4
@@ -52,8 +52,15 @@ class Titles:
         for node in self.graph.nodes:
             ops_in.setdefault(node.origin.module, set()).add(node.op)
         found, stepped = dict[str, tuple[str, str]](), stepped_for(self.graph)
+        work: dict[str, list[HostWork]] = {}
+        for each in self.graph.host_work:
+            work.setdefault(each.node, []).append(each)
         taken = Counter[str]()
         for node in self.graph.nodes:
+            if node.name in work:
+                label = between_text(work[node.name])
+                found[node.name] = label, label
+                continue
             path, word = node.origin.module, short_op(node.op)
             leaf = path.rpartition(".")[2]
             title = f"{path}.{word}" if path else word

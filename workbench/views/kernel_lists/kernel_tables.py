@@ -144,7 +144,7 @@ def scheduled_text(program: ScheduledProgram, selected: Selected | None = None) 
 def host_text(step: HostStep) -> str:
     """What a step on the host does and costs, in words."""
     return (
-        f"host: PyTorch computes {step.op}; {step.bytes_in:,} bytes over the host link, {step.bytes_out:,} back, "
+        f"host: {step.what}; {step.bytes_in:,} bytes over the host link, {step.bytes_out:,} back, "
         f"{step.flops:,} operations"
     )
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from simulator import HostCall, Trace
+from simulator import Trace
 from simulator.analysis import machine_roofs
 from simulator.analysis.machine_roofs import MEMORY, ROOFS, SHORT
 from simulator.analysis.stalls import traffic_of
 from workbench.ir import KernelGraph, Launches
 from workbench.views.basics.table import Table
 from workbench.views.timelines.gantt import NOTHING
+from workbench.views.timelines.timeline import host_cycles
 
 WHOLE: Final = "whole"
 
@@ -169,11 +170,7 @@ def roofline_of(trace: Trace, launches: Launches, lowered: KernelGraph) -> Roofl
         _point(kernel, [load for load in loads if load.kernel == kernel], of_launch)
         for kernel in dict.fromkeys(load.kernel for load in loads)
     ]
-    hosted = [
-        end - begin
-        for (_, begin, end), launched in zip(trace.kernel_spans, trace.launches, strict=True)
-        if isinstance(launched, HostCall)
-    ]
+    hosted = host_cycles(trace)
     whole = None
     if points:
         all_least = {loads[0].launch: _least_of_all(traffic, launches, lowered)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from simulator import Cause, Trace
+from simulator import Cause, HostCall, Trace
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, Waited, waited
 from simulator.analysis.critical_path import critical_path_of, waterfall_of
 from simulator.analysis.energy import FIGURES as ENERGY_FIGURES
@@ -75,6 +75,15 @@ def origins_of_spans(trace: Trace, launches: Launches) -> list[tuple[str, ...]]:
             seen[key] = tuple(dict.fromkeys(names[index] for index in key[1]))
         out.append(seen[key])
     return out
+
+
+def host_cycles(trace: Trace) -> list[int]:
+    """The cycles of each step on the host."""
+    return [
+        end - begin
+        for (_, begin, end), launched in zip(trace.kernel_spans, trace.launches, strict=True)
+        if isinstance(launched, HostCall)
+    ]
 
 
 def kernel_cycles(trace: Trace) -> dict[str, int]:

@@ -1,0 +1,160 @@
+"""Operators that PyTorch computes between the graphs of a broken-up call, seen by a dispatch mode."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from workbench.capturing.counted_operations import PackedWeights, operations
+from workbench.environment.call_sites import Place, called_from
+from workbench.ir import MADE_BY_PYTHON, HostWork
+from workbench.tensors.tensor_memory import memory_of
+
+_FREE = frozenset({
+    "aten._local_scalar_dense", "aten.empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty",
+    "aten.new_empty_strided", "aten.set_", "aten.resize_", "aten._unsafe_view", "aten._assert_scalar",
+    "aten._assert_async",
+})  # fmt: skip
+"""Operators that touch no more than a number or make no contents; views are free, too."""
+
+
+@dataclass
+class Stretch:
+    """The work in one of the stretches: before the first graph, between two, after the last."""
+
+    calls: dict[tuple[str, Place], HostWork] = field(default_factory=dict[tuple[str, Place], HostWork])
+    """By operator and line."""
+    read: dict[int, torch.Tensor] = field(default_factory=dict[int, torch.Tensor])
+    """The tensors that the call was given and that operators read, by `id`."""
+
+    def add(self, op: str, place: Place, *, bytes_in: int, bytes_out: int, flops: int) -> None:
+        """Adds a call to those of the same operator and line."""
+        before = self.calls.get((op, place)) or HostWork("", op, 0, 0, 0, 0, *place)
+        self.calls[op, place] = replace(
+            before,
+            calls=before.calls + 1,
+            bytes_in=before.bytes_in + bytes_in,
+            bytes_out=before.bytes_out + bytes_out,
+            flops=before.flops + flops,
+        )
+
+    def of_node(self, node: str, made_by_python: Sequence[torch.Tensor], place: Place) -> tuple[HostWork, ...]:
+        """The records for the node of a graph break. Of what Python made without an operator only the size is known:
+        one operation for each element is the least that it took."""
+        for each in made_by_python:
+            self.add(MADE_BY_PYTHON, place, bytes_in=0, bytes_out=_bytes([each]), flops=each.numel())
+        return tuple(replace(each, node=node) for each in self.calls.values())
+
+
+class BetweenGraphs(TorchDispatchMode):
+    """Notes each operator outside of graphs, stretch by stretch. `given` are the tensors that the call is given,
+    `held` those that it holds."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Returns True: Dynamo still compiles while the mode is on, and the mode does not see what Dynamo computes."""
+        return True
+
+    def __init__(self, given: Iterable[torch.Tensor], held: Iterable[torch.Tensor]) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self.stretches = [Stretch()]
+        self._known: dict[int, tuple[StorageWeakRef, torch.Tensor | None]] = {}
+        """By the address of a storage: a reference, so that no other storage takes the address, and the given tensor
+        that lies there."""
+        self._packed = PackedWeights()
+        self._in_graph = False
+        self._know(held)
+        for tensor in given:
+            self._know([tensor], tensor)
+
+    @contextlib.contextmanager
+    def graph(self) -> Generator[None]:
+        """Notes nothing while a graph runs, and begins the next stretch behind it."""
+        self._in_graph = True
+        try:
+            yield
+        finally:
+            self._in_graph = False
+            self.stretches.append(Stretch())
+
+    def made_by_python(self, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+        """Returns the tensors that neither the call had nor a graph or an operator made."""
+        return [each for each in tensors if (key := _address(each)) is not None and key not in self._known]
+
+    def made_by_graph(self, results: Iterable[torch.Tensor]) -> None:
+        """Takes note of the results of a graph."""
+        self._know(results)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[object, ...] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
+        named = dict(kwargs or {})
+        if self._in_graph:
+            return func(*args, **named)
+        if not isinstance(func, torch._ops.OpOverload):  # pyright: ignore[reportPrivateUsage]
+            return self._of_graphs(func, args, named)
+        overload = cast("Any", func)
+        made: object = overload(*args, **named)
+        if not (overload.is_view or str(overload.overloadpacket) in _FREE):
+            self._note(overload, args, named, made)
+        return made
+
+    def _of_graphs(self, func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """Runs an operator that is given graphs to run, while PyTorch counts the products in these graphs."""
+        with FlopCounterMode(display=False) as counter:
+            made = func(*args, **kwargs)
+        given, results = _tensors((args, kwargs)), _tensors(made)
+        largest = max((each.numel() for each in (*given, *results)), default=0)
+        self._add(f"higher_order.{func}.default", given, results, max(counter.get_total_flops(), largest))
+        return made
+
+    def _note(self, func: Any, args: tuple[object, ...], kwargs: dict[str, object], made: object) -> None:
+        leaves = tree_leaves((args, kwargs))
+        given, packed = _tensors(leaves), self._packed.of(leaves)
+        flops = operations(func.overloadpacket, args, kwargs, made, given=given, packed=packed)
+        self._add(str(func), [*given, *packed], _tensors(made), flops)
+
+    def _add(self, op: str, given: Sequence[torch.Tensor], results: Sequence[torch.Tensor], flops: int) -> None:
+        stretch = self.stretches[-1]
+        stretch.add(op, called_from(), bytes_in=_bytes(given), bytes_out=_bytes(results), flops=flops)
+        for tensor in given:
+            key = _address(tensor)
+            found = self._known[key][1] if key in self._known else None
+            if found is not None:
+                stretch.read[id(found)] = found
+        self._know(results)
+
+    def _know(self, tensors: Iterable[torch.Tensor], given: torch.Tensor | None = None) -> None:
+        for tensor in tensors:
+            if (key := _address(tensor)) is not None:
+                self._known.setdefault(key, (StorageWeakRef(tensor.untyped_storage()), given))
+
+
+def _tensors(tree: object) -> list[torch.Tensor]:
+    return [leaf for leaf in cast("list[object]", tree_leaves(tree)) if isinstance(leaf, torch.Tensor)]
+
+
+def _bytes(tensors: Iterable[torch.Tensor]) -> int:
+    return sum(each.numel() * each.element_size() for each in tensors)
+
+
+def _address(tensor: torch.Tensor) -> int | None:
+    """The address of a tensor's storage; None for one without, such as a sparse one."""
+    try:
+        return memory_of(tensor)
+    except NotImplementedError:
+        return None
