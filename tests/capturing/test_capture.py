@@ -22,9 +22,9 @@ from torch._export.utils import _compiling_state_context
 from torch.autograd import forward_ad
 
 import workbench as wb
-from tests.flow import capture
 from tests.programs import PROGRAMS
 from workbench import errors
+from workbench.capturing.capture import capture
 from workbench.capturing.live_call import CapturedProgram
 from workbench.host.run_graph import InputCountMismatch, execute
 from workbench.ir import AtenGraph

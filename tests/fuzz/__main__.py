@@ -44,7 +44,7 @@ for line in sys.stdin:
     print("\\n@" + json.dumps([seed, verdict.kind, verdict.detail]), flush=True)
 """
 
-ADVISER = TRAINER.replace("training_steps", "advice").replace("judged_step", "judged_advice")
+ADVISER = TRAINER.replace("training_steps", "net_advice").replace("judged_step", "judged_advice")
 CONVOLVER = TRAINER.replace("training_steps", "conv_nets").replace("judged_step", "judged_net")
 
 
