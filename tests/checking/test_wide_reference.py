@@ -6,6 +6,7 @@ import io
 import threading
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -172,3 +173,21 @@ def test_roundings_are_drawn_where_a_checkpoint_computes_attention_again():
         attend = lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)  # noqa: E731
         checkpoint(attend, x * 2, use_reentrant=False).sum().backward()
     assert bool(x.grad.isfinite().all())
+
+
+def test_a_bias_gradient_of_equal_numbers_may_round_the_same_way_each_time() -> None:
+    """A pool spreads one number over each image: added up one after the other it is off by more than lots for each
+    partial sum would have it."""
+    image, weight, spread = torch.randn(2, 3, 64, 64), torch.randn(4, 3, 1, 1), torch.full((2, 4, 64, 64), 1 / 3)
+
+    def bias() -> torch.Tensor:
+        given = (image, weight, [4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True])
+        return torch.ops.aten.convolution_backward.default(spread, *given)[2].double()
+
+    exact = spread.double().sum((0, 2, 3))
+    largest = torch.zeros(4, dtype=torch.float64)
+    for seed in range(8):
+        with roundings_drawn(seed):
+            largest = torch.maximum(largest, (bias() - exact).abs())
+    one_after_another = np.add.accumulate(spread[:, 0].flatten().numpy())[-1]
+    assert float(largest.max()) > abs(float(one_after_another) - float(exact[0])) / 3, "three times it is allowed"

@@ -45,7 +45,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
-from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, products, running_products
+from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, bias_apart, products, running_products
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, error_in_order, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.environment.turns import turn
@@ -293,6 +293,9 @@ class _Inside(TorchDispatchMode):
             return self._stored_sum(func, args, kwargs, source)
         if name in ("prod", "cumprod"):
             return self._chain(func, name, args, kwargs)
+        if name == "convolution_backward" and args[-1][2]:
+            with self:
+                return bias_apart(func, args)
         terms = TERMS.get(name)
         if terms is None:
             return self._made(func, func(*args, **kwargs), LIBRARY if _from_library(func, name) else 0.0)

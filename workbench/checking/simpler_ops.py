@@ -112,6 +112,14 @@ def _attention(
     return weights @ v, torch.logsumexp(kept, -1)
 
 
+def bias_apart(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A convolution's gradients, that of its bias as the sum that it is: its terms lie in memory in some order, and
+    where a pool has spread a gradient over each image, many of them are equal."""
+    gradient, (image, weight, _) = args[0], args[-1]
+    bias = gradient.sum([dim for dim in range(gradient.dim()) if dim != 1])
+    return (*func(*args[:-1], [image, weight, False])[:2], bias)
+
+
 def attention(
     query: T,
     key: T,
