@@ -1,4 +1,4 @@
-"""What binds a run: the part of the machine that most cycles of its critical path belong to.
+"""The part of the machine that binds a run: most cycles of its critical path belong to it.
 
 Each cycle of the critical path belongs to one part, so their shares add up to all cycles. With several cores the path
 goes through the last core, for which the others wait. The share of this waiting is what evenly shared work would save,
@@ -44,7 +44,7 @@ class Binding:
     shares: Mapping[str, float]
     """By part, the largest first: they add up to 1."""
     peaks: Mapping[str, float]
-    """How near memory, arrays and vector unit come to their peak rates over the whole run; empty where not known."""
+    """Memory, arrays and vector unit beside their peak rates, over the whole run; empty where not known."""
 
     @property
     def by(self) -> str:
@@ -62,7 +62,7 @@ class Binding:
 
 
 def binding_of(trace: TraceRecord) -> Binding:
-    """What binds a run."""
+    """The shares of a run's parts."""
     path, whole, known = critical_path_of(trace), max(trace.makespan, 1), bool(trace.launches)
     waiting = sum(_uneven(trace, path)) / whole if known and trace.machine.core.count > 1 else 0.0
     shares = {CORES: waiting} if waiting else {}

@@ -190,7 +190,7 @@ def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
 
 
 def _promise(each: Finding) -> int:
-    """What a finding's remedy may save: its prediction, or without one what is at stake."""
+    """The most that a finding's remedy is thought to save: its prediction, or without one what is at stake."""
     return each.cycles if each.predicted is None else each.predicted
 
 

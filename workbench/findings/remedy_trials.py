@@ -40,4 +40,4 @@ class Trials:
     card: Callable[[Finding], Card]
     """The finding with its remedy's gain as known by now."""
     binding: Binding
-    """What binds the run."""
+    """The part that binds the run."""

@@ -39,7 +39,7 @@ class CardTable(_ReadTable):
 
     @property
     def binding(self) -> str:
-        """What binds the run, in a line."""
+        """The line that says what binds the run."""
         return vars(self).get("_line", "")
 
     @property

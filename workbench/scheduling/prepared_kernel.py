@@ -96,7 +96,7 @@ class PreparedKernel:
         return trace
 
     def refuses_cut(self, payload: Payload, mapping: Mapping) -> bool:
-        """Whether a mapping cuts a reduced dim in a kernel that would have other dims then."""
+        """True if a mapping cuts a reduced dim in a kernel that would have other dims then."""
         if not splits_reduction(payload, mapping):
             return False
         return self.payload(split=True).dims != payload.dims

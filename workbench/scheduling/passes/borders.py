@@ -167,7 +167,7 @@ def _yielded(pad: ir.Operation) -> Value:
 
 
 def _is_padded(value: Value) -> bool:
-    """Whether padding ops read a tensor, and nothing else does."""
+    """True if padding ops read a tensor, and nothing else does."""
     readers = [use.owner.operation for use in value.uses]
     return bool(readers) and all(
         op.name == "tensor.pad" or (op.name == "tensor.expand_shape" and _is_padded(op.results[0])) for op in readers

@@ -98,10 +98,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a run takes as long as it does."""
+    """The reasons for a run's time."""
 
     binding: str
-    """What binds it, in a line."""
+    """The line that says what binds it."""
     cards: tuple[Card, ...]
 
 
@@ -115,7 +115,7 @@ def cards_text(cards: Iterable[Card], width: int, most: int) -> str:
 
 
 def binding_html(line: str) -> Markup:
-    """What binds the run, above its findings."""
+    """The line that says what binds the run, above its findings."""
     first, _, rest = line.partition(": ")
     return html("<p><b>{}</b>{}</p>", first, f": {rest}" if rest else "") if line else NO_HTML
 

@@ -59,7 +59,7 @@ class Overview(Shown):
     spent: Spent | None = None
     """What the run spent on them."""
     why: Why | None = None
-    """What binds the run, and the findings; None where they are not looked for."""
+    """The part that binds the run, and the findings; None where they are not looked for."""
 
     @property
     def table(self) -> pd.DataFrame:
