@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from workbench.findings import Remedy as Remedy
     from workbench.findings import finding as finding
     from workbench.findings.folded_windows import folded_window as folded_window
+    from workbench.findings.int8_weights import int8_linear as int8_linear
     from workbench.journey import Journey as Journey
     from workbench.rewriting.graph_pass import graph_pass as graph_pass
     from workbench.rewriting.pattern import pattern as pattern
@@ -86,6 +87,7 @@ _HOMES = {
     "workbench.comparison": ("Comparison",),
     "workbench.errors": ("WorkbenchError",),
     "workbench.findings.folded_windows": ("folded_window",),
+    "workbench.findings.int8_weights": ("int8_linear",),
     "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
     "workbench.rewriting.graph_pass": ("graph_pass",),
     "workbench.rewriting.pattern": ("pattern",),
@@ -126,6 +128,7 @@ __all__ = [
     "compare",
     "finding",
     "folded_window",
+    "int8_linear",
     "lab",
     "last_journeys",
     "load",

@@ -201,3 +201,37 @@ def test_a_module_that_cannot_be_copied_is_told():
     j = wb.trace(Alone(), torch.randn(4, 8))
     with pytest.raises(BadOption, match="cannot be tried on a copy of the traced function: RuntimeError: there is one"):
         j.changed("evaluation mode")
+
+
+def test_weights_of_int8_are_read_by_the_product_and_rounded_by_half_a_step():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 64)), torch.randn(1, 256)
+    j = wb.trace(model, x, machine="edge-8x8")
+    made = j.changed("int8 weights")
+    assert made.check().ok and len(made.lowered.record.kernels) == 2, "each with its dequantisation"
+    assert made.simulated.cycles < j.simulated.cycles
+    assert isinstance(model[0], nn.Linear), "the model stays as it is"
+    layer = wb.int8_linear(model[0])
+    read = layer.weight.float() * layer.scale
+    assert layer.weight.dtype == torch.int8
+    assert bool(((read - model[0].weight).abs() <= layer.scale * 0.5001).all())
+    assert "j.changed('int8 weights') reads a quarter" in repr(j.findings).replace("\n      ", " ")
+    with pytest.raises(wb.WorkbenchError, match=r"has no plain nn\.Linear"):
+        wb.trace(nn.Sequential(nn.ReLU()), x, machine="edge-8x8").changed("int8 weights")
+
+
+def test_bfloat16_casts_inputs_and_weights_of_a_copy_and_leaves_whole_numbers():
+    model, x, rows = nn.Embedding(20, 32), torch.randn(4, 32), torch.tensor([1, 5, 7, 9])
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = model
+
+        def forward(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+            return x + self.table(rows)
+
+    made = wb.trace(Both(), x, rows).changed("bfloat16")
+    graph = made.captured.record
+    assert sorted(graph.types[each.value].dtype for each in graph.inputs) == ["bf16", "bf16", "i64"]
+    assert made.check().ok and model.weight.dtype == torch.float32

@@ -443,7 +443,7 @@ def test_remedies_that_were_followed_run_one_after_the_other():
         (
             "faster",
             wb.WorkbenchError,
-            "there is no change 'faster'. The changes are 'bfloat16', 'channels last', 'evaluation mode'",
+            "there is no change 'faster'. The changes are 'bfloat16', 'channels last', 'evaluation mode', 'folded",
         ),
         ("channel last", wb.WorkbenchError, "there is no change 'channel last'; did you mean 'channels last'?"),
         ("folded window:7", wb.WorkbenchError, "'folded window:7': the traced model has no module at '7'"),

@@ -179,6 +179,11 @@ BEHIND: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], int]] = {
         lambda x, w: (y := torch.relu(x), y @ w + 1), [W[1:] * 2, W[1:] * 2], 2,
     ),
     "an activation that another op reads": (lambda x, w: F.linear(y := torch.relu(x), w).sum() + y.sum(), [X, W], 3),
+    "a weight with a scale a row": (lambda x, w, s: F.linear(x, w * s), [X, W, (24, 1)], 1),
+    "a weight with a scale a column": (lambda x, w, s: F.linear(x, w * s), [X, W, (1, 32)], 1),
+    "a turned batch with a scale": (
+        lambda x, w, s: torch.bmm(x, (w * s).permute(0, 2, 1)), [X, (2, 24, 32), (2, 24, 1)], 1,
+    ),
     "a bias along the rows": (lambda x, w, b: F.linear(x + b, w), [X, W, (32,)], 2),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from workbench import checking
 from workbench.errors import BadOption
 from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
 from workbench.findings.folded_windows import folded_window, folds
+from workbench.findings.int8_weights import INT8_WEIGHTS, with_int8_weights
 from workbench.findings.module_copies import copied_module, submodule_at, with_submodule
 from workbench.findings.same_numbers import refuse_other_numbers
 from workbench.ir import AtenGraph
@@ -47,12 +48,14 @@ def changed(
         return _channels_last(target, inputs, kwargs)
     if kind == BFLOAT16:
         return _narrowed(target, inputs, kwargs)
+    if kind == INT8_WEIGHTS:
+        return with_int8_weights(target), tuple(inputs), dict(kwargs)
     if kind == EVALUATION:
         return copied_module(EVALUATION, target).eval(), tuple(inputs), dict(kwargs)
-    hint = did_you_mean(name, [BFLOAT16, CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW])
+    hint = did_you_mean(name, [BFLOAT16, CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW, INT8_WEIGHTS])
     known = (
-        f"The changes are {BFLOAT16!r}, {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r} and "
-        f"'{FOLDED_WINDOW}:<path of a Conv2d>'"
+        f"The changes are {BFLOAT16!r}, {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r}, "
+        f"{INT8_WEIGHTS!r} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
     )
     raise BadOption(sentences(f"there is no change {name!r}{hint}", known))
 

@@ -38,7 +38,7 @@ class Operands:
     def turned_back(self, value: str) -> str:
         """What the last two axes of a value were exchanged of; empty where no op exchanged them."""
         node, shape = self.values.maker.get(value), self.values.types[value].shape
-        if node is None or node.op not in _TURNED or _axes(node, len(shape)) != _exchanged(len(shape)):
+        if node is None or node.op not in _TURNED or axes_of(node, len(shape)) != _exchanged(len(shape)):
             return ""
         self.passed.append(node)
         return node.operands[0]
@@ -91,7 +91,7 @@ def _exchanged(rank: int) -> list[int]:
     return [*range(rank - 2), rank - 1, rank - 2]
 
 
-def _axes(node: Node, rank: int) -> list[int]:
+def axes_of(node: Node, rank: int) -> list[int]:
     """The axes of the operand in the order of the result."""
     order = list(range(rank))
     numbers = [arg.value for arg in node.args[1:] if isinstance(arg, Literal)]

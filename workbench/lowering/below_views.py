@@ -2,7 +2,8 @@
 
 A linear layer reads its weight transposed, and a batch of sequences as one matrix: both are views, and no kernel holds
 a view. A conversion of the weight, or an activation before the layer, is the same on the view of what it reads. It is
-moved there if the product's kernel may take it in. Nothing else reads it, and its tensors have the shape of its result.
+moved there if the product's kernel may take it in. Nothing else reads it, and its tensors have the shape of its result,
+or before a transpose also extents of one, as the scale of each row of int8 weights has.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from workbench.formulas.decompose import reading
 from workbench.ir import LoweredNode, Node, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.around_products import free_extent, too_often
+from workbench.lowering.attention_operands import axes_of
 from workbench.lowering.product_room import Room
 from workbench.lowering.reshapes import contiguous
 from workbench.lowering.shared_operands import factors, read_again
@@ -99,12 +101,26 @@ def _movable(item: LoweredNode, view: LoweredNode, types: dict[str, TensorType],
     result = types[node.results[0]]
     operands = [types[each] for each in node.operands]
     whole = [each for each in operands if each.shape == result.shape]
-    if len(whole) + sum(each.shape == () for each in operands) < len(operands):
+    along = view.node.op in _TURNS  # a reshape would merge an extent of one with others
+    if not all(each.shape in ((), result.shape) or (along and _broadcast(each, result)) for each in operands):
         return False
     if view.node.op in _RESHAPES and not all(map(contiguous, whole)):
         return False
     taken = sum(kind.element_bytes for kind in whole)
     return not too_often(use.other, use.operations + 1, taken, result.element_bytes)
+
+
+def _seen(view: Node, kind: TensorType, shape: tuple[int, ...], result: TensorType) -> tuple[int, ...]:
+    """The shape in which a view shows an operand of a node whose result has a shape, and is shown as `result`."""
+    if kind.shape == shape:
+        return result.shape
+    return tuple(kind.shape[axis] for axis in axes_of(view, len(shape)))
+
+
+def _broadcast(kind: TensorType, result: TensorType) -> bool:
+    """True if a tensor has the extents of a result, or one in their place."""
+    pairs = zip(kind.shape, result.shape, strict=False)
+    return len(kind.shape) == len(result.shape) and all(mine in (1, whole) for mine, whole in pairs)
 
 
 def _moved(
@@ -115,10 +131,10 @@ def _moved(
     shape, names, made = types[node.results[0]].shape, dict[str, str](), list[LoweredNode]()
     use = uses.pop(value)
     for operand in dict.fromkeys(node.operands):
-        if types[operand].shape != shape:
+        if types[operand].shape == ():
             continue
         name = names[operand] = marked_name(f"{value}.{operand}", types)
-        types[name] = TensorType.dense(types[value].shape, types[operand].dtype)
+        types[name] = TensorType.dense(_seen(view.node, types[operand], shape, types[value]), types[operand].dtype)
         turned = replace(reading(view.node, {view.node.operands[0]: operand}), name=name, results=(name,))
         made.append(LoweredNode(turned, "view", "", RULE, view.parent))
         uses[name] = _Use(use.other, use.operations + 1)

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from simulator.analysis.binding import MEMORY
 from simulator.machine.machine import Machine
 from workbench.findings.finding_record import Finding, Remedy
-from workbench.findings.narrower_numbers import narrower, weights_share
+from workbench.findings.narrower_numbers import heaviest, narrower, weights_share
 from workbench.findings.number_words import percent
 from workbench.findings.rule_registry import finding
 from workbench.findings.rules.arrays_at_their_peak import at_peak
-from workbench.findings.run_facts import ComputedFacts, Facts, moved_bytes
+from workbench.findings.run_facts import ComputedFacts, Facts
 
 AT_PEAK = 0.8
 """The share of the memory's peak rate over a kernel's time: the rest are the first load and the last store."""
@@ -75,12 +73,9 @@ def _most(machine: Machine) -> str:
 
 def _most_of(facts: Facts, kernel: ComputedFacts) -> str:
     """The tensor with most bytes, by the user's name of it, and what helps."""
-    program = kernel.scheduled.program
-    sizes = np.array([moved_bytes(program, number) for number in range(len(program.arguments))])
-    value = kernel.launches[0].arguments[int(sizes.argmax())]
-    tensor, share = facts.named(value), weights_share(facts, value)
-    most = percent(int(sizes.max()), int(sizes.sum()))
-    return f", {most} of them of {tensor}, so only fewer bytes make it faster{share}"
+    value, part = heaviest(kernel)
+    helps = f"so only fewer bytes make it faster{weights_share(facts, value)}"
+    return f", {percent(part, 1)} of them of {facts.named(value)}, {helps}"
 
 
 def _twice(machine: Machine) -> dict[str, int]:
