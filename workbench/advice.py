@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -120,10 +121,16 @@ class Advice:
         key = _figures(remedy)
         if key not in self._predicted:
             try:
-                self._predicted[key] = self._facts.cycles_on(self._machine(remedy.machine))
+                self._predicted[key] = self._facts.cycles_on(self._machine(remedy.machine)) + self._costed_otherwise
             except WorkbenchError:  # the program cannot run on that machine: its cycles cannot be predicted
                 self._predicted[key] = None
         return self._predicted[key]
+
+    @cached_property
+    def _costed_otherwise(self) -> int:
+        """Cycles that a trace from a file has beyond what the same program takes here: it may be of an older version,
+        which did not know which operations are on 64 bits."""
+        return self._facts.cycles - self._facts.cycles_on(self._journey.machine) if self._request.target is None else 0
 
     def measured(self, remedy: Remedy) -> int:
         """Cycles with everything done anew."""

@@ -235,3 +235,23 @@ def test_bfloat16_casts_inputs_and_weights_of_a_copy_and_leaves_whole_numbers():
     graph = made.captured.record
     assert sorted(graph.types[each.value].dtype for each in graph.inputs) == ["bf16", "bf16", "i64"]
     assert made.check().ok and model.weight.dtype == torch.float32
+
+
+class _OfFloats(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.dtype == torch.float32
+        return torch.relu(x)
+
+
+def test_what_a_narrower_copy_does_not_do_is_told_and_other_remedies_are_tried() -> None:
+    """A module that asserts its type, and weights that the copy does not reach."""
+    x, layer = torch.randn(256, 256), nn.Linear(256, 256)
+    fast = wb.machine("edge-8x8", systolic_arrays=16)
+    for j in (wb.trace(_OfFloats(), x, machine="edge-8x8"), wb.trace(lambda x: layer(x) * 2, x, machine=fast)):
+        tried = j.findings.tried().table
+        row = next(each for each in tried.itertuples() if "bfloat16" in each.remedy)
+        assert pd.isna(row.gain) and "the changed copy raises an error that the model does not" in row.untried
+        with pytest.raises(wb.WorkbenchError, match="the changed copy raises"):
+            j.findings.measured(row.Index)
+    with pytest.raises(wb.WorkbenchError, match="none of the inputs is a tensor of float32"):
+        wb.trace(lambda x: x * 2, torch.arange(8), machine="edge-8x8").changed("bfloat16")

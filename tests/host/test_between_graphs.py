@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils.flop_counter import FlopCounterMode
 
 import workbench as wb
 from simulator.units.host import round_trip
@@ -238,3 +240,44 @@ def test_a_label_names_the_operators_with_most_operations_and_counts_the_others(
     each = [HostWork("b", f"aten.op{number}.default", 1, 0, 0, number) for number in range(5)]
     assert between_text(each) == "between graphs: aten::op4 x1, aten::op3 x1, aten::op2 x1, 2 more"
     assert between_text(()) == ""
+
+
+def test_tensors_without_data_cost_nothing() -> None:
+    """Those that another trace puts in the place of real ones, and those of the device `meta`."""
+
+    def traced_inside(x: torch.Tensor) -> torch.Tensor:
+        return make_fx(lambda a: a @ a.t(), tracing_mode="symbolic")(x)(x)
+
+    def without_data(x: torch.Tensor) -> torch.Tensor:
+        torch.empty(4096, 4096, device="meta") @ torch.empty(4096, 4096, device="meta")
+        return x + 1
+
+    for inside, ops in ((traced_inside, ["aten.mm.default"]), (without_data, ["aten.add.Tensor"])):
+        hidden = torch.compiler.disable(inside)
+        j = wb.trace(lambda x, hidden=hidden: hidden(x * 2) + 1, torch.randn(16, 32), machine="edge-8x8")
+        assert [each.op for each in j.captured.record.host_work] == ops
+        assert all(type(each.flops) is int for each in j.captured.record.host_work) and j.simulated.cycles < 20_000
+
+
+def test_a_packed_table_is_looked_up_in_and_not_multiplied() -> None:
+    bag = nn.Sequential(nn.EmbeddingBag(20_000, 64, mode="sum")).eval()
+    kind = torch.ao.quantization.float_qparams_weight_only_qconfig
+    packed = torch.ao.quantization.quantize_dynamic(bag, {nn.EmbeddingBag: kind}, dtype=torch.quint8)
+    j = wb.trace(lambda i: packed(i) + 1, torch.tensor([[1, 2], [3, 4]]), machine="edge-8x8")
+    (work,) = j.captured.record.host_work
+    assert work.op.startswith("quantized.embedding_bag") and work.flops < 1_000
+
+
+def test_a_call_in_parts_leaves_the_random_numbers_where_they_were() -> None:
+    drawing = torch.compiler.disable(torch.rand_like)
+    x = torch.randn(8, 8)
+    torch.manual_seed(5)
+    first = torch.rand(1)
+    torch.manual_seed(5)
+    wb.trace(lambda x: drawing(x * 2) + x, x, machine="edge-8x8")
+    assert torch.equal(torch.rand(1), first)
+
+
+def test_a_mode_of_the_users_own_is_told() -> None:
+    with FlopCounterMode(display=False), pytest.raises(wb.WorkbenchError, match="cannot be captured under"):
+        wb.trace(torch.relu, torch.randn(8), machine="edge-8x8")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -21,7 +22,7 @@ from workbench.tensors.tensor_memory import memory_of
 _FREE = frozenset({
     "aten._local_scalar_dense", "aten.empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty",
     "aten.new_empty_strided", "aten.set_", "aten.resize_", "aten._unsafe_view", "aten._assert_scalar",
-    "aten._assert_async",
+    "aten._assert_async", "prim.device",
 })  # fmt: skip
 """Operators that touch no more than a number or make no contents; views are free, too."""
 
@@ -109,7 +110,7 @@ class BetweenGraphs(TorchDispatchMode):
             return self._of_graphs(func, args, named)
         overload = cast("Any", func)
         made: object = overload(*args, **named)
-        if not (overload.is_view or str(overload.overloadpacket) in _FREE):
+        if not (overload.is_view or str(overload.overloadpacket) in _FREE or _without_data((args, named, made))):
             self._note(overload, args, named, made)
         return made
 
@@ -146,6 +147,11 @@ class BetweenGraphs(TorchDispatchMode):
 
 def _tensors(tree: object) -> list[torch.Tensor]:
     return [leaf for leaf in cast("list[object]", tree_leaves(tree)) if isinstance(leaf, torch.Tensor)]
+
+
+def _without_data(tree: object) -> bool:
+    """True if some tensor stands for one, as in another trace: nothing is computed with it."""
+    return any(isinstance(each, FakeTensor) or each.is_meta for each in _tensors(tree))
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:

@@ -19,6 +19,7 @@ import torch
 import torch._dynamo as dynamo
 from torch import nn
 from torch.export.graph_signature import TensorArgument
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack  # pyright: ignore[reportPrivateUsage]
 
 from workbench import errors
 from workbench.aten.registry import DEFAULT, Registrations
@@ -73,6 +74,9 @@ def capture(
         )
     refuse_uncallable(fn_or_module)
     name = name_of(fn_or_module)
+    if seen := [type(each).__name__ for each in _get_current_dispatch_mode_stack() if not _seen_through(each)]:
+        told = "PyTorch compiles nothing while a TorchDispatchMode is active. Trace it outside of the mode's `with`"
+        raise errors.CaptureFailed(f"{name} cannot be captured under {seen[-1]}: {told}")
     known = registrations if registrations is not None else DEFAULT.now()
     trace = Capturing.begin(name, fn_or_module, inputs, dict(kwargs or {}), known)
     if train:
@@ -196,6 +200,12 @@ def capture_graph(
     return _refuse_shared(trace.program(record_of(trace, exported, program, "dynamo", given, leaves, tree)), inputs, {})
 
 
+def _seen_through(mode: object) -> bool:
+    """True for a mode under which Dynamo compiles."""
+    ignores = getattr(type(mode), "ignore_compile_internals", None)
+    return ignores is not None and bool(ignores())
+
+
 def _named_by_placeholders(trace: Capturing, gm: torch.fx.GraphModule) -> Capturing:
     """The inputs under the names Dynamo gave them, which point into the user's program."""
     names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
@@ -219,7 +229,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     between = pieces.BetweenGraphs([slot.tensor for slot in trace.user], tensors)
     with put_back(tensors), holding_as_before(functions), user_errors(trace.name):
         lay = {path: lies(tensor) for path, tensor in outside.items()}
-        with holding_as_before(stores):
+        with holding_as_before(stores), torch.random.fork_rng(devices=[]):
             returned, calls = pieces.observed(broken, trace.inputs, trace.kwargs, between)
         moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
         if moved:

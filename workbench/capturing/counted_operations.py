@@ -58,10 +58,15 @@ def operations(
         return int(formula(*args, **kwargs, out_val=made))
     results = [leaf for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor)]
     largest = max((each.numel() for each in (*given, *results)), default=0)
-    weights = [each for each in packed if each.dim() > 1]
-    if not weights or not given or not results:
+    weights = [each for each in packed if each.dim() > 1 and given and _meets(each, given[0])]
+    if not weights or not results:
         return largest
     return sum(_product(weight, given[0], results[0]) for weight in weights)
+
+
+def _meets(weight: torch.Tensor, x: torch.Tensor) -> bool:
+    """True if a weight multiplies a tensor: with whole numbers an embedding's table is looked up in."""
+    return weight.dim() > 2 or x.is_floating_point() or x.is_quantized
 
 
 def _product(weight: torch.Tensor, x: torch.Tensor, result: torch.Tensor) -> int:

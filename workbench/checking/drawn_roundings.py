@@ -293,7 +293,7 @@ class _Inside(TorchDispatchMode):
             return self._stored_sum(func, args, kwargs, source)
         if name in ("prod", "cumprod"):
             return self._chain(func, name, args, kwargs)
-        if name == "convolution_backward" and args[-1][2]:
+        if name == "convolution_backward" and cast("Sequence[bool]", args[-1])[2]:
             with self:
                 return bias_apart(func, args)
         terms = TERMS.get(name)

@@ -93,7 +93,9 @@ class Findings(CardTable):
         if remedy is None:
             raise BadOption(f"measured({row}): {found[row].rule!r} has no remedy to try")
         with waiting("try the remedy"):
-            trials.measure(remedy)
+            gain, untried = _gain(trials, remedy)
+        if gain is None:
+            raise BadOption(f"measured({row}): {untried}")
         return trials.card(found[row])
 
     @knows_its_options
@@ -175,8 +177,13 @@ def _gain(trials: Trials, remedy: Remedy) -> tuple[int | None, str]:
     """The measured cycles that a remedy saves; or why that cannot be measured."""
     try:
         return trials.cycles - trials.measure(remedy), ""
-    except WorkbenchError as error:
-        return None, str(error)
+    except Exception as error:  # a changed copy runs the user's code
+        return None, _why_not(error)
+
+
+def _why_not(error: Exception) -> str:
+    told = str(error)
+    return told if isinstance(error, WorkbenchError) else f"the changed copy raises {type(error).__name__}: {told}"
 
 
 def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
@@ -184,8 +191,8 @@ def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
     try:
         journey = trials.follow(remedy)
         _ = journey.simulated
-    except WorkbenchError as error:
-        return None, str(error)
+    except Exception as error:  # a changed copy runs the user's code
+        return None, _why_not(error)
     return journey, ""
 
 

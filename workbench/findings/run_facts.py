@@ -11,7 +11,7 @@ import numpy as np
 
 import simulator
 from simulator import Launched
-from simulator.analysis.binding import Binding, binding_of
+from simulator.analysis.binding import MEMORY, Binding, binding_of, part_of
 from simulator.analysis.critical_path import critical_path_of
 from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.program import Access, Opcode, Space
@@ -78,6 +78,11 @@ class KernelFacts:
     def showing(self, *what: str) -> tuple[int, ...]:
         """The spans behind these cycles."""
         return tuple(sorted({span for each in what for span in self.on_path.get(each, ())}))
+
+    @property
+    def transfers(self) -> tuple[str, ...]:
+        """The activities of its path in which bytes move, or wait for others that do."""
+        return tuple(what for what in self.path if part_of(what) == MEMORY and not what.endswith(" latency"))
 
     def path_of(self, span: int, *what: str) -> int:
         """One span's cycles of the critical path with one of these activities."""

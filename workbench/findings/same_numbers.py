@@ -39,6 +39,17 @@ def refuse_other_numbers(
         )
 
 
+def refuse_raising(
+    change: str, made: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
+) -> None:
+    """Raises if PyTorch does not compute the changed copy, as with tensors that the change does not reach."""
+    try:
+        _results(copy.deepcopy(made), inputs, kwargs, drawn=True)
+    except Exception as error:  # the user's code runs
+        told = f"{type(error).__name__}: {error}"
+        raise BadOption(f"{change!r}: the changed copy raises an error that the model does not: {told}") from None
+
+
 def _results(
     target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object], drawn: bool
 ) -> list[Any]:

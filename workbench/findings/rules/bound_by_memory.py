@@ -20,21 +20,21 @@ AT_PEAK = 0.8
 """The share of the memory's peak rate over a kernel's time: the rest are the first load and the last store."""
 WAITS = 0.2
 """Of a kernel's time on the critical path."""
-_TRANSFERS = ("load transfer", "store transfer", "gather transfer", "scatter transfer")
 
 
 @finding("memory at its peak")
 def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
     rate, use = float(facts.machine.bus_bytes_per_cycle), facts.memory_use
     for kernel in facts.computed:
-        moved = int(use.asked[kernel.spans].sum())  # unused bytes of requests could be saved
+        needed, moved = int(use.asked[kernel.spans].sum()), int(use.requested[kernel.spans].sum())
         if kernel.cycles and moved >= AT_PEAK * rate * kernel.cycles:
+            whole = f" in whole requests, for {needed:,} needed ones," if moved > needed / AT_PEAK else ""
             yield Finding(
                 kernel.name,
-                kernel.part(*_TRANSFERS),
-                f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
+                kernel.part(*kernel.transfers),
+                f"the memory is at its peak: {moved:,} bytes{whole} in {kernel.cycles:,} cycles are "
                 f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel)}",
-                kernel.showing(*_TRANSFERS),
+                kernel.showing(*kernel.transfers),
                 remedy=narrower(facts, kernel),
                 about=MEMORY,
             )
@@ -46,12 +46,12 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
     bound = list[int]()
     waits, whole = 0, 0
     for kernel in facts.computed:
-        moved, transfers = int(use.requested[kernel.spans].sum()), kernel.part(*_TRANSFERS)
+        moved, transfers = int(use.requested[kernel.spans].sum()), kernel.part(*kernel.transfers)
         idle = moved < AT_PEAK * rate * kernel.cycles and not at_peak(facts, kernel)
         if transfers >= WAITS * kernel.cycles and idle:
             waits += min(transfers, round(moved / rate))
             whole += kernel.cycles
-            bound += kernel.showing(*_TRANSFERS)
+            bound += kernel.showing(*kernel.transfers)
     if waits:
         figures = _twice(facts.machine)
         said = ", ".join(f"{name}={value:_}" for name, value in figures.items())
@@ -75,6 +75,8 @@ def _most_of(facts: Facts, kernel: ComputedFacts) -> str:
     """The tensor with most bytes, by the user's name of it, and what helps."""
     value, part = heaviest(kernel)
     helps = f"so only fewer bytes make it faster{weights_share(facts, value)}"
+    if not part:  # it chooses single places, of which no part is known beforehand
+        return f", {helps}"
     return f", {percent(part, 1)} of them of {facts.named(value)}, {helps}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator import Launched
 from simulator.analysis.binding import LAUNCHES
 from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import percent, times
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
 @finding("launches")
 def launches(facts: Facts) -> Iterator[Finding]:
-    overhead, count = facts.machine.core.launch_overhead_cycles, len(facts.scheduled.launches.launches)
-    if not facts.launching or not overhead:
+    spans = zip(facts.trace.launches, facts.trace.kernel_spans, strict=True)
+    took = [end - begin for launch, (_, begin, end) in spans if isinstance(launch, Launched)]
+    overhead, count = facts.machine.core.launch_overhead_cycles, len(took)
+    if not facts.launching or not overhead or not count:
         return
-    middle = int(np.median([end - begin for _, begin, end in facts.trace.kernel_spans]))
+    middle = int(np.median(took))
     one = f"of {overhead:,} cycles, where the kernel takes {middle:,}"
     many = f"of {overhead:,} cycles each, where half of the kernels take {middle:,} or less"
     yield Finding(
