@@ -229,7 +229,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     between = pieces.BetweenGraphs([slot.tensor for slot in trace.user], tensors)
     with put_back(tensors), holding_as_before(functions), user_errors(trace.name):
         lay = {path: lies(tensor) for path, tensor in outside.items()}
-        with holding_as_before(stores), torch.random.fork_rng(devices=[]):
+        with holding_as_before(stores), cast(Any, torch.random).fork_rng(devices=[]):
             returned, calls = pieces.observed(broken, trace.inputs, trace.kwargs, between)
         moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
         if moved:
