@@ -14,6 +14,8 @@ REACHING_A_PART = [
     (nn.MaxPool3d(2, 3, padding=1), (2, 3, 2, 2, 4)),
     (nn.AvgPool3d(2, 3, padding=1), (4, 3, 2, 2, 4)),
     (nn.Conv2d(3, 4, 2, stride=3, padding=1), (2, 3, 2, 4)),
+    (nn.Conv1d(8, 2, 3, stride=3, padding=1, groups=2), (2, 8, 3)),
+    (nn.Conv1d(8, 4, 3, stride=3, padding=1, groups=4), (2, 8, 3)),
 ]
 
 

@@ -79,17 +79,18 @@ def _expanded(memref: Value, shape: Sequence[int], groups: list[list[int]]) -> V
 
 
 def _reshaped_before_padding(op: ir.Operation) -> bool:
-    """Pads before reshaping instead of after, where no padded axis is split."""
+    """Pads before reshaping instead of after, where no padded axis is split but into itself and axes of one place."""
     pad, groups = maker(op.operands[0]), _groups(op)
     if pad is None or pad.name != "tensor.pad" or not padded_with(pad):
         return False
     low, high = integers(pad, "static_low"), integers(pad, "static_high")
-    if any(len(group) > 1 and (low[axis] or high[axis]) for axis, group in enumerate(groups)):
-        return False
     result = ir.RankedTensorType(op.results[0].type)
     wide_low, wide_high = [0] * result.rank, [0] * result.rank
     for axis, group in enumerate(groups):
-        wide_low[group[0]], wide_high[group[0]] = low[axis], high[axis]
+        longest = max(group, key=lambda each: result.shape[each])
+        if (low[axis] or high[axis]) and any(result.shape[each] > 1 for each in group if each != longest):
+            return False
+        wide_low[longest], wide_high[longest] = low[axis], high[axis]
     shape = [extent - a - b for extent, a, b in zip(result.shape, wide_low, wide_high, strict=True)]
     with ir.InsertionPoint(op), op.location:
         kind = ir.RankedTensorType.get(shape, result.element_type)
