@@ -170,7 +170,9 @@ class Advice:
         except Exception as error:  # copying runs code of the user's own objects
             told = f"{type(error).__name__}: {error}"
             raise BadOption(f"{change!r} cannot be tried on a copy of the traced function: {told}") from error
-        anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs))
+        as_it_was = request.mapping == self._journey.scheduled.mappings  # of kernels that the changed function lacks
+        mapping = None if as_it_was else request.mapping
+        anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs), mapping=mapping)
         return cast("Any", type(self._journey))(anew, Stages.of(anew))
 
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:

@@ -255,3 +255,11 @@ def test_what_a_narrower_copy_does_not_do_is_told_and_other_remedies_are_tried()
             j.findings.measured(row.Index)
     with pytest.raises(wb.WorkbenchError, match="none of the inputs is a tensor of float32"):
         wb.trace(lambda x: x * 2, torch.arange(8), machine="edge-8x8").changed("bfloat16")
+
+
+def test_tiles_that_were_kept_are_no_mapping_for_the_kernels_of_a_changed_function() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU()).eval()
+    j = wb.trace(model, torch.randn(1, 3, 16, 16), machine="edge-8x8")
+    kept = j.with_(mapping=j.scheduled.mappings)
+    assert kept.changed("folded batch norms").check().ok
