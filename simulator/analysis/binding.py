@@ -64,7 +64,7 @@ class Binding:
 def binding_of(trace: TraceRecord) -> Binding:
     """The shares of a run's parts."""
     path, whole, known = critical_path_of(trace), max(trace.makespan, 1), bool(trace.launches)
-    waiting = sum(_uneven(trace, path)) / whole if known and trace.machine.core.count > 1 else 0.0
+    waiting = sum(_waiting(trace, path)) / whole if known and trace.machine.core.count > 1 else 0.0
     shares = {CORES: waiting} if waiting else {}
     for step in path:
         part = part_of(step.what)
@@ -85,7 +85,7 @@ def _peaks(trace: TraceRecord, whole: int) -> dict[str, float]:
     return {part: sum(load.least[place] for load in found) / whole for part, place in places.items()}
 
 
-def _uneven(trace: TraceRecord, path: list[Step]) -> list[float]:
+def _waiting(trace: TraceRecord, path: list[Step]) -> list[float]:
     """For each launch the cycles between its cores' average and its last core, at barriers and at its end."""
     latency, moved = np.zeros(len(trace.kernel_spans)), memory_use_of(trace).requested
     for step in path:

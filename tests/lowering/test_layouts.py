@@ -351,7 +351,7 @@ def test_a_lowered_graph_of_the_version_before_is_read():
     body = json.loads(record.to_json())
     del body["record"]["layouts"]
     assert KernelGraph.from_json(json.dumps(body | {"version": 3})) == record
-    with pytest.raises(RecordFormatError, match=r"expected aten-workbench/kernel-graph version 6, found .* version 2"):
+    with pytest.raises(RecordFormatError, match=r"expected aten-workbench/kernel-graph version 7, found .* version 2"):
         KernelGraph.from_json(json.dumps(body | {"version": 2}))
 
 

@@ -26,13 +26,12 @@ WAITS = 0.2
 def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
     rate, use = float(facts.machine.bus_bytes_per_cycle), facts.memory_use
     for kernel in facts.computed:
-        needed, moved = int(use.asked[kernel.spans].sum()), int(use.requested[kernel.spans].sum())
+        moved = int(use.asked[kernel.spans].sum())  # unused bytes of requests could be saved
         if kernel.cycles and moved >= AT_PEAK * rate * kernel.cycles:
-            whole = f" in whole requests, for {needed:,} needed ones," if moved > needed / AT_PEAK else ""
             yield Finding(
                 kernel.name,
                 kernel.part(*kernel.transfers),
-                f"the memory is at its peak: {moved:,} bytes{whole} in {kernel.cycles:,} cycles are "
+                f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
                 f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel)}",
                 kernel.showing(*kernel.transfers),
                 remedy=narrower(facts, kernel),

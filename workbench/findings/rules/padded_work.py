@@ -18,7 +18,6 @@ from workbench.ir import Node
 
 SHOWS = 0.05
 """Of a kernel's cycles."""
-_TRANSFERS = ("load transfer", "store transfer")
 
 
 @finding("padding")
@@ -72,11 +71,13 @@ def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
 
 def _moved(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
     use, machine = facts.memory_use, facts.machine
-    spans = [span for span in kernel.showing(*_TRANSFERS) if use.stretch[span]]
+    spans = [span for span in kernel.showing(*kernel.transfers) if use.asked[span]]
     rate, width = float(machine.bus_bytes_per_cycle), machine.dma.bytes_per_cycle
     asked, moved, stretch = use.asked[spans], use.requested[spans], use.stretch[spans]
-    needed = np.maximum(asked / rate, asked / np.maximum(stretch, 1) * -(-stretch // width))
-    on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])
+    needed = np.maximum(
+        asked / rate, asked / np.maximum(stretch, 1) * -(-stretch // width)
+    )  # single places: no stretch
+    on_path = np.array([kernel.path_of(span, *kernel.transfers) for span in spans])
     stake = round(float(np.minimum(on_path, np.maximum(moved / rate - needed, 0)).sum())) if spans else 0
     reason = f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} needed ones, in "
     reason += _wholes(facts, kernel)
