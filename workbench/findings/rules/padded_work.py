@@ -74,9 +74,8 @@ def _moved(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
     spans = [span for span in kernel.showing(*kernel.transfers) if use.asked[span]]
     rate, width = float(machine.bus_bytes_per_cycle), machine.dma.bytes_per_cycle
     asked, moved, stretch = use.asked[spans], use.requested[spans], use.stretch[spans]
-    needed = np.maximum(
-        asked / rate, asked / np.maximum(stretch, 1) * -(-stretch // width)
-    )  # single places: no stretch
+    in_queues = asked / np.maximum(stretch, 1) * -(-stretch // width)  # none for single places
+    needed = np.maximum(asked / rate, in_queues)
     on_path = np.array([kernel.path_of(span, *kernel.transfers) for span in spans])
     stake = round(float(np.minimum(on_path, np.maximum(moved / rate - needed, 0)).sum())) if spans else 0
     reason = f"the memory moves {int(moved.sum()):,} bytes for {int(asked.sum()):,} needed ones, in "
