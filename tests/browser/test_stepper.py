@@ -207,6 +207,7 @@ def test_a_kernel_that_is_gone_is_said_and_a_reader_without_one_sees_the_journey
     assert went_well
     row(page, "spans", 2).click()
     wait_for(page, "span 2")
+    expect(widget(page).get_by_text("cycles at stake").first).to_be_visible()  # it comes late, and moves what is below
     expect(page.locator(".wb-twin")).to_be_hidden()
     widget(page).locator("[data-look=knobs]").click()
     expect(widget(page).locator(".wb-knobs .kn-map, .wb-knobs summary:has-text('Map')")).to_be_visible()
