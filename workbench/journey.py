@@ -126,7 +126,7 @@ class Journey(Shown):
 
     @property
     def findings(self) -> Findings:
-        """Why the run takes as long as it does: a line that says what binds it, then one row a finding, with its
+        """The reasons for the run's time: a line that says what binds it, then one row a finding, with its
         reason, the line of Python, the spans that show it, the remedy to try, and its saving in cycles where that can
         be predicted. Those about what binds the run come first. `.findings.tried()` measures each saving."""
         from workbench.findings.findings_answer import Findings  # only here: it loads pandas

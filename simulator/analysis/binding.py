@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.analysis import machine_roofs
 from simulator.analysis.critical_path import Step, critical_path_of
+from simulator.analysis.machine_roofs import ARRAYS, MEMORY, ROOFS, VECTOR, loads
 from simulator.analysis.memory_use import memory_use_of
 from simulator.records.spans import HostCall
 from simulator.tileprogram.barriers import meetings
@@ -25,8 +25,7 @@ from simulator.units.unit_table import DOES, UNIT_OF
 if TYPE_CHECKING:
     from simulator.trace_record import TraceRecord
 
-MEMORY, ARRAYS, VECTOR, SCALAR = "memory", "arrays", "vector unit", "scalar unit"
-HOST, LAUNCHES, CORES, ISSUE = "host", "launches", "cores that wait", "issue"
+SCALAR, HOST, LAUNCHES, CORES, ISSUE = "scalar unit", "host", "launches", "cores that wait", "issue"
 PARTS = (MEMORY, ARRAYS, VECTOR, SCALAR, HOST, LAUNCHES, ISSUE, CORES)
 """All parts that a run can be bound by."""
 
@@ -61,9 +60,10 @@ class Binding:
         return f"bound by {first[0]}: {', '.join(told)}" + (f"; of their peaks: {rates}" if rates else "")
 
 
-def binding_of(trace: TraceRecord) -> Binding:
-    """The shares of a run's parts."""
-    path, whole, known = critical_path_of(trace), max(trace.makespan, 1), bool(trace.launches)
+def binding_of(trace: TraceRecord, path: list[Step] | None = None) -> Binding:
+    """The shares of a run's parts; `path` is its critical path, where that is known already."""
+    path = critical_path_of(trace) if path is None else path
+    whole, known = max(trace.makespan, 1), bool(trace.launches)
     waiting = sum(_waiting(trace, path)) / whole if known and trace.machine.core.count > 1 else 0.0
     shares = {CORES: waiting} if waiting else {}
     for step in path:
@@ -78,11 +78,17 @@ def part_of(what: str) -> str:
     return next((_OF_LABEL[word] for word in what.split() if word in _OF_LABEL), ISSUE)
 
 
+def waits_at_end(trace: TraceRecord, launch: int) -> float:
+    """Cycles between the average of a launch's cores and its last core, where the launch ends."""
+    rows = trace.rows_of(launch)
+    done = np.full(trace.machine.core.count, trace.begins[launch])
+    np.maximum.at(done, trace.core[rows], trace.done[rows])
+    return float(done.max() - done.mean())
+
+
 def _peaks(trace: TraceRecord, whole: int) -> dict[str, float]:
-    found = machine_roofs.loads(trace)
-    names = {machine_roofs.MEMORY: MEMORY, machine_roofs.ARRAYS: ARRAYS, machine_roofs.VECTOR: VECTOR}
-    places = {part: machine_roofs.ROOFS.index(roof) for roof, part in names.items()}
-    return {part: sum(load.least[place] for load in found) / whole for part, place in places.items()}
+    found = loads(trace)
+    return {part: sum(load.least[ROOFS.index(part)] for load in found) / whole for part in (MEMORY, ARRAYS, VECTOR)}
 
 
 def _waiting(trace: TraceRecord, path: list[Step]) -> list[float]:
@@ -96,9 +102,7 @@ def _waiting(trace: TraceRecord, path: list[Step]) -> list[float]:
     ):
         if isinstance(launched, HostCall) or end == begin:
             continue
-        done = np.full(trace.machine.core.count, begin)
-        np.maximum.at(done, trace.core[rows], trace.done[rows])
-        waits = float(done.max() - done.mean())
+        waits = waits_at_end(trace, place)
         for meeting in meetings(launched.program):
             came = trace.issue[rows.start + np.array(meeting)]
             waits += float(came.max() - came.mean())

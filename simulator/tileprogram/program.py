@@ -229,7 +229,7 @@ class TileProgram:
         return np.array([op.class_counts for op in self.ops], np.int64).reshape(-1, len(OpClass))
 
     def wide_counts(self) -> I64:
-        """Those of them on numbers of 64 bits."""
+        """Operations of each op per point on numbers of 64 bits, by `OpClass`."""
         return np.array([op.wide_counts for op in self.ops], np.int64).reshape(-1, len(OpClass))
 
     def buffers_of(self, number: int) -> tuple[int, ...]:

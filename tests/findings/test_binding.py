@@ -38,8 +38,7 @@ def _add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def _in_half_the_bytes(j: Journey) -> Journey:
-    inputs = [torch.randn(*each) for each in ((kind.shape) for kind in _inputs(j))]
-    return wb.trace(_add, *[each.bfloat16() for each in inputs], machine=j.machine)
+    return wb.trace(_add, *(torch.randn(kind.shape).bfloat16() for kind in _inputs(j)), machine=j.machine)
 
 
 def _inputs(j: Journey) -> list[Any]:
@@ -61,10 +60,6 @@ def _small_steps(x: torch.Tensor) -> torch.Tensor:
 
 def _on_the_host(x: torch.Tensor) -> torch.Tensor:
     return torch.i0(torch.relu(x))
-
-
-def _rows(x: torch.Tensor) -> torch.Tensor:
-    return _waves(x)
 
 
 def _figures(**figures: Any) -> Callable[[Journey], Journey]:
@@ -110,7 +105,9 @@ PROGRAMS = [
         for n in (256, 1024)
     ),
     *(
-        Made(CORES, _rows, ((n, 256),), FOUR, lambda j: j.with_(mapping=None), {"mapping": {"*": {"cores": {"d0": 1}}}})
+        Made(
+            CORES, _waves, ((n, 256),), FOUR, lambda j: j.with_(mapping=None), {"mapping": {"*": {"cores": {"d0": 1}}}}
+        )
         for n in (64, 512)
     ),
 ]

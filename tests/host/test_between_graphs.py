@@ -243,7 +243,7 @@ def test_a_label_names_the_operators_with_most_operations_and_counts_the_others(
 
 
 def test_tensors_without_data_cost_nothing() -> None:
-    """Those that another trace puts in the place of real ones, and those of the device `meta`."""
+    """Stand-ins of another trace, and tensors of the device `meta`."""
 
     def traced_inside(x: torch.Tensor) -> torch.Tensor:
         return make_fx(lambda a: a @ a.t(), tracing_mode="symbolic")(x)(x)

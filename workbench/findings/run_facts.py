@@ -144,7 +144,7 @@ class Facts:
 
     @functools.cached_property
     def binding(self) -> Binding:
-        return binding_of(self.trace)
+        return binding_of(self.trace, self._path)
 
     def named(self, value: str) -> str:
         """The user's name of a tensor, if it is an input; a view has its base's name."""

@@ -27,11 +27,7 @@ def refuse_other_numbers(
     """Raises if the copy computes other numbers for the traced inputs, or raises itself: a module may use its parts in
     other ways than calling them. `drawn` says whether it draws random numbers."""
     before = _results(copy.deepcopy(target), inputs, kwargs, drawn)
-    try:
-        after = _results(copy.deepcopy(made), inputs, kwargs, drawn)
-    except Exception as error:  # the user's code runs, with a part that it does not expect
-        told = f"{type(error).__name__}: {error}"
-        raise BadOption(f"{change!r}: the changed copy raises an error that the model does not: {told}") from None
+    after = results_of_copy(change, made, inputs, kwargs, drawn=drawn)
     if len(before) != len(after) or any(_apart(*pair) for pair in zip(before, after, strict=True)):
         raise BadOption(
             f"{change!r}: the changed copy computes other numbers than the model, so the model uses these parts "
@@ -39,13 +35,18 @@ def refuse_other_numbers(
         )
 
 
-def refuse_raising(
-    change: str, made: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
-) -> None:
-    """Raises if PyTorch does not compute the changed copy, as with tensors that the change does not reach."""
+def results_of_copy(
+    change: str,
+    made: Callable[..., object],
+    inputs: Sequence[object],
+    kwargs: Mapping[str, object],
+    *,
+    drawn: bool = True,
+) -> list[Any]:
+    """The float tensors that a changed copy returns; raises if it raises, as with tensors that no change reaches."""
     try:
-        _results(copy.deepcopy(made), inputs, kwargs, drawn=True)
-    except Exception as error:  # the user's code runs
+        return _results(copy.deepcopy(made), inputs, kwargs, drawn)
+    except Exception as error:  # the user's code runs, with a part that it does not expect
         told = f"{type(error).__name__}: {error}"
         raise BadOption(f"{change!r}: the changed copy raises an error that the model does not: {told}") from None
 

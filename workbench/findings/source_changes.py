@@ -13,7 +13,7 @@ from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_
 from workbench.findings.folded_windows import folded_window, folds
 from workbench.findings.int8_weights import INT8_WEIGHTS, with_int8_weights
 from workbench.findings.module_copies import copied_module, submodule_at, with_submodule
-from workbench.findings.same_numbers import refuse_other_numbers, refuse_raising
+from workbench.findings.same_numbers import refuse_other_numbers, results_of_copy
 from workbench.ir import AtenGraph
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _narrowed(
     before, after = (_pytree.tree_leaves(each) for each in ((tuple(inputs), dict(kwargs)), (given, keyed)))
     if not isinstance(target, nn.Module) and all(old is new for old, new in zip(before, after, strict=True)):
         raise BadOption(f"{BFLOAT16!r}: none of the inputs is a tensor of float32 or float64, or a container of some")
-    refuse_raising(BFLOAT16, function, given, keyed)
+    results_of_copy(BFLOAT16, function, given, keyed)  # which raises where PyTorch does
     return function, given, keyed
 
 

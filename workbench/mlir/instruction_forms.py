@@ -149,7 +149,7 @@ def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
 
 
 def wide_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
-    """Those of a body's operations that read or make numbers of 64 bits, by `OpClass`."""
+    """Operations in a body that read or make numbers of 64 bits, by `OpClass`."""
     ops = list(body)
     counts = _counted(ops, wider_than=_WORD)
     if not any(_counted(ops)):

@@ -81,7 +81,7 @@ class PayloadOp:
     operations: tuple[int, ...]
     """On each point, by `OpClass`."""
     wide: tuple[int, ...]
-    """Those of them on numbers of 64 bits."""
+    """The operations on numbers of 64 bits among them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.analysis.binding import ARRAYS, CORES
+from simulator.analysis.binding import ARRAYS, CORES, waits_at_end
 from simulator.tileprogram.program import I64, Opcode
 from simulator.units.unit_table import UNIT_OF, unit_named
 from workbench.findings.finding_record import Finding
@@ -54,13 +54,8 @@ def cores_wait_for_one(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
         if cores == 1 or not len(kernel.spans):
             continue
-        last = 0.0
-        for place, launch in enumerate(facts.scheduled.launches.launches):
-            if launch.kernel == kernel.name:
-                mine = kernel.spans[trace.launch[kernel.spans] == place]
-                done = np.full(cores, trace.begins[place])
-                np.maximum.at(done, trace.core[mine], trace.done[mine])
-                last += float(done.max() - done.mean())
+        of_launch = enumerate(facts.scheduled.launches.launches)
+        last = sum(waits_at_end(trace, place) for place, launch in of_launch if launch.kernel == kernel.name)
         shared = 1 - kernel.part(*_NOT_SHARED) / max(kernel.cycles, 1)
         stake = min(round(last * shared), facts.beyond_memory(kernel))
         if stake >= SHOWS * kernel.cycles:
