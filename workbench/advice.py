@@ -94,7 +94,7 @@ class Advice:
         call, predicted, measured, ask = remedy.call if remedy else "", finding.predicted, None, ""
         if remedy:
             ask = _MEASURES
-            if _on_another_machine(remedy):
+            if remedy.keeps_program:
                 after = self._predicted.get(_figures(remedy))
                 predicted = whole - after if predicted is None and after is not None else predicted
                 ask = ask if _figures(remedy) in self._predicted else _PREDICTS
@@ -116,7 +116,7 @@ class Advice:
 
     def predicted(self, remedy: Remedy) -> int | None:
         """Cycles of the same program on the changed machine; None if the remedy changes the program itself."""
-        if not _on_another_machine(remedy):
+        if not remedy.keeps_program:
             return None
         key = _figures(remedy)
         if key not in self._predicted:
@@ -146,7 +146,7 @@ class Advice:
         options = dict(remedy.options)
         if remedy.machine:
             options["machine"] = self._machine(remedy.machine)
-        if remedy.keeps_tiles:
+        if remedy.keeps_program:
             options["mapping"] = self._journey.scheduled.mappings
         return self._journey.with_(**cast("dict[str, Any]", options))
 
@@ -190,8 +190,3 @@ class Advice:
 
 def _figures(remedy: Remedy) -> _Figures:
     return tuple(sorted(remedy.machine.items()))
-
-
-def _on_another_machine(remedy: Remedy) -> bool:
-    """Whether the remedy runs the same program on a changed machine, and changes nothing else."""
-    return bool(remedy.machine) and not (remedy.change or remedy.options or remedy.changes_program)

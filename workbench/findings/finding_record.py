@@ -15,13 +15,24 @@ class Remedy:
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     """The options of `with_`; empty for a `change`."""
     machine: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The machine's replaced figures; `options` are then the other options."""
-    keeps_tiles: bool = False
-    """With `machine`: every kernel keeps its tiling. Else tilings are chosen anew for the changed machine."""
+    """The machine's replaced figures; `options` are then the other options. Alone, every kernel keeps its tiling, and
+    the saving is that of the same program: chosen anew for the changed machine, tilings may be better or worse."""
     changes_program: bool = False
-    """With `machine`: the same program cannot use the changed figures. Nothing is predicted, and `tried()` measures."""
+    """With `machine`: the same program cannot use the changed figures. Tilings are chosen anew, nothing is predicted,
+    and `tried()` measures."""
     change: str = ""
     """A change of the traced function itself, by its name: see `source_changes.py`."""
+
+    @staticmethod
+    def of_machine(**figures: float) -> Remedy:
+        """Returns the same program on the machine with other figures."""
+        changed = ", ".join(f"{name}={_digits(value)}" for name, value in figures.items())
+        return Remedy(f"j.with_(machine=j.machine.with_({changed}), mapping=j.scheduled.mappings)", machine=figures)
+
+    @property
+    def keeps_program(self) -> bool:
+        """Whether it runs the same program on a changed machine, and changes nothing else."""
+        return bool(self.machine) and not (self.change or self.options or self.changes_program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +59,8 @@ class Finding:
     binds the run come first. Empty where it is about several."""
     rule: str = field(default="", compare=False)
     """The rule's name, filled in by the search."""
+
+
+def _digits(value: float) -> str:
+    """The figure as Python writes it, with the thousands of a long one apart."""
+    return f"{value:_}" if abs(value) >= 1_000_000 else str(value)

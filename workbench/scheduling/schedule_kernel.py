@@ -17,6 +17,7 @@ from simulator.errors import SMALLER, DoesNotFit
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit, in_use_at_once
 from simulator.tileprogram.program import TileProgram
+from workbench.environment.progress import so_far
 from workbench.errors import PassError, ScheduledFormError, ScheduleScriptError
 from workbench.extraction.extract import extract
 from workbench.extraction.program_size import buffers_at_once
@@ -71,7 +72,9 @@ def schedule_kernel(
     """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
     ready = PreparedKernel(rendered, context or context_for(passes), passes or {}, near)
     capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
-    for payload, mapping in _mappings(ready, machine, wanted):
+    for tries, (payload, mapping) in enumerate(_mappings(ready, machine, wanted)):
+        if tries:  # the first may also be the only one
+            so_far(f"try {tries + 1}, with smaller tiles")
         tiled = _tile(ready.take_for(payload, mapping), mapping)
         if not wanted:
             crowd = buffers_at_once(tiled.trace.module, machine)

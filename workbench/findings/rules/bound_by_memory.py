@@ -52,15 +52,13 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
             whole += kernel.cycles
             bound += kernel.showing(*kernel.transfers)
     if waits:
-        figures = _twice(facts.machine)
-        said = ", ".join(f"{name}={value:_}" for name, value in figures.items())
         yield Finding(
             "",
             waits,
             f"kernels of {whole:,} cycles wait {waits:,} of them for the memory's rate, though it is not at its peak "
             "all the time",
             tuple(sorted(bound)),
-            remedy=Remedy(f"j.with_(machine=j.machine.with_({said}))", machine=figures),
+            remedy=Remedy.of_machine(**_twice(facts.machine)),
             about=MEMORY,
         )
 

@@ -29,6 +29,6 @@ def host_trips(facts: Facts) -> Iterator[Finding]:
                 f"{(step.bytes_in + step.bytes_out) * often:,} bytes, {compute:,} there for "
                 f"{step.flops * often:,} operations",
                 tuple(kernel.spans.tolist()),
-                remedy=Remedy(f"j.with_(machine=j.machine.with_({figure}={twice:_}))", machine={figure: twice}),
+                remedy=Remedy.of_machine(**{figure: twice}),
                 about=HOST,
             )

@@ -1,9 +1,6 @@
 """Latency that no work hides. A transfer's bytes arrive one latency after its last request. Work on other tiles hides
 it where there are several steps and a free slot for the next tile; no work hides the first load and the last store of a
-kernel. A kernel with few steps, or one that waits for its slots, has the latency on its critical path.
-
-The trial of a memory with less latency keeps the tilings: scheduling weighs the number of a kernel's steps against the
-latency, and would choose other tilings."""
+kernel. A kernel with few steps, or one that waits for its slots, has the latency on its critical path."""
 
 from __future__ import annotations
 
@@ -26,17 +23,12 @@ def latency_in_the_open(facts: Facts) -> Iterator[Finding]:
     if not open_ or open_ < SHOWS * facts.cycles or facts.machine.dram.kind != "simple":
         return
     spans = sorted(span for kernel in facts.computed for span in kernel.showing(*_LATENCIES))
-    half = facts.machine.dram.latency_ns / 2
     yield Finding(
         "",
         open_,
         f"{percent(open_, facts.cycles)} of all cycles are memory latency that no work hides: "
         f"{facts.machine.dram_latency_cycles} cycles a transfer, {times(len(spans), 'time')}",
         tuple(spans),
-        remedy=Remedy(
-            f"j.with_(machine=j.machine.with_(dram_latency_ns={half}), mapping=j.scheduled.mappings)",
-            machine={"dram_latency_ns": half},
-            keeps_tiles=True,
-        ),
+        remedy=Remedy.of_machine(dram_latency_ns=facts.machine.dram.latency_ns / 2),
         about=MEMORY,
     )

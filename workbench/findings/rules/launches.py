@@ -36,10 +36,7 @@ def launches(facts: Facts) -> Iterator[Finding]:
         f"{percent(facts.launching, facts.cycles)} of all cycles are launch overhead before kernels begin: "
         f"{times(count, 'launch')} " + (many if count > 1 else one),
         tuple(_first_spans(facts.trace)),
-        remedy=Remedy(
-            f"j.with_(machine=j.machine.with_(launch_overhead_cycles={overhead // 2}))",
-            machine={"launch_overhead_cycles": overhead // 2},
-        ),
+        remedy=Remedy.of_machine(launch_overhead_cycles=overhead // 2),
         about=LAUNCHES,
     )
 

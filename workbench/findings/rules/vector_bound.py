@@ -30,14 +30,13 @@ def vector_bound(facts: Facts) -> Iterator[Finding]:
         whole = sum(shares.values()) or 1
         also = f", then {rest[0]} ({percent(shares[rest[0]], whole)})" if shares[rest[0]] > 0.1 * whole else ""
         figure, value = _faster(first, facts.machine)
-        remedy = Remedy(f"j.with_(machine=j.machine.with_({figure}={value}))", machine={figure: value})
         yield Finding(
             kernel.name,
             round(waits * shares[first] / whole),
             f"the kernel waits for the vector unit in {percent(waits, kernel.cycles)} of its cycles, most of all "
             f"for {first} ({percent(shares[first], whole)} of its passes){also}",
             kernel.showing("vector"),
-            remedy=remedy if value != getattr(facts.machine, figure) else None,
+            remedy=Remedy.of_machine(**{figure: value}) if value != getattr(facts.machine, figure) else None,
             about=VECTOR,
         )
 

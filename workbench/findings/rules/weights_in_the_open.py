@@ -40,8 +40,7 @@ def weights_in_the_open(facts: Facts) -> Iterator[Finding]:
         rows, depth = _median(program)
         remedy = None
         if machine.array.preload_depth == _ONE_SET:
-            call = "j.with_(machine=j.machine.with_(systolic_preload_depth=2))"
-            remedy = Remedy(call, machine={"systolic_preload_depth": 2})
+            remedy = Remedy.of_machine(systolic_preload_depth=2)
         yield Finding(
             kernel.name,
             stake,
