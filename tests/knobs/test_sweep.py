@@ -78,11 +78,10 @@ def test_interrupting_it_leaves_what_is_there(j: wb.Journey):
 
 
 def test_stopping_it_ends_it_and_the_journey_is_as_it_was(j: wb.Journey, swept: Sweep):
-    begun, cycles = threading.Event(), j.simulated.cycles
+    begun, stop, cycles = threading.Event(), threading.Event(), j.simulated.cycles
     made = j.knobs("k0").sweep(
         "tile.m", "tile.n", values=VALUES, background=True, on_point=lambda _: (begun.set(), stop.wait())
     )
-    stop = threading.Event()
     assert begun.wait(60)
     threading.Timer(0.05, stop.set).start()
     made.stop()
