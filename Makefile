@@ -76,6 +76,7 @@ check: installed-check  ## lint, arrows between packages, circles, sizes, types
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_house.py
+	$(BIN)/python scripts/rooms.py
 	$(BIN)/python scripts/make_typings.py
 	$(BIN)/pyright
 

@@ -13,7 +13,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from workbench.kernels.node_builder import NodeBuilder, to_float
-from workbench.mlir import dialects
 
 if TYPE_CHECKING:
     from workbench.aten.registry import Registry
@@ -21,11 +20,15 @@ if TYPE_CHECKING:
 
 
 def full(op: NodeBuilder) -> Value:
-    return dialects.linalg.fill(op.number(cast("bool | int | float", op["fill_value"])), outs=[op.empty()])
+    from torch_mlir.dialects import linalg
+
+    return linalg.fill(op.number(cast("bool | int | float", op["fill_value"])), outs=[op.empty()])
 
 
 def arange(op: NodeBuilder) -> Value:
     """`start + step * place`: in integers, or in floats of the result's width, 16-bit ones in f32."""
+    from torch_mlir.dialects import linalg
+
     start, step = (cast("int | float", op.arguments.get(name, other)) for name, other in (("start", 0), ("step", 1)))
     shape = op.result_types[0].shape
     dim = next((axis for axis, extent in enumerate(shape) if extent != 1), 0)
@@ -35,7 +38,7 @@ def arange(op: NodeBuilder) -> Value:
         wide = ir.F64Type.get()  # PyTorch counts in fractions here, and cuts each number
 
     def one() -> Value:
-        place: Value = arith.index_cast(ir.IntegerType.get_signless(64), dialects.linalg.IndexOp(dim).result)
+        place: Value = arith.index_cast(ir.IntegerType.get_signless(64), linalg.IndexOp(dim).result)
         if isinstance(wide, ir.FloatType):
             place = to_float(place, wide)
             if step != 1:

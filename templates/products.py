@@ -11,7 +11,6 @@ from torch_mlir.dialects import arith
 
 from workbench.aten.extra_ops import MATMUL
 from workbench.kernels.node_builder import UNSIGNED, NodeBuilder, converted
-from workbench.mlir import dialects
 
 if TYPE_CHECKING:
     from workbench.aten.registry import Registry
@@ -20,16 +19,18 @@ if TYPE_CHECKING:
 
 def matmul(op: NodeBuilder) -> Value:
     """Sums of products in the result's type, each factor widened on its way into the product."""
+    from torch_mlir.dialects import linalg
+
     left, right = op.operands
     rank = len(op.type.shape)
     batch = list(range(rank - 2))
     m, n, k = rank - 2, rank - 1, rank
     maps = [_map(rank + 1, dims) for dims in ([*batch, m, k], [*batch, k, n], [*batch, m, n])]
     kinds = ["parallel"] * rank + ["reduction"]
-    generic = dialects.linalg.GenericOp(
+    generic = linalg.GenericOp(
         [op.type],
         [left, right],
-        [dialects.linalg.fill(op.number(0), outs=[op.empty()])],
+        [linalg.fill(op.number(0), outs=[op.empty()])],
         ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
         ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
     )
@@ -42,7 +43,7 @@ def matmul(op: NodeBuilder) -> Value:
             total = arith.addf(total, arith.mulf(x, y))
         else:
             total = arith.addi(total, arith.muli(x, y))
-        dialects.linalg.YieldOp([total])
+        linalg.YieldOp([total])
     return generic.result
 
 

@@ -167,6 +167,8 @@ except wb.WorkbenchError as error:
 """
     lines = run(code).splitlines()
     assert lines[:3] == ["True", "True", f"{journey.simulated.cycles} True"]
-    assert lines[3].startswith("MissingExtra torch") and "scheduling needs it: pip install" in lines[3]
-    assert lines[4].startswith("MissingExtra torch") and "rendering needs it: pip install" in lines[4], "without blocks"
+    assert lines[3].startswith("MissingExtra torch") and "the stage 'schedule' needs it: pip install" in lines[3]
+    assert lines[4].startswith("MissingExtra torch") and "the stage 'render' needs it: pip install" in lines[4], (
+        "without blocks"
+    )
     assert lines[5] == "NoFunction"

@@ -18,8 +18,8 @@ from workbench.findings.rule_registry import Rule
 from workbench.findings.rule_search import rules
 from workbench.findings.rules.mapping_of_ones_own import AS_CHOSEN
 from workbench.findings.source_changes import changed
+from workbench.pipeline import Stages
 from workbench.stages.journey_request import GraphCall, Request
-from workbench.stages.stage_table import Stages
 from workbench.views.basics.cards import Card, Why
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Advice:
         as_it_was = request.mapping == self._journey.scheduled.mappings  # of kernels that the changed function lacks
         mapping = None if as_it_was else request.mapping
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs), mapping=mapping)
-        return cast("Any", type(self._journey))(anew, Stages.of(anew))
+        return cast("Any", type(self._journey))(anew, Stages(anew))
 
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:
         """The nodes of a finding, and the user's line: that of the first node in the finding's kernel, if it has one,

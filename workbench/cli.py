@@ -30,13 +30,16 @@ import workbench as wb
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import SimulatorError
 from simulator.files.versioned_files import check_folder, replace_file
-from workbench import aten, doctor, environment, lab_server, new_op, views
+from workbench import doctor, lab_server
+from workbench.aten import registry
 from workbench.doctor import diagnosis
+from workbench.environment import call_sites
 from workbench.environment.page_path import check_page_path
 from workbench.environment.progress import waiting
 from workbench.errors import BadOption, ProgramFileError, WorkbenchError
 from workbench.program_file import INPUTS_FORMS, ProgramFile, load_program
 from workbench.views.basics.table import Table
+from workbench.views.timelines import machine_table, timeline, training_parts
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check
@@ -203,8 +206,9 @@ def _add_new_op(parser: argparse.ArgumentParser) -> None:
 
 
 def _new_op(options: argparse.Namespace) -> int:
-    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
-    made = new_op.write_files.new_op(
+    from workbench.new_op import write_files
+
+    made = write_files.new_op(
         options.op, way=options.way, folder=Path(options.out), schema=options.schema, force=options.force
     )
     say = sys.stdout.write
@@ -229,9 +233,9 @@ def _trace(options: argparse.Namespace) -> int:
     check = journey.check()
     result = summary(journey, check)
     if options.train:
-        parts = views.training_parts.by_part(journey.simulated.record, journey.lowered.record)
+        parts = training_parts.by_part(journey.simulated.record, journey.lowered.record)
         result["parts"] = {str(row[0]): row[parts.columns.index("cycles")] for row in parts.rows}
-    sys.stderr.write(f"{views.timeline.sum_text(journey.simulated.record)}\n")
+    sys.stderr.write(f"{timeline.sum_text(journey.simulated.record)}\n")
     if options.save is not None:
         journey.save(options.save)
     if options.html is not None:
@@ -271,7 +275,7 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
     except WorkbenchError:
         raise
     except Exception as error:
-        place = environment.call_sites.place_text("".join(traceback.format_tb(error.__traceback__)))
+        place = call_sites.place_text("".join(traceback.format_tb(error.__traceback__)))
         if not place:
             raise
         told = (
@@ -298,18 +302,18 @@ def _machines(options: argparse.Namespace) -> int:
     given = cast("list[str]", options.machines)
     files = [Path(each) for each in given if os.path.isfile(each) or Path(each).suffix == ".toml"]
     named = [wb.machine(each) for each in given if Path(each) not in files]
-    texts = [f"{machine.name}\n{views.machine_table.figures_table(machine).text(widest=90)}" for machine in named]
+    texts = [f"{machine.name}\n{machine_table.figures_table(machine).text(widest=90)}" for machine in named]
     if files or not named:
-        texts.append(views.machine_table.machines_table([wb.machine(each) for each in (*wb.machines(), *files)]).text())
+        texts.append(machine_table.machines_table([wb.machine(each) for each in (*wb.machines(), *files)]).text())
     sys.stdout.write("\n\n".join(texts) + "\n")
     return OK
 
 
 def _ops(options: argparse.Namespace) -> int:
-    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
-    listing = wb.ops.listing
+    from workbench.ops import listing
+
     if options.overload is None:
-        text = Table(listing.COLUMNS, listing.rows(aten.registry.DEFAULT.now())).text(widest=60)
+        text = Table(listing.COLUMNS, listing.rows(registry.DEFAULT.now())).text(widest=60)
     else:
         text = "\n".join(map(str, listing.handlers(options.overload, prefer=options.prefer)))
     sys.stdout.write(text + "\n")

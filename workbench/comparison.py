@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from simulator.files.versioned_files import replace_file
-from workbench import views
 from workbench.artefacts import drawing_of_comparisons
 from workbench.artefacts.pictures import comparison_widgets
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.findings import Facts, found
 from workbench.findings.rule_search import LEAST_SHARE
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.html_builder import html
 from workbench.views.basics.shown import Shown
+from workbench.views.comparisons import compare, compare_html
 from workbench.views.comparisons.finding_groups import Found
+from workbench.views.timelines import aligned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +47,7 @@ def compared(runs: tuple[Run, ...]) -> Comparison:
             names = (parents.get(name, name) for name in each.nodes or kernels.get(each.kernel, ()))
             yield Found(each.rule, tuple(name for name in names if name in run.by_name), each.cycles, each.reason)
 
-    return Comparison(views.compare.Compared(runs, findings_of))
+    return Comparison(compare.Compared(runs, findings_of))
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +59,7 @@ class Comparison(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row a figure, a kernel or a cause of idle time; one column a journey."""
-        return views.data_frames.frame(self.record.figures())
+        return data_frames.frame(self.record.figures())
 
     @property
     def nodes(self) -> pd.DataFrame:
@@ -65,35 +67,35 @@ class Comparison(Shown):
         different fusions can be compared, and one for launching kernels. It has cycles and bytes of each journey, and
         `delta`, the difference to the first one; they add up to those of the whole. The largest changes come first,
         and `change` marks identical rows."""
-        return views.data_frames.frame(self.record.nodes_table())
+        return data_frames.frame(self.record.nodes_table())
 
     @property
     def modules(self) -> pd.DataFrame:
         """One row an `nn.Module`, with all modules inside it, and the same figures; the row without a name is the
         whole program without the launches."""
-        return views.data_frames.frame(self.record.modules_table())
+        return data_frames.frame(self.record.modules_table())
 
     @property
     def findings(self) -> pd.DataFrame:
         """One row a finding of any of the journeys: whether it `came`, `went` or `stays`, seen from the first one, and
         the cycles at stake in each."""
-        return views.data_frames.frame(self.record.findings_table())
+        return data_frames.frame(self.record.findings_table())
 
     @property
     def ratios(self) -> pd.DataFrame:
         """One row a journey: cycles and time, and both as multiples of the first one's."""
-        return views.data_frames.frame(self.record.ratios())
+        return data_frames.frame(self.record.ratios())
 
     @property
     def stages(self) -> pd.DataFrame:
         """One row a figure of a stage, one column a journey."""
-        return views.data_frames.frame(self.record.stages())
+        return data_frames.frame(self.record.stages())
 
     @property
     def changes(self) -> pd.DataFrame:
         """The settings that differ between the journeys: figures of the machine, options, the kernels that compute the
         same nodes, and their tiles. One row each, one column a journey."""
-        return views.data_frames.frame(self.record.changes())
+        return data_frames.frame(self.record.changes())
 
     @knows_its_options
     def spans(self, row: int) -> list[list[int]]:
@@ -112,25 +114,25 @@ class Comparison(Shown):
     @knows_its_options
     def text(self, *, width: int = 72) -> str:
         """The changes in words, by nodes and by findings, and the timelines aligned in `width` letters."""
-        return views.compare_html.text(self.record, width=width)
+        return compare_html.text(self.record, width=width)
 
     @knows_its_options
     def html(self) -> Markup:
         """The same for a notebook: no script, no network."""
-        return views.markup.fragment(views.compare_html.body(self.record))
+        return markup.fragment(compare_html.body(self.record))
 
     @knows_its_options
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes the comparison as one page that opens from disk, without network, script or Python."""
         *others, last = self.record.names
         title = f"{', '.join(others)} and {last}"
-        body = html("<h1>{title}</h1>{}", views.compare_html.body(self.record), title=title)
-        replace_file(path, views.markup.page(title, body).encode("utf-8"))
+        body = html("<h1>{title}</h1>{}", compare_html.body(self.record), title=title)
+        replace_file(path, markup.page(title, body).encode("utf-8"))
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
         """The timelines in one picture, the same nodes below each other: it shows where a journey takes longer."""
-        return drawing_of_comparisons().aligned(views.aligned.aligned(self.record.matching), style=style, width=width)
+        return drawing_of_comparisons().aligned(aligned.aligned(self.record.matching), style=style, width=width)
 
     def __repr__(self) -> str:
         told = (

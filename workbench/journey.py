@@ -12,26 +12,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NoReturn, cast, final
 
-import templates
 from simulator import Machine
 from simulator.files.versioned_files import replace_file
-from workbench import aten, ir, views
+from workbench import ops as ops  # which hands the shipped operators to the registry
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.pictures import lab_widgets
 from workbench.checking.check_report import Check
 from workbench.environment.registered import PASSES
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, NotCopied
+from workbench.ir import archive
 from workbench.lowering.product_room import counts
 from workbench.options import checked_options, warn_without_common_memory
+from workbench.pipeline import Stages
 from workbench.run_and_check import Computing
 from workbench.stages.journey_request import Request
-from workbench.stages.stage_functions import check_kernels_named
-from workbench.stages.stage_table import Stages
 from workbench.summary import MOST_SPANS, name_of, overview
 from workbench.tuning.tuning_budget import BUDGET
 from workbench.version import VERSION
 from workbench.views.basics.shown import Shown
+from workbench.views.pages import journey_html
+from workbench.views.selections import selection, selection_model
+from workbench.views.timelines import perfetto
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from workbench.views.pages.overview import Overview
     from workbench.views.selections.selection import Selection
     from workbench.views.selections.selection_model import SelectionModel
-
-aten.registry.DEFAULT.fill_from(templates.builtin)
 
 
 @final
@@ -298,7 +298,7 @@ class Journey(Shown):
         ):  # another machine may hold other rows
             stale.add("room")
         if "fusion" not in changed and self._stages.lowered.made:
-            check_kernels_named(self.lowered.record, request)
+            request.check_kernels_named(self.lowered.record)
         if not changed.isdisjoint(("resident", "machine")):
             warn_without_common_memory(request.resident, request.machine)
         return Journey(request, self._stages.changed(request, stale)) if changed else self
@@ -326,12 +326,12 @@ class Journey(Shown):
         - a line of MLIR on whole tensors, a buffer of the scratchpad, a tile: `wb.RenderedLine(kernel, line)`,
           `wb.BufferAt(kernel, number)`, `wb.TileAt(kernel, row)`
         """
-        return views.selection.select(self._stages.origins(), x)
+        return selection.select(self._stages.origins(), x)
 
     @cached_property
     def selection(self) -> SelectionModel:
         """The selection of all widgets of this journey: `.select(x)`, `.back()`, `.forward()`, `.observe(call)`."""
-        return views.selection_model.SelectionModel(self.select)
+        return selection_model.SelectionModel(self.select)
 
     @knows_its_options
     def widget(self, *, stage: str = "capture") -> object:
@@ -346,8 +346,8 @@ class Journey(Shown):
         Stages that have not run yet run now. If writing fails, no part of the file is written.
         """
         said = self._request.mappings(self.lowered.record).mapping  # by names: files may not be there when it is loaded
-        asked = ir.archive.Asked.of(replace(self._request, mapping=said))
-        whole = ir.archive.Archive(
+        asked = archive.Asked.of(replace(self._request, mapping=said))
+        whole = archive.Archive(
             asked,
             self.lowered.record,
             self.rendered.record,
@@ -356,14 +356,14 @@ class Journey(Shown):
             self._stages.sources(),
             self.seconds,
         )
-        ir.archive.save(path, whole, made_by=f"aten-workbench {VERSION}")
+        archive.save(path, whole, made_by=f"aten-workbench {VERSION}")
 
     @knows_its_options
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
         """Writes the timeline for ui.perfetto.dev: a track a unit, real time, cycles in each event's arguments, an
         arrow a dependence, and counters of bytes in flight, scratchpad and arrays. `.gz` in the name compresses it."""
         simulated = self.simulated
-        made = views.perfetto.perfetto_file(simulated.record, simulated.scheduled.launches, os.fspath(path))
+        made = perfetto.perfetto_file(simulated.record, simulated.scheduled.launches, os.fspath(path))
         replace_file(path, made)
 
     @knows_its_options
@@ -383,8 +383,8 @@ class Journey(Shown):
         bodies = [stage.body_html() for stage in stages]
         title = f"{self.captured.record.name} on {self.machine.label}"
         whole = overview(self._request, self._stages, self._advice.why(predicted=True), self._checks.values())
-        static = views.journey_html.journey_body(whole, self._stages.sources(), bodies)
-        of, plain = (self, self._request, self._stages, self._checks), views.journey_html.journey_page
+        static = journey_html.journey_body(whole, self._stages.sources(), bodies)
+        of, plain = (self, self._request, self._stages, self._checks), journey_html.journey_page
         _write(path, lab.lab_page(*of, title=title, static=static) if lab else plain(title, static))
 
     def __reduce__(self) -> NoReturn:

@@ -13,9 +13,9 @@ from simulator import Machine, load_machine
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.parts import POLICIES
-from workbench import mappings
 from workbench.errors import BadOption, MappingError, NoCommonMemory
 from workbench.lowering.layout_options import checked_layout
+from workbench.mappings import mapping_file, tuned_table
 from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
 from workbench.scheduling.passes.wanted_passes import as_texts
 
@@ -69,10 +69,10 @@ def checked_mapping(
     given: Mapping[str, UserMapping] | MappingFile | str | os.PathLike[str] | None,
 ) -> Mapping[str, UserMapping] | MappingFile | None:
     """The mapping, if it has the form of one; it is compared with the kernels when they are known."""
-    if given is None or isinstance(given, mappings.mapping_file.MappingFile):
+    if given is None or isinstance(given, mapping_file.MappingFile):
         return given
     if isinstance(given, str | os.PathLike):
-        return mappings.mapping_file.read_mapping_file(given)
+        return mapping_file.read_mapping_file(given)
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
         raise BadOption(f"mapping={given!r} is no mapping; expected {_FORM}")
     for kernel, wanted in cast("Mapping[object, object]", given).items():
@@ -99,11 +99,11 @@ def _plain_copy(given: Any) -> Any:
 
 def checked_tuned(given: object) -> TunedTable | None:
     """The table of tuned mappings of a file."""
-    if given is None or isinstance(given, mappings.tuned_table.TunedTable):
+    if given is None or isinstance(given, tuned_table.TunedTable):
         return given
     if not isinstance(given, str | os.PathLike):
         raise BadOption(f"tuned={given!r:.80}: expected the file that j.tuned().save(path) wrote, or None")
-    return mappings.tuned_table.read_tuned_table(cast("str | os.PathLike[str]", given))
+    return tuned_table.read_tuned_table(cast("str | os.PathLike[str]", given))
 
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:

@@ -9,22 +9,23 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from workbench import aten, capturing, checking, host, running
-from workbench import tensors as tensors_room
+from workbench.aten import proven, registry
 from workbench.checking.check_report import Check
 from workbench.environment.progress import waiting
 from workbench.environment.turns import turn
 from workbench.errors import BadOption, NoData, NoFunction
 from workbench.ir import AtenGraph, KernelGraph, Literal, Node, TensorType
 from workbench.options import checked_tolerance
+from workbench.pipeline import Stages
 from workbench.stages.journey_request import GraphCall, Request
-from workbench.stages.stage_table import Stages
 
 if TYPE_CHECKING:
     import torch
 
     from workbench.aten.registry import Registrations
+    from workbench.capturing import run_pieces
     from workbench.capturing.live_call import CapturedProgram
+    from workbench.checking import held_tensors
     from workbench.checking.tensor_comparison import Pair
     from workbench.checking.wide_reference import Answers
     from workbench.running.run_program import NativeProgram
@@ -66,7 +67,9 @@ class Computing:
         if not program.conditions_hold(now):
             self._refuse_changed(program, inputs, kwargs, values)
         if program.parts:
-            capturing.result_aliases.refuse_unwritable(program.graph, values)
+            from workbench.capturing.result_aliases import refuse_unwritable
+
+            refuse_unwritable(program.graph, values)
             with turn(), program.as_traced():  # Dynamo runs it, and may compile another graph
                 return self._run_parts("scheduled", inputs, kwargs or {})
         return program.run(inputs, kwargs or {}, values, lambda _: self._native("scheduled").run(now))
@@ -84,6 +87,8 @@ class Computing:
             raise BadOption(f"stage={stage!r} cannot be checked; the stages with numbers are {_listed(CHECKED_STAGES)}")
         rtol, atol = checked_tolerance("rtol", rtol), checked_tolerance("atol", atol)
         program = self._program("check")
+        from workbench.checking.tensor_comparison import compare
+
         if not inputs and kwargs is None:
             inputs, kwargs = self.request.inputs, self.request.kwargs
         values = self._with_data("check", program.values(inputs, kwargs))
@@ -94,7 +99,7 @@ class Computing:
         alone = program.parts or program.training or self._draws(program.graph)
         with turn() if alone else nullcontext(), waiting("check"), program.as_traced():
             pairs, answers = self._of_parts(stage, user) if program.parts else self._of_whole(stage, user, held)
-            check = Check(stage, checking.tensor_comparison.compare(pairs, answers, rtol=rtol, atol=atol))
+            check = Check(stage, compare(pairs, answers, rtol=rtol, atol=atol))
             if answers.change_from_call_to_call():
                 changing = tuple(replace(each, problem=_CHANGES) for each in check.results)
                 return replace(check, results=changing, hint=_CHANGING)
@@ -103,7 +108,9 @@ class Computing:
     @staticmethod
     def _draws(graph: AtenGraph) -> bool:
         """Whether a call draws random numbers, of which PyTorch has one generator for all threads."""
-        return checking.wide_reference.draws_lots(node.op for node in graph.nodes)
+        from workbench.checking import wide_reference
+
+        return wide_reference.draws_lots(node.op for node in graph.nodes)
 
     def _refuse_changed(
         self,
@@ -142,6 +149,9 @@ class Computing:
 
     def _of_whole(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
         """Outputs and mutated inputs of this stage, and PyTorch's."""
+        from workbench.checking import held_tensors, tensor_comparison, wide_reference
+        from workbench.host import run_graph
+
         graph = self.stages.captured().record
         changed = sorted({change.target for change in graph.mutations})
         values = [
@@ -151,41 +161,42 @@ class Computing:
         slots, training = graph.inputs[len(user) :], self._program("check").training
         changing = frozenset(id(value) for slot, value in zip(slots, held, strict=True) if slot.value in changed)
         trained = None if training is None else [leaf.tensor for leaf in training.leaves]
-        holds = checking.held_tensors.Holds(held, changing, trained)
-        answers = checking.wide_reference.Answers(
-            partial(checking.wide_reference.outcome, partial(self._eager, held), graph, user, holds)
+        holds = held_tensors.Holds(held, changing, trained)
+        answers = wide_reference.Answers(
+            partial(wide_reference.outcome, partial(self._eager, held), graph, user, holds)
         )
         drawn = self._draws(graph)
         if stage == "captured":
             plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
-            with checking.wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
-                got = host.run_graph.execute(graph, plain, self._registered())
+            with wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
+                got = run_graph.execute(graph, plain, self._registered())
         else:
-            with checking.wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
+            with wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
                 outputs = self._native(stage).run(values)
             after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
-            got = host.run_graph.Executed(outputs, {name: after[name] for name in changed})
+            got = run_graph.Executed(outputs, {name: after[name] for name in changed})
         paths = {slot.value: slot.path for slot in graph.inputs}
         made = [(name, name, tensor) for name, tensor in zip(graph.outputs, got.outputs, strict=True)]
         made += [(paths[name], name, got.mutated[name]) for name in changed]
-        return [
-            checking.tensor_comparison.Pair(shown, tensor, graph.types[name]) for shown, name, tensor in made
-        ], answers
+        return [tensor_comparison.Pair(shown, tensor, graph.types[name]) for shown, name, tensor in made], answers
 
     def _run_parts(self, stage: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Runs a broken-up callable, each graph by `stage`."""
         parts = self._program("run").parts
         assert parts is not None
 
-        def part(graph: AtenGraph) -> capturing.run_pieces.Run:
-            if stage == "captured":
-                return partial(host.run_graph.execute_in_place, graph, registrations=self._registered())
-            return self._native(stage, capturing.run_pieces.part_of(self.stages.lowered().record, graph)).run
+        def part(graph: AtenGraph) -> run_pieces.Run:
+            from workbench.capturing import run_pieces
+            from workbench.host import run_graph
 
-        def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> capturing.run_pieces.Run:
+            if stage == "captured":
+                return partial(run_graph.execute_in_place, graph, registrations=self._registered())
+            return self._native(stage, run_pieces.part_of(self.stages.lowered().record, graph)).run
+
+        def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> run_pieces.Run:
             none = MappingProxyType(dict[str, object]())
             asked = Request(GraphCall(gm), given, none, self.request.machine, on_missing=self.request.on_missing)
-            computing = Computing(asked, Stages.of(asked))
+            computing = Computing(asked, Stages(asked))
             program, native = computing._program("run"), computing.compiled()
             return lambda tensors: program.outputs([*tensors, *program.live()], native.run)
 
@@ -193,37 +204,46 @@ class Computing:
 
     def _of_parts(self, stage: str, user: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
         """All results and changes of a call of a broken-up callable, and PyTorch's."""
+        from workbench.checking import tensor_comparison, wide_reference
+
         program, target = self._program("check"), self.request.target
         assert target is not None
 
         def called(
             call: Callable[[Arguments], object], held: Callable[..., AbstractContextManager[None]]
         ) -> list[tuple[str, torch.Tensor, TensorType]]:
-            given, holds = capturing.tensor_copies.copies(user), tensors_room.reachable_tensors.reachable(target)
+            from workbench.capturing import run_pieces, tensor_copies
+            from workbench.tensors import reachable_tensors
+
+            given, holds = tensor_copies.copies(user), reachable_tensors.reachable(target)
             arguments, tensors = program.arguments(given), [each.tensor for each in holds.tensors.values()]
-            with capturing.tensor_copies.holding_as_before(holds.containers), held(given, tensors):
+            with tensor_copies.holding_as_before(holds.containers), held(given, tensors):
                 result = call(arguments)
                 now = [(each.path, each.read()) for each in holds.tensors.values()]
-                return capturing.run_pieces.leaves((result, arguments), now)
+                return run_pieces.leaves((result, arguments), now)
 
         def ours(_: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> AbstractContextManager[None]:
-            return capturing.tensor_copies.put_back(tensors)  # Dynamo calls it, and takes no copies for them
+            from workbench.capturing import tensor_copies
 
-        def theirs(arithmetic: checking.held_tensors.Arithmetic) -> list[torch.Tensor]:
+            return tensor_copies.put_back(tensors)  # Dynamo calls it, and takes no copies for them
+
+        def theirs(arithmetic: held_tensors.Arithmetic) -> list[torch.Tensor]:
+            from workbench.checking import wide_reference
+
             def on_copies(
                 given: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]
             ) -> AbstractContextManager[None]:
-                every = checking.held_tensors.Holds(tensors, frozenset(map(id, tensors)))
+                from workbench.checking import held_tensors
+
+                every = held_tensors.Holds(tensors, frozenset(map(id, tensors)))
                 return every.on_copies(given, arithmetic)
 
-            with checking.wide_reference.as_found():
+            with wide_reference.as_found():
                 return [tensor for _, tensor, _ in called(lambda given: target(*given[0], **given[1]), on_copies)]
 
-        with checking.wide_reference.lots_put_back():  # PyTorch draws the same random numbers
+        with wide_reference.lots_put_back():  # PyTorch draws the same random numbers
             mine = called(lambda given: self._run_parts(stage, *given), ours)
-        return [
-            checking.tensor_comparison.Pair(name, got, kind) for name, got, kind in mine
-        ], checking.wide_reference.Answers(theirs)
+        return [tensor_comparison.Pair(name, got, kind) for name, got, kind in mine], wide_reference.Answers(theirs)
 
     def _eager(self, held: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """What the user's own function returns, and leaves in the lists, dicts and objects that it is given.
@@ -231,33 +251,40 @@ class Computing:
         Its changes of those that it holds are undone. `held` are the tensors that it holds; in a training step also its
         gradients and optimizers' states.
         """
+        from workbench.capturing import tensor_copies
+        from workbench.tensors import given_containers, reachable_tensors
+
         target, program = self.request.target, self._program("check")
         assert target is not None
         arguments, keywords = program.arguments(leaves)
-        holds = tensors_room.reachable_tensors.reachable(target)
-        with capturing.tensor_copies.holding_as_before(holds.containers), program.holding(held):
-            given = tensors_room.given_containers.GivenContainers.of(arguments, keywords, "")
+        holds = reachable_tensors.reachable(target)
+        with tensor_copies.holding_as_before(holds.containers), program.holding(held):
+            given = given_containers.GivenContainers.of(arguments, keywords, "")
             returned = target(*arguments, **keywords)
             return [tensor for _, tensor in given.after(returned)[1].leaves]
 
     def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:
         """All kernels, or those of a part of the graph, as a program."""
-        program, cache = running.run_program.NativeProgram, self.stages.kernels()
+        from workbench.checking.replay import timeline_order
+        from workbench.host import host_steps
+        from workbench.running import run_program
+
+        program, cache = run_program.NativeProgram, self.stages.kernels()
         lowered, known = part or self.stages.lowered().record, self._registered()
-        hosts, unproven = host.host_steps.functions(lowered, known), aten.proven.unproven(lowered, known)
+        hosts, unproven = host_steps.functions(lowered, known), proven.unproven(lowered, known)
         if stage == "simulated":
-            order = checking.replay.timeline_order.kernels_in_order
+            order = timeline_order.kernels_in_order
             scheduled, trace = self.stages.scheduled().record, self.stages.simulated().record
             return program.from_functions(lowered, {**order(lowered, scheduled, trace), **hosts})
         if stage == "rendered":
             return program.from_rendered(lowered, self.stages.rendered().record, cache, hosts, unproven)
         changed = [kernel.kernel for kernel in self.stages.scheduled().record.kernels] if self.request.passes else []
         changed += [*(self.request.schedule or {})]
-        unproven |= aten.proven.changed(self.stages.lowered().record, self.stages.scheduled().record, changed)
+        unproven |= proven.changed(self.stages.lowered().record, self.stages.scheduled().record, changed)
         return program.from_scheduled(lowered, self.stages.scheduled().record, cache, hosts, unproven)
 
     def _registered(self) -> Registrations:
-        return self.request.registrations or aten.registry.DEFAULT.now()
+        return self.request.registrations or registry.DEFAULT.now()
 
     def _program(self, what: str) -> CapturedProgram:
         program = self.stages.captured().program

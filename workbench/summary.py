@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from workbench import capturing, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.artefacts.handle import count_of
 from workbench.ir import HOST, between_text
+from workbench.pipeline import Stages
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.once import Once
-from workbench.stages.stage_table import Stages
+from workbench.views.graphs import graph_tables, module_tree
+from workbench.views.pages.overview import Overview, Stage
+from workbench.views.timelines import timeline
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check
     from workbench.views.basics.cards import Why
-    from workbench.views.pages.overview import Overview, Stage
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ def overview(request: Request, stages: Stages, why: Why | None, checks: Iterable
     captured, lowered, simulated = _now(stages.captured), _now(stages.lowered), _now(stages.simulated)
     graph, spent = captured.record if captured else None, simulated.spent if simulated else None
     given = [given for given in graph.inputs if given.kind == "user"] if graph else []
-    return views.overview.Overview(
+    return Overview(
         name_of(request, stages),
         request.machine.label,
         tuple(f"{each.path}: {graph.types[each.value]}" for each in given) if graph else (),
@@ -42,7 +43,7 @@ def overview(request: Request, stages: Stages, why: Why | None, checks: Iterable
         ),
         tuple((check.ok, check.text().splitlines()[0]) for check in checks),
         "j.check() compares it with PyTorch" if request.target else "a file has no function to compare with",
-        views.module_tree.captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
+        module_tree.captured_tree(graph, lowered.record if lowered else None, spent) if graph else None,
         spent,
         why,
     )
@@ -50,11 +51,13 @@ def overview(request: Request, stages: Stages, why: Why | None, checks: Iterable
 
 def name_of(request: Request, stages: Stages) -> str:
     """The name of the traced function, also before its capture: a graph of Dynamo's, or a changed function."""
+    from workbench.capturing import capture
+
     if stages.captured.made:
         return stages.captured().record.name
     if isinstance(request.target, GraphCall):
         return "a graph of torch.compile"
-    return capturing.capture.name_of(request.target) if request.target else "a file"
+    return capture.name_of(request.target) if request.target else "a file"
 
 
 def _now(once: Once[T]) -> T | None:
@@ -64,9 +67,7 @@ def _now(once: Once[T]) -> T | None:
 def _stage(once: Once[T], name: str, figures: Callable[[T], tuple[str, ...]], *before: Once[Any]) -> Stage:
     """The stage of an artefact, with the seconds of the steps before it that it includes."""
     took = [each.seconds for each in (*before, once) if each.seconds is not None]
-    return views.overview.Stage(
-        name, f"j.{name}", figures(once()) if once.made else (), sum(took) if once.made and took else None
-    )
+    return Stage(name, f"j.{name}", figures(once()) if once.made else (), sum(took) if once.made and took else None)
 
 
 def _of_captured(captured: Captured) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ def _of_captured(captured: Captured) -> tuple[str, ...]:
 def _of_lowered(lowered: Lowered) -> tuple[str, ...]:
     kernels = lowered.record.kernels
     hosted = sum(kernel.kind == HOST for kernel in kernels)
-    made = views.graph_tables.counted_parts(lowered.record) or count_of(len(kernels) - hosted, "kernel")
+    made = graph_tables.counted_parts(lowered.record) or count_of(len(kernels) - hosted, "kernel")
     return (made, f"{count_of(hosted, 'step')} on the host") if hosted else (made,)
 
 
@@ -95,6 +96,6 @@ def _of_scheduled(scheduled: Scheduled) -> tuple[str, ...]:
 
 
 def _of_simulated(simulated: Simulated) -> tuple[str, ...]:
-    hosted = sum(views.timeline.host_cycles(simulated.record))
+    hosted = sum(timeline.host_cycles(simulated.record))
     told = f"{simulated.cycles:,} cycles", f"{simulated.time_us:,.2f} µs"
     return (*told, f"{hosted:,} cycles on the host") if hosted else told

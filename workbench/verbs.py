@@ -12,30 +12,17 @@ from typing import TYPE_CHECKING, Any
 from simulator import Machine, machine_names
 from simulator.argument_types import checks_what_it_is_given
 from simulator.machine.machine import Override
-from workbench import capturing, host, ir, views
 from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
-from workbench.environment.progress import waiting
-from workbench.environment.turns import compiling
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, HostRoute, IdleStep, JourneyFileEdited, MappingError
-from workbench.ir import AtenGraph, KernelGraph, codec
+from workbench.ir import AtenGraph, KernelGraph, RecordFormatError, archive, codec
 from workbench.journey import Journey
 from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
+from workbench.pipeline import Grouped, Stages, loaded
 from workbench.stages.journey_request import GraphCall, Request
-from workbench.stages.stage_functions import (
-    Grouped,
-    check_kernels_named,
-    grouped_of,
-    imported_of,
-    lowered_of,
-    planned_of,
-    rendered_of,
-    rewritten_of,
-    simulated_from,
-    tiled_of,
-)
-from workbench.stages.stage_table import Stages
 from workbench.tuning.tuning_budget import BUDGET
+from workbench.views.graphs.kernel_groups import Run
+from workbench.views.timelines.machine_table import told_apart
 
 if TYPE_CHECKING:
     from workbench.comparison import Comparison
@@ -83,7 +70,10 @@ def trace(
     tensors, `{"fc1.weight": (1, 0)}`; None is `least` on a machine with blocks. `train=True` traces a step of
     training: the function calls `loss.backward()` and an optimizer's `step()`, see docs/training.md.
     """
-    capturing.user_call.refuse_uncallable(fn_or_module)
+    from workbench.capturing.user_call import refuse_uncallable
+    from workbench.host.host_steps import break_texts, warning_text
+
+    refuse_uncallable(fn_or_module)
     given = MappingProxyType(dict(kwargs or {}))
     options = checked_options(
         machine=machine,
@@ -100,12 +90,12 @@ def trace(
     )
     request = Request(fn_or_module, inputs, given, train=train, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
-    made = Stages.of(request)
+    made = Stages(request)
     _ = made.captured(), made.sources()
     journey = Journey(request, made)
-    check_kernels_named(journey.lowered.record, request)
-    breaks = host.host_steps.break_texts(journey.lowered.record, journey.captured.breaks)
-    for told in filter(None, [host.host_steps.warning_text(journey.lowered.record), *breaks]):
+    request.check_kernels_named(journey.lowered.record)
+    breaks = break_texts(journey.lowered.record, journey.captured.breaks)
+    for told in filter(None, [warning_text(journey.lowered.record), *breaks]):
         warnings.warn(told, HostRoute, stacklevel=3)
     training = program.training if (program := made.captured().program) else None
     for told in training.idle if training else ():
@@ -143,24 +133,24 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
     A file may be anybody's. Until `trust=True` vouches for it, its scripts and passes may only change kernels: anything
     else opens and shows, and is refused when a stage would run it. See docs/sharing.md.
     """
-    found = ir.archive.load(path)
+    found = archive.load(path)
     asked, none = found.asked, MappingProxyType(dict[str, object]())
     request = Request(None, (), none, found.machine, registrations=None, path=str(path), trusted=trust)
     kept = {each.name: each for each in found.lowered.rewrites}
     try:
         request = replace(request, rewrites=kept, **_options(asked))
-    except (BadOption, MappingError, ir.RecordFormatError) as error:
+    except (BadOption, MappingError, RecordFormatError) as error:
         raise JourneyFileEdited(str(path), f"its options make no sense: {error}") from None
-    return Journey(request, Stages.loaded(request, found))
+    return Journey(request, loaded(request, found))
 
 
-def _options(asked: ir.archive.Asked) -> dict[str, Any]:
+def _options(asked: archive.Asked) -> dict[str, Any]:
     """The options of a file, those kept as JSON texts each in a form that the option can have."""
-    given = {name: codec.parsed(getattr(asked, name)) for name in ir.archive.AS_JSON}
+    given = {name: codec.parsed(getattr(asked, name)) for name in archive.AS_JSON}
     for name, kinds in (("schedule", dict), ("passes", dict), ("fusion", (str, dict, list))):
         if given[name] is not None and not isinstance(given[name], kinds):
             raise BadOption(f"{name}={given[name]!r} is none")
-    plain = {each.name: getattr(asked, each.name) for each in fields(asked) if each.name not in ir.archive.AS_JSON}
+    plain = {each.name: getattr(asked, each.name) for each in fields(asked) if each.name not in archive.AS_JSON}
     return plain | checked_options(**given)
 
 
@@ -169,7 +159,7 @@ def of_graph(call: GraphCall, inputs: tuple[object, ...], options: CompileOption
     none = MappingProxyType(dict[str, object]())
     request = Request(call, inputs, none, **checked_options(**{"machine": "tpu-v3", **options}))
     warn_without_common_memory(request.resident, request.machine)
-    return Journey(request, Stages.of(request))
+    return Journey(request, Stages(request))
 
 
 @knows_its_options
@@ -181,9 +171,8 @@ def capture(
     capture: str = "dynamo",
 ) -> Captured:
     """The first stage alone."""
-    with waiting("capture"):
-        program = capturing.capture.capture(fn_or_module, inputs, kwargs, mode=capture)
-    return Captured(program.graph, program)
+    request = Request(fn_or_module, inputs, MappingProxyType(dict(kwargs or {})), machine_of("tpu-v3"), capture=capture)
+    return Stages(request).captured()
 
 
 @knows_its_options
@@ -201,8 +190,7 @@ def lower(
     none = MappingProxyType(dict[str, object]())
     options = checked_options(machine=machine, on_missing=on_missing, fusion=fusion, prefer=prefer, layout=layout)
     request = Request(None, (), none, **options).given(**options)
-    with compiling(), waiting("lower"):
-        return lowered_of(request, grouped_of(request, rewritten_of(request, given)))
+    return Stages(request, captured=given).lowered()
 
 
 @knows_its_options
@@ -212,8 +200,7 @@ def render(lowered: Lowered | KernelGraph) -> Rendered:
     none = MappingProxyType(dict[str, object]())
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
     request = Request(None, (), none, machine_of("tpu-v3"))
-    with compiling(), waiting("render"):
-        return rendered_of(request, given, imported_of(request, Grouped(given.record), given))
+    return Stages(request, grouped=Grouped(given.record), lowered=given).rendered()
 
 
 @knows_its_options
@@ -235,9 +222,7 @@ def schedule(
     )
     request = Request(None, (), none, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
-    with compiling(), waiting("schedule"):
-        written = rendered_of(request, lowered, rendered)
-        return planned_of(request, lowered, written, tiled_of(request, lowered, written))
+    return Stages(request, lowered=lowered, imported=rendered).scheduled()
 
 
 @knows_its_options
@@ -245,9 +230,10 @@ def simulate(
     lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3", seconds: float | None = None
 ) -> Simulated:
     """The fifth stage alone, in at most so many seconds."""
-    on, limit = machine_of(machine), checked_seconds(seconds)
-    with waiting("simulate"):
-        return simulated_from(lowered.record, scheduled.record, on, limit)
+    on, limit, none = machine_of(machine), checked_seconds(seconds), MappingProxyType(dict[str, object]())
+    request = Request(None, (), none, on, simulate_seconds=limit, registrations=None)  # which need PyTorch
+    captured = Captured(lowered.record.captured)
+    return Stages(request, captured=captured, lowered=lowered, scheduled=scheduled).simulated()
 
 
 @checks_what_it_is_given
@@ -283,9 +269,7 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
     if names is not None and not _are_names(names, len(journeys)):
         raise BadOption(f"names={list(names)!r}: expected {len(journeys)} different names, one a journey")
     runs = (
-        views.kernel_groups.Run(
-            name, journey.lowered.record, journey.scheduled.record, journey.simulated.record, journey.options
-        )
+        Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record, journey.options)
         for name, journey in zip(names or _names(journeys), journeys, strict=True)
     )
     from workbench.comparison import compared  # only here: it loads all rules of findings
@@ -327,7 +311,7 @@ def _no_journey(given: object) -> str:
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:
-    machines = views.machine_table.told_apart([journey.machine for journey in journeys])
+    machines = told_apart([journey.machine for journey in journeys])
     functions = [journey.captured.record.name for journey in journeys]
     for names in (machines, functions, [f"{f} on {m}" for f, m in zip(functions, machines, strict=True)]):
         if len(set(names)) == len(names):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import BinaryIO, Final
 
 import torch
 
 from simulator.machine.machine_file import load_machine
+from workbench import ops as ops  # which hands the shipped operators to the registry
 from workbench.environment.processor import processor_named
 from workbench.faults.messages import Message
 from workbench.faults.serving import Say, Work, serve
@@ -57,7 +57,6 @@ def _run(job: Message, say: Say) -> str:
 def _node(job: Message, say: Say) -> str:
     """One node through all stages, on made-up numbers, for the sweep (`scripts/sweep_proven.py`)."""
     say("lower")
-    importlib.import_module("workbench.journey")  # which hands the shipped operators to the registry
     lowered = lower(codec.decode(AtenGraph, job.body["graph"]))
     say("import")
     imported = render(lowered)

@@ -207,18 +207,19 @@ def test_names_of_the_package_are_fetched_by_threads_at_once() -> None:
     alone("""
 import threading, workbench as wb
 from workbench import ops
+from workbench.aten.registry import DEFAULT
 ready, errors, counts = threading.Barrier(8), [], set()
 names = ["trace", "Journey", "last_journeys", "compare", "Selection", "machine", "mlir_pass", "Table"]
 def work(name):
     ready.wait()
     try:
         getattr(wb, name), wb.ops.table, wb.trace
-        counts.add(len(wb.ops.registry.DEFAULT.now()))
+        counts.add(len(DEFAULT.now()))
     except BaseException as error:
         errors.append((name, repr(error)))
 threads = [threading.Thread(target=work, args=(name,)) for name in names]
 [each.start() for each in threads]; [each.join() for each in threads]
-assert not errors and counts == {len(wb.ops.registry.DEFAULT.now())} != {0}, (errors, counts)
+assert not errors and counts == {len(DEFAULT.now())} != {0}, (errors, counts)
 """)
 
 

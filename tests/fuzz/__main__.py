@@ -116,12 +116,14 @@ def main() -> int:
     worker = ADVISER if given.advice else CONVOLVER if given.conv else TRAINER if given.train else WORKER
     seeds = iter(range(given.first, given.first + given.count))
     batches = list(iter(lambda: list(islice(seeds, BATCH)), []))
-    begun, counts, hosted, bad = time.monotonic(), Counter[str](), Counter[str](), list[tuple[int, Verdict]]()
+    begun, counts, hosted = time.monotonic(), Counter[str](), Counter[str]()
+    bad, losing = list[tuple[int, Verdict]](), list[tuple[int, Verdict]]()
     with ThreadPoolExecutor(given.jobs) as pool:
         for verdicts in pool.map(partial(judged, worker), batches):
             for seed, verdict in verdicts:
                 counts[verdict.kind] += 1
                 hosted.update(verdict.detail.split() if verdict.kind == "host" else ())
+                losing += [(seed, verdict)] if verdict.kind == "loses" else []
                 if verdict.kind not in ("ok", "host", "none", "loses"):
                     bad.append((seed, verdict))
                     print(f"\nseed {seed} {verdict.kind}: {verdict.detail}", file=sys.stderr, flush=True)
@@ -129,6 +131,8 @@ def main() -> int:
     for seed, verdict in [] if given.train or given.advice else bad[: given.show]:
         smallest = shrink(generate(seed), same_failure(verdict.kind), attempts=40)
         print(f"\n# seed {seed} {verdict.kind}: {verdict.detail}\n{smallest.text()}", flush=True)
+    for seed, verdict in losing:
+        print(f"seed {seed} loses: {verdict.detail}")
     print(f"{given.count} programs in {time.monotonic() - begun:.0f} s: {dict(counts)}")
     if hosted:
         print("on the host: " + ", ".join(f"{op} {count}" for op, count in hosted.most_common()))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from simulator import Launched, simulate
 from simulator.machine.machine_file import load_machine, parse_machine
 from tests.simulator.units.test_closed_forms import one_matmul
-from workbench import views
 from workbench.views.pages import objects
+from workbench.views.timelines import timeline
 from workbench.views.timelines.machine_table import figures_table, machines_table
 
 MEASURED = """
@@ -44,10 +44,10 @@ def test_energy_by_a_fitted_figure_is_told_as_such() -> None:
     program = one_matmul(8, 8, 8)
     launched = [Launched("k", program, tuple(at << 16 for at in range(len(program.arguments))))]
     trace = simulate(launched, parse_machine("measured", MEASURED))
-    for table in (views.timeline.energy(trace), views.timeline.energy_by_unit(trace)):
+    for table in (timeline.energy(trace), timeline.energy_by_unit(trace)):
         place = table.columns.index("unit")
         guessed = {row[place]: row[-2:] for row in table.rows}
         assert table.columns[-2:] == ("assumed", "fitted")
         assert guessed["systolic"] == (False, True) and guessed["scratchpad"] == (True, False)
     plain = replace(trace, machine=load_machine("edge-8x8"))
-    assert {row[-2:] for row in views.timeline.energy(plain).rows} == {(True, False)}
+    assert {row[-2:] for row in timeline.energy(plain).rows} == {(True, False)}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.handle import Run
 from workbench.artefacts.pictures import explaining_widgets
 from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.shown import Shown
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ class ArrayView(Shown):
         """Preload, stream and drain: the simulator's formula, the formula with the numbers of this instruction, its
         cycles, the cycles `hidden` behind the matmul before, and the place of the rest on the timeline. Cycles without
         hidden ones add up to the span, from its start to its last result."""
-        return views.data_frames.frame(views.arrays.parts_table(self.record))
+        from workbench.views.timelines import arrays
+
+        return data_frames.frame(arrays.parts_table(self.record))
 
     @property
     def tiles(self) -> pd.DataFrame:
@@ -46,25 +48,31 @@ class ArrayView(Shown):
 
         Times are cycles of the array's clock; 0 is when its first row may stream, cycle `phase` of the run.
         """
-        return views.data_frames.frame(views.arrays.tiles_table(self.record))
+        from workbench.views.timelines import arrays
+
+        return data_frames.frame(arrays.tiles_table(self.record))
 
     @knows_its_options
     def at(self, cycle: int) -> pd.DataFrame:
         """One cycle of the array's clock: which parts go on, of which tile, the rows that have moved in and streamed,
         and how many of the array's elements are at work."""
-        return views.data_frames.frame(views.arrays.cycle_table(self.record, cycle))
+        from workbench.views.timelines import arrays
+
+        return data_frames.frame(arrays.cycle_table(self.record, cycle))
 
     @knows_its_options
     def text(self) -> str:
         """The product, the part of the array that it uses, and its time by formula."""
-        return views.arrays.walk_text(self.record, self.run.record, self.run.scheduled.launches)
+        from workbench.views.timelines import arrays
+
+        return arrays.walk_text(self.record, self.run.record, self.run.scheduled.launches)
 
     @knows_its_options
     def html(self) -> Markup:
         """The same with pictures: the wave front half across the array, and the tiles over time."""
-        return views.markup.fragment(
-            views.svg_arrays.array_svg(self.record, self.run.record, self.run.scheduled.launches)
-        )
+        from workbench.views.timelines import svg_arrays
+
+        return markup.fragment(svg_arrays.array_svg(self.record, self.run.record, self.run.scheduled.launches))
 
     @knows_its_options
     def widget(self) -> object:
@@ -72,5 +80,7 @@ class ArrayView(Shown):
         return explaining_widgets().array(self)
 
     def __repr__(self) -> str:
-        title = views.arrays.title(self.record, self.run.record, self.run.scheduled.launches)
-        return f"ArrayView({title}, {views.arrays.sum_text(self.record)})"
+        from workbench.views.timelines import arrays
+
+        title = arrays.title(self.record, self.run.record, self.run.scheduled.launches)
+        return f"ArrayView({title}, {arrays.sum_text(self.record)})"

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.handle import Handle, count_of, not_simulated
 from workbench.environment.verb_options import knows_its_options
 from workbench.ir import BREAK, AtenGraph
+from workbench.views.basics import data_frames
 from workbench.views.basics.table import Table
+from workbench.views.graphs import graph_tables, module_tree
+from workbench.views.pages import stage_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,16 +33,16 @@ class Captured(Handle[AtenGraph]):
     """The run of its journey, if that has been simulated."""
 
     def _table(self) -> Table:
-        return views.graph_tables.nodes_table(self.record)
+        return graph_tables.nodes_table(self.record)
 
     @knows_its_options
     def text(self) -> str:
-        return views.graph_tables.graph_text(self.record)
+        return graph_tables.graph_text(self.record)
 
     def body_html(self) -> Markup:
         run = self._run()
         lowered, spent = (run.lowered, run.spent) if run else (None, None)
-        return views.stage_html.captured(self.record, lowered=lowered, spent=spent)
+        return stage_html.captured(self.record, lowered=lowered, spent=spent)
 
     @property
     def modules(self) -> pd.DataFrame:
@@ -48,8 +50,8 @@ class Captured(Handle[AtenGraph]):
         simulated."""
         run = self._run()
         lowered, spent = (run.lowered, run.spent) if run else (None, None)
-        tree = views.module_tree.captured_tree(self.record, lowered, spent)
-        return views.data_frames.frame(views.module_tree.modules_table(tree, spent))
+        tree = module_tree.captured_tree(self.record, lowered, spent)
+        return data_frames.frame(module_tree.modules_table(tree, spent))
 
     @property
     def graphs(self) -> tuple[AtenGraph, ...]:
@@ -60,19 +62,19 @@ class Captured(Handle[AtenGraph]):
     @property
     def inputs(self) -> pd.DataFrame:
         """The caller's tensors: one row each, in call order."""
-        return views.data_frames.frame(views.graph_tables.inputs_table(self.record, "user"))
+        return data_frames.frame(graph_tables.inputs_table(self.record, "user"))
 
     @property
     def params(self) -> pd.DataFrame:
         """The function's own tensors: parameters, buffers, closed-over tensors and constants; those of a training step
         also gradients and what optimizers keep."""
         kinds = ("parameter", "buffer", "gradient", "state", "closure", "constant")
-        return views.data_frames.frame(views.graph_tables.inputs_table(self.record, *kinds))
+        return data_frames.frame(graph_tables.inputs_table(self.record, *kinds))
 
     @property
     def saved(self) -> pd.DataFrame:
         """One row a tensor that a training step keeps from its forward to its backward pass."""
-        return views.data_frames.frame(views.graph_tables.saved_table(self.record))
+        return data_frames.frame(graph_tables.saved_table(self.record))
 
     @property
     def breaks(self) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from markupsafe import Markup
 
 from simulator.argument_types import checks_what_it_is_given
-from workbench import views
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, not_yet
 from workbench.ir import ScheduledProgram
+from workbench.views.basics import data_frames, markup, user_views
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
 
@@ -52,7 +52,7 @@ class Handle(Shown, Generic[R]):
     @property
     def table(self) -> pd.DataFrame:
         """The artefact as a DataFrame, a fresh one at each call."""
-        return views.data_frames.frame(self._table())
+        return data_frames.frame(self._table())
 
     def body_html(self) -> Markup:
         """The artefact as HTML for a page that has the style sheet: `views.markup.page`."""
@@ -61,24 +61,24 @@ class Handle(Shown, Generic[R]):
     @knows_its_options
     def html(self) -> Markup:
         """The artefact as self-contained HTML: no script, no network."""
-        return views.markup.fragment(self.body_html())
+        return markup.fragment(self.body_html())
 
     @property
     def views(self) -> tuple[str, ...]:
         """Names of the views that were registered for this stage with `wb.view`."""
-        return views.user_views.names(self._stage())
+        return user_views.names(self._stage())
 
     @checks_what_it_is_given
     def view(self, name: str, **options: object) -> object:
         """The result of a registered view of this artefact; a `wb.Table` becomes a DataFrame."""
-        function = views.user_views.named(self._stage(), name)
+        function = user_views.named(self._stage(), name)
         signature = inspect.signature(function)
         try:
             signature.bind(self, **options)
         except TypeError as error:
             raise BadOption(f"the view {name!r} is {function.__name__}{signature}: {error}") from None
         made = function(self, **options)
-        return views.data_frames.frame(made) if isinstance(made, Table) else made
+        return data_frames.frame(made) if isinstance(made, Table) else made
 
     def _stage(self) -> str:
         return type(self).__name__.lower()

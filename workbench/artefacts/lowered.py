@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.handle import Handle, count_of, not_simulated
 from workbench.environment.verb_options import knows_its_options
 from workbench.ir import Kernel, KernelGraph, TensorType
+from workbench.views.basics import data_frames
 from workbench.views.basics.table import Table
+from workbench.views.graphs import graph_tables, module_tree, rewrite_tables, titles
+from workbench.views.kernel_lists import storage_tables
+from workbench.views.pages import stage_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +38,7 @@ class LoweredKernel:
     @property
     def title(self) -> str:
         """A readable title: `layers.3.conv1 + bn1 + relu`. Calls use its name."""
-        return views.titles.kernel_titles(self.graph)[self.name]
+        return titles.kernel_titles(self.graph)[self.name]
 
     @property
     def kind(self) -> str:
@@ -74,15 +77,15 @@ class Lowered(Handle[KernelGraph]):
     """The run of its journey, if that has been simulated."""
 
     def _table(self) -> Table:
-        return views.graph_tables.lowered_table(self.record)
+        return graph_tables.lowered_table(self.record)
 
     @knows_its_options
     def text(self) -> str:
-        return views.graph_tables.lowered_text(self.record)
+        return graph_tables.lowered_text(self.record)
 
     def body_html(self) -> Markup:
         run = self._run()
-        return views.stage_html.lowered(self.record, run.spent if run else None)
+        return stage_html.lowered(self.record, run.spent if run else None)
 
     @property
     def modules(self) -> pd.DataFrame:
@@ -90,38 +93,38 @@ class Lowered(Handle[KernelGraph]):
         A kernel of several modules is at the module that contains them all."""
         run = self._run()
         tree, spent = (
-            views.module_tree.lowered_tree(self.record, run.spent if run else None),
+            module_tree.lowered_tree(self.record, run.spent if run else None),
             run.spent if run else None,
         )
-        return views.data_frames.frame(views.module_tree.modules_table(tree, spent))
+        return data_frames.frame(module_tree.modules_table(tree, spent))
 
     @property
     def fusions(self) -> pd.DataFrame:
         """Pairs of nodes, fused and refused, with the rule and the reason. Where `switch` is true, `fusion={"off":
         [rule]}` turns the rule off; all others are limits."""
-        return views.data_frames.frame(views.graph_tables.fusions_table(self.record))
+        return data_frames.frame(graph_tables.fusions_table(self.record))
 
     @property
     def rewrites(self) -> pd.DataFrame:
         """One row a graph pass or pattern, in the order in which they ran: whether it was on, and how many nodes it
         changed. `.changes` has the nodes."""
-        return views.data_frames.frame(views.rewrite_tables.rewrites_table(self.record))
+        return data_frames.frame(rewrite_tables.rewrites_table(self.record))
 
     @property
     def changes(self) -> pd.DataFrame:
         """One row a node that a graph pass or pattern removed, added or changed, with the captured nodes behind it."""
-        return views.data_frames.frame(views.rewrite_tables.changes_table(self.record))
+        return data_frames.frame(rewrite_tables.changes_table(self.record))
 
     @property
     def patterns(self) -> pd.DataFrame:
         """One row a match of a pattern. A pattern without a match says how near it came: how many of its nodes have
         `partners`, the op that it `wanted` next, and what was `found` there."""
-        return views.data_frames.frame(views.rewrite_tables.patterns_table(self.record))
+        return data_frames.frame(rewrite_tables.patterns_table(self.record))
 
     @property
     def layouts(self) -> pd.DataFrame:
         """One row a tensor in DRAM: the order of its axes, outermost first, PyTorch's own order, and the reason."""
-        return views.data_frames.frame(views.storage_tables.layouts_table(self.record))
+        return data_frames.frame(storage_tables.layouts_table(self.record))
 
     @cached_property
     def kernels(self) -> tuple[LoweredKernel, ...]:
@@ -131,7 +134,7 @@ class Lowered(Handle[KernelGraph]):
     @property
     def kernel_table(self) -> pd.DataFrame:
         """One row a kernel, in launch order."""
-        return views.data_frames.frame(views.graph_tables.kernels_table(self.record))
+        return data_frames.frame(graph_tables.kernels_table(self.record))
 
     def __repr__(self) -> str:
         return f"Lowered({count_of(len(self.record.nodes), 'node')} in {count_of(len(self.record.kernels), 'kernel')})"

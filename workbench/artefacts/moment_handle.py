@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.html_builder import html, joined
 from workbench.views.basics.shown import Shown
 
@@ -44,20 +44,20 @@ class Moment(Shown):
         """One row a slot of the kernel's buffers: `state` is empty, not read yet, or in use;
         `written_by` and `read_by` are the instructions that do so now, a write until its results are complete. `start`,
         `read` and `end` are as in `j.simulated.scratchpad.table`, empty where the slot is."""
-        return views.data_frames.frame(self.record.slots())
+        return data_frames.frame(self.record.slots())
 
     @property
     def boxes(self) -> pd.DataFrame:
         """One row a box of a tensor that an instruction reads or writes now: rows of
         `j.scheduled.tiles(kernel).table`."""
-        return views.data_frames.frame(self.record.boxes())
+        return data_frames.frame(self.record.boxes())
 
     @property
     def tiles(self) -> pd.DataFrame:
         """One row a tile of a tensor that the kernel moves, as its grid shows it: where it lies along `axes`, the
         number of its `first` move in program order, how often it was `moved` by now and will be in all (`moves`), and
         what happens to it `now`."""
-        return views.data_frames.frame(self.record.tiles())
+        return data_frames.frame(self.record.tiles())
 
     @knows_its_options
     def text(self) -> str:
@@ -68,8 +68,8 @@ class Moment(Shown):
     @knows_its_options
     def html(self) -> Markup:
         """The same as tables."""
-        tables = [views.markup.table(table) for table in (self.record.slots(), self.record.boxes()) if table.rows]
-        return views.markup.fragment(html("<p>{told}</p>{}", joined(tables), told=self.record.summary()))
+        tables = [markup.table(table) for table in (self.record.slots(), self.record.boxes()) if table.rows]
+        return markup.fragment(html("<p>{told}</p>{}", joined(tables), told=self.record.summary()))
 
     def __repr__(self) -> str:
         return f"Moment({self.record.summary()})"

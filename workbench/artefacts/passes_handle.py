@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.pictures import explaining_widgets
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.shown import Shown
-from workbench.views.kernel_lists import CONTEXT
+from workbench.views.kernel_lists import CONTEXT, pass_lines, pass_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,12 +84,12 @@ class Pass(Shown):
         """Its changes, with `context` lines around: below each other, or `side_by_side` in `width` letters."""
         if context < 0:
             raise BadOption(f"context={context}: expected lines, 0 or more")
-        return views.pass_tables.step_text(self.step, context=context, width=width if side_by_side else 0)
+        return pass_tables.step_text(self.step, context=context, width=width if side_by_side else 0)
 
     @knows_its_options
     def html(self) -> Markup:
         """Pipeline, source, and its changes in one column and in two."""
-        return views.markup.fragment(views.pass_tables.step_html(self.step))
+        return markup.fragment(pass_tables.step_html(self.step))
 
     def __repr__(self) -> str:
         return f"Pass({self.name!r} of {self.step.kernel!r}: {self.step.told})"
@@ -109,7 +109,7 @@ class Passes(tuple[Pass, ...]):
     @property
     def table(self) -> pd.DataFrame:
         """One row a pass: lines that it changed, operations, time, pipeline, and the place of its code."""
-        return views.data_frames.frame(views.pass_tables.table([each.step for each in self]))
+        return data_frames.frame(pass_tables.table([each.step for each in self]))
 
     @knows_its_options
     def between(self, before: int, after: int) -> Pass:
@@ -120,7 +120,7 @@ class Passes(tuple[Pass, ...]):
                 f"between({before}, {after}): expected the numbers of two texts in order, from 0 (the rendered "
                 f"kernel) to {len(self)}, the scheduled one"
             )
-        return Pass(views.pass_lines.together(self.trace.steps, before, after))
+        return Pass(pass_lines.together(self.trace.steps, before, after))
 
     @knows_its_options
     def lines(self, after: int) -> pd.DataFrame:
@@ -129,7 +129,7 @@ class Passes(tuple[Pass, ...]):
         made and changed again later has neither."""
         if not 0 <= after <= len(self):
             raise BadOption(f"lines({after}): expected a number of passes, 0 to {len(self)}")
-        return views.data_frames.frame(self.trace.lines_table(after))
+        return data_frames.frame(self.trace.lines_table(after))
 
     @property
     def pipelines(self) -> str:
@@ -139,12 +139,12 @@ class Passes(tuple[Pass, ...]):
     @knows_its_options
     def text(self, *, context: int = CONTEXT) -> str:
         """The changes of each; passes that changed nothing share a line."""
-        return views.pass_tables.steps_text([each.step for each in self], context=context)
+        return pass_tables.steps_text([each.step for each in self], context=context)
 
     @knows_its_options
     def html(self) -> Markup:
         """The same, each pass closed until it is opened."""
-        return views.markup.fragment(views.pass_tables.steps_html([each.step for each in self]))
+        return markup.fragment(pass_tables.steps_html([each.step for each in self]))
 
     @knows_its_options
     def widget(self) -> object:

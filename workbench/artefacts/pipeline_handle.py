@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.handle import Run
 from workbench.artefacts.pictures import explaining_widgets
 from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.shown import Shown
 
 if TYPE_CHECKING:
@@ -40,14 +40,18 @@ class PipelineView(Shown):
 
         Instructions before or after the innermost loop are a row of their own, with fewer loops.
         """
-        return views.data_frames.frame(views.pipelines.rows_table(self.record))
+        from workbench.views.timelines import pipelines
+
+        return data_frames.frame(pipelines.rows_table(self.record))
 
     @property
     def spans(self) -> pd.DataFrame:
         """One row a span: its iteration and stage, its row of `j.simulated.events`, its slots, its cycles, the cycles
         that it `waited` after its issue, their cause and blocker; for a transfer the cycles `hidden` behind work, and
         the rows with this work."""
-        return views.data_frames.frame(views.pipelines.spans_table(self.record))
+        from workbench.views.timelines import pipelines
+
+        return data_frames.frame(pipelines.spans_table(self.record))
 
     @property
     def hidden_share(self) -> float | None:
@@ -58,12 +62,16 @@ class PipelineView(Shown):
     @knows_its_options
     def text(self) -> str:
         """The hidden share, and a line an iteration."""
-        return views.pipelines.pipeline_text(self.record)
+        from workbench.views.timelines import pipelines
+
+        return pipelines.pipeline_text(self.record)
 
     @knows_its_options
     def html(self) -> Markup:
         """The first iterations as a picture: bars over time, above the stretches in which the core computes."""
-        return views.markup.fragment(views.svg_pipelines.pipeline_svg(self.record))
+        from workbench.views.timelines import svg_pipelines
+
+        return markup.fragment(svg_pipelines.pipeline_svg(self.record))
 
     @knows_its_options
     def widget(self) -> object:
@@ -71,4 +79,6 @@ class PipelineView(Shown):
         return explaining_widgets().pipeline(self)
 
     def __repr__(self) -> str:
-        return f"PipelineView({views.pipelines.title(self.record)})"
+        from workbench.views.timelines import pipelines
+
+        return f"PipelineView({pipelines.title(self.record)})"

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.handle import Handle, count_of
 from workbench.environment.verb_options import knows_its_options
 from workbench.ir import Kernel, KernelModule
+from workbench.views.basics import markup
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
+from workbench.views.graphs import titles
+from workbench.views.kernel_lists import kernel_tables
+from workbench.views.pages import stage_html
 
 if TYPE_CHECKING:
     from workbench.views.kernel_lists.kernel_tables import Selected
@@ -37,12 +40,12 @@ class RenderedKernel(Shown):
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """The MLIR; with a selection, `>` marks its lines."""
-        return views.kernel_tables.marked(self.mlir, self.name, _rendered_lines(select))
+        return kernel_tables.marked(self.mlir, self.name, _rendered_lines(select))
 
     @cached_property
     def lines(self) -> dict[int, tuple[str, ...]]:
         """1-based line of `.mlir` -> its nodes."""
-        return views.kernel_tables.rendered_line_origins(self.record)
+        return kernel_tables.rendered_line_origins(self.record)
 
     def __repr__(self) -> str:
         return f"RenderedKernel({self.name!r}, {count_of(len(self.mlir.splitlines()), 'line')})"
@@ -50,7 +53,7 @@ class RenderedKernel(Shown):
     @knows_its_options
     def html(self) -> Markup:
         """The MLIR with the nodes behind each line."""
-        return views.markup.fragment(views.stage_html.rendered_kernel(self.record))
+        return markup.fragment(stage_html.rendered_kernel(self.record))
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,15 +68,15 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
     """The file that texts are from, if nobody vouches for it: MLIR is given them as far as a file may ask for it."""
 
     def _table(self) -> Table:
-        return views.titles.with_titles(views.kernel_tables.rendered_table(self.record, self.hosts), self.titles)
+        return titles.with_titles(kernel_tables.rendered_table(self.record, self.hosts), self.titles)
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels' MLIR; with a selection, `>` marks its lines."""
-        return views.kernel_tables.rendered_text(self.record, self.hosts, _rendered_lines(select))
+        return kernel_tables.rendered_text(self.record, self.hosts, _rendered_lines(select))
 
     def body_html(self) -> Markup:
-        return views.stage_html.rendered(self.record, hosts=self.hosts, titles=self.titles)
+        return stage_html.rendered(self.record, hosts=self.hosts, titles=self.titles)
 
     @cached_property
     def kernels(self) -> tuple[RenderedKernel, ...]:

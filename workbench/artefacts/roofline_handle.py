@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.pictures import drawing_of_rooflines
 from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.shown import Shown
+from workbench.views.timelines import svg_roofline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +37,7 @@ class RooflineView(Shown):
         byte, moved or least. `ceiling` is the roof that applies: the part of the machine that needs most cycles for
         this work; `share` is these cycles over the kernel's cycles.
         """
-        return views.data_frames.frame(self.record.table())
+        return data_frames.frame(self.record.table())
 
     @knows_its_options
     def text(self) -> str:
@@ -49,8 +50,8 @@ class RooflineView(Shown):
     def html(self) -> Markup:
         """The picture, and the table below it, closed."""
         table = self.record.table()
-        rows = views.markup.details("table", views.markup.table(table), note=f"{len(table.rows)} rows")
-        return views.markup.fragment(views.svg_roofline.roofline_svg(self.record) + (rows if table.rows else ""))
+        rows = markup.details("table", markup.table(table), note=f"{len(table.rows)} rows")
+        return markup.fragment(svg_roofline.roofline_svg(self.record) + (rows if table.rows else ""))
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 9.0) -> Axes:

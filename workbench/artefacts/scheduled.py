@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 from markupsafe import Markup
 
 from simulator.tileprogram.program import Buffer, TileProgram
-from workbench import views
 from workbench.artefacts.handle import Handle, count_of
 from workbench.artefacts.passes_handle import Passes
 from workbench.artefacts.tiles_handle import Tiles
@@ -20,8 +19,13 @@ from workbench.errors import BadOption
 from workbench.faults.trial import TRIALS
 from workbench.ir import KernelGraph, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
+from workbench.views.graphs import titles
+from workbench.views.kernel_lists import common_memory_table, kernel_tables, pass_lines, storage_tables
+from workbench.views.pages import stage_html
+from workbench.views.scratchpads import tiles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,14 +46,14 @@ class Buffers(Shown, tuple[Buffer, ...]):
     @property
     def table(self) -> pd.DataFrame:
         """One row a buffer, and its core if there are several."""
-        return views.data_frames.frame(views.kernel_tables.buffers_table(self._record.program))
+        return data_frames.frame(kernel_tables.buffers_table(self._record.program))
 
     @knows_its_options
     def html(self) -> Markup:
-        return views.markup.fragment(views.markup.table(views.kernel_tables.buffers_table(self._record.program)))
+        return markup.fragment(markup.table(kernel_tables.buffers_table(self._record.program)))
 
     def __repr__(self) -> str:
-        return views.kernel_tables.buffers_table(self._record.program).text() if self else "no buffers"
+        return kernel_tables.buffers_table(self._record.program).text() if self else "no buffers"
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +92,7 @@ class ScheduledKernelHandle(Shown):
     @cached_property
     def passes(self) -> Passes:
         """The module after every step, the step's changes, and the pipeline that reproduces it."""
-        (trace,) = views.pass_lines.traces_of([self.record], self.rendered)
+        (trace,) = pass_lines.traces_of([self.record], self.rendered)
         return Passes.of(trace)
 
     @property
@@ -98,7 +102,7 @@ class ScheduledKernelHandle(Shown):
     @property
     def instructions(self) -> pd.DataFrame:
         """One row an instruction of the program: its kind, its pieces of memory, and its dependences."""
-        return views.data_frames.frame(views.kernel_tables.instructions_table(self.record.program))
+        return data_frames.frame(kernel_tables.instructions_table(self.record.program))
 
     @property
     def buffers(self) -> Buffers:
@@ -113,7 +117,7 @@ class ScheduledKernelHandle(Shown):
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """The mapping, its bytes, and the MLIR; with a selection, `>` marks its lines."""
-        return views.kernel_tables.scheduled_kernel_text(self.record, select.lines_of if select else None)
+        return kernel_tables.scheduled_kernel_text(self.record, select.lines_of if select else None)
 
     def __repr__(self) -> str:
         return f"ScheduledKernel({self.name!r}, {count_of(len(self.program), 'instruction')})"
@@ -122,7 +126,7 @@ class ScheduledKernelHandle(Shown):
     def html(self) -> Markup:
         """Mapping, MLIR, passes with their changes, transform script and buffers."""
         steps = [each.step for each in self.passes]
-        return views.markup.fragment(views.stage_html.scheduled_kernel(self.record, steps))
+        return markup.fragment(stage_html.scheduled_kernel(self.record, steps))
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +143,7 @@ class Scheduled(Handle[ScheduledProgram]):
     """The journey's; None for a schedule without a journey."""
 
     def _table(self) -> Table:
-        return views.titles.with_titles(views.kernel_tables.scheduled_table(self.record), self.titles)
+        return titles.with_titles(kernel_tables.scheduled_table(self.record), self.titles)
 
     @property
     def mappings(self) -> dict[str, UserMapping]:
@@ -150,13 +154,13 @@ class Scheduled(Handle[ScheduledProgram]):
     def residence(self) -> pd.DataFrame:
         """The plan of the common memory: one row a tensor in DRAM, whether it stays there, its first and last launch,
         the saved DRAM bytes, and the reason. Without a plan (`resident=`) there are no rows, and a warning."""
-        return views.data_frames.frame(views.common_memory_table.residence_table(self.record))
+        return data_frames.frame(common_memory_table.residence_table(self.record))
 
     @property
     def storages(self) -> pd.DataFrame:
         """One row a tensor in DRAM: the order of its axes, outermost first, its bytes, its bytes with the machine's
         padding, its address, and its first and last launch."""
-        return views.data_frames.frame(views.storage_tables.storages_table(self.lowered, self.record))
+        return data_frames.frame(storage_tables.storages_table(self.lowered, self.record))
 
     @knows_its_options
     def mapspace(self, kernel: str, *, simulate: int = 0, executor: object = None) -> Any:
@@ -171,15 +175,15 @@ class Scheduled(Handle[ScheduledProgram]):
     def tiles(self, kernel: str) -> Tiles:
         """The boxes of tensors that each instruction of a kernel touches, in program order, and the number of moves of
         each element: `.table`, `.moved`, and a picture of each tensor as a grid of tiles."""
-        return Tiles(views.tiles.tiling(kernel, self.record, self.lowered))
+        return Tiles(tiles.tiling(kernel, self.record, self.lowered))
 
     @knows_its_options
     def text(self, *, select: Selection | None = None) -> str:
         """All kernels with their mappings; with a selection, `>` marks its lines."""
-        return views.kernel_tables.scheduled_text(self.record, select.lines_of if select else None)
+        return kernel_tables.scheduled_text(self.record, select.lines_of if select else None)
 
     def body_html(self) -> Markup:
-        return views.stage_html.scheduled(self.record, self.rendered, titles=self.titles)
+        return stage_html.scheduled(self.record, self.rendered, titles=self.titles)
 
     @cached_property
     def kernels(self) -> tuple[ScheduledKernelHandle, ...]:

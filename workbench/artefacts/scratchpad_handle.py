@@ -11,14 +11,15 @@ from markupsafe import Markup
 
 from simulator.errors import DoesNotFit
 from simulator.tileprogram.program import TileProgram
-from workbench import views
 from workbench.artefacts.handle import count_of
 from workbench.artefacts.pictures import drawing_of_scratchpads
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.ir import KernelGraph
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.html_builder import html
 from workbench.views.basics.shown import Shown
+from workbench.views.scratchpads import scratchpad, svg_scratchpad
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ class Scratchpad(Shown):
         Times are cycles. For a mapping that does not fit, which did not run, they are numbers of instructions, mostly
         of the first two rounds of each loop alone, and `bytes_beyond` are the bytes of each beyond the capacity.
         """
-        return views.data_frames.frame(views.scratchpad.scratchpad_table(self.record))
+        return data_frames.frame(scratchpad.scratchpad_table(self.record))
 
     @knows_its_options
     def of(self, kernel: str | int) -> Scratchpad:
@@ -54,15 +55,13 @@ class Scratchpad(Shown):
     @knows_its_options
     def text(self) -> str:
         """The largest use, and the table."""
-        return views.scratchpad.scratchpad_text(self.record)
+        return scratchpad.scratchpad_text(self.record)
 
     @knows_its_options
     def html(self) -> Markup:
         """The picture: addresses upwards, time to the right, a bar for each live range of a slot."""
-        told = views.scratchpad.summary(self.record)
-        return views.markup.fragment(
-            html("<p>{told}</p>{}", views.svg_scratchpad.scratchpad_svg(self.record), told=told)
-        )
+        told = scratchpad.summary(self.record)
+        return markup.fragment(html("<p>{told}</p>{}", svg_scratchpad.scratchpad_svg(self.record), told=told))
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
@@ -80,7 +79,7 @@ class Scratchpad(Shown):
 
     def __repr__(self) -> str:
         launches = count_of(len(self.record.bands), "launch")
-        return f"Scratchpad({launches}, {views.scratchpad.summary(self.record)})"
+        return f"Scratchpad({launches}, {scratchpad.summary(self.record)})"
 
 
 @contextlib.contextmanager
@@ -92,6 +91,6 @@ def naming_tensors(lowered: KernelGraph) -> Generator[None]:
         names = {kernel.name for kernel in lowered.kernels}
         if isinstance(error.program, TileProgram) and error.program.kernel in names:
             kernel = lowered.kernel(error.program.kernel)
-            held = views.scratchpad.of_program(error.program, error.capacity, kernel, lowered)
-            error.show(views.scratchpad.tensors_of_buffers(held), Scratchpad(held))
+            held = scratchpad.of_program(error.program, error.capacity, kernel, lowered)
+            error.show(scratchpad.tensors_of_buffers(held), Scratchpad(held))
         raise

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.handle import count_of
 from workbench.artefacts.pictures import drawing_of_tiles
 from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.shown import Shown
+from workbench.views.scratchpads import svg_tiles, tiles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,24 +40,24 @@ class Tiles(Shown):
         `exact` is False the instruction touches some elements of the box: those that indices choose, or part of a tile
         that reaches over the tensor's border.
         """
-        return views.data_frames.frame(views.tiles.tiles_table(self.record))
+        return data_frames.frame(tiles.tiles_table(self.record))
 
     @property
     def moved(self) -> pd.DataFrame:
         """One row a tensor that is moved from or to DRAM: its elements moved in all, the least it takes, how often each
         is moved on average and at most, and elements of padding. Where indices choose the elements, least, average and
         most are not known and left empty."""
-        return views.data_frames.frame(views.tiles.moved_table(self.record))
+        return data_frames.frame(tiles.moved_table(self.record))
 
     @knows_its_options
     def text(self) -> str:
         """How often each tensor is moved, and every box."""
-        return views.tiles.tiles_text(self.record)
+        return tiles.tiles_text(self.record)
 
     @knows_its_options
     def html(self) -> Markup:
         """Each tensor as a grid of tiles in the order in which they are moved."""
-        return views.markup.fragment(views.svg_tiles.tiles_svg(self.record))
+        return markup.fragment(svg_tiles.tiles_svg(self.record))
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:

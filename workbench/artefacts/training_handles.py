@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.pictures import drawing_of_training
 from workbench.environment.verb_options import knows_its_options
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.html_builder import html, joined
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
+from workbench.views.timelines import dram_contents, svg_dram, svg_gantt, timeline, training_parts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,14 +36,14 @@ class PartsView(Shown):
     def table(self) -> pd.DataFrame:
         """One row a part: launches, cycles with what each launch takes to begin, and the bytes of DRAM that they move;
         the cycles add up to the makespan. Without rows, and with a warning, if nothing is trained."""
-        return views.data_frames.frame(self._table())
+        return data_frames.frame(self._table())
 
     def _table(self) -> Table:
-        return views.training_parts.by_part(self.record, self.lowered)
+        return training_parts.by_part(self.record, self.lowered)
 
     def _timelines(self) -> list[tuple[str, Gantt]]:
-        launches = views.training_parts.launches_by_part(self.lowered)
-        return [(part, views.timeline.gantt_of(self.record, mine)) for part, mine in launches.items()]
+        launches = training_parts.launches_by_part(self.lowered)
+        return [(part, timeline.gantt_of(self.record, mine)) for part, mine in launches.items()]
 
     @knows_its_options
     def text(self) -> str:
@@ -55,13 +56,13 @@ class PartsView(Shown):
         """The table and the timelines of the parts, on one scale."""
         table, timelines = self._table(), self._timelines()
         if not table.rows:
-            return views.markup.fragment(html('<p class="soft">{}</p>', table.why_empty))
+            return markup.fragment(html('<p class="soft">{}</p>', table.why_empty))
         scale = max(each.makespan for _, each in timelines)
         pictures = [
-            html("<h4>{part}</h4>{}", views.svg_gantt.gantt_svg(each, scale=scale, label=part), part=part)
+            html("<h4>{part}</h4>{}", svg_gantt.gantt_svg(each, scale=scale, label=part), part=part)
             for part, each in timelines
         ]
-        return views.markup.fragment(views.markup.table(table) + joined(pictures))
+        return markup.fragment(markup.table(table) + joined(pictures))
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
@@ -85,13 +86,13 @@ class DramView(Shown):
         """One row a launch: its part of a training step, the cycles in which it runs (with what it takes to begin), and
         the bytes that lie in DRAM meanwhile, by kind. Results, and new values of what the function changes, have their
         place throughout."""
-        return views.data_frames.frame(self.record.launch_table())
+        return data_frames.frame(self.record.launch_table())
 
     @property
     def tensors(self) -> pd.DataFrame:
         """One row a tensor, the largest first: its kind, its bytes, and the first and the last kernel that it is there
         for; without a kernel it is there from the begin, or to the end."""
-        return views.data_frames.frame(self.record.tensor_table())
+        return data_frames.frame(self.record.tensor_table())
 
     @property
     def peak(self) -> int:
@@ -101,14 +102,14 @@ class DramView(Shown):
     @knows_its_options
     def text(self) -> str:
         """The most bytes, when, and of what kinds."""
-        return views.dram_contents.told(self.record)
+        return dram_contents.told(self.record)
 
     @knows_its_options
     def html(self) -> Markup:
         """The picture, and the largest tensors below it, closed."""
         table = self.record.tensor_table()
-        rows = views.markup.details("tensors", views.markup.table(table), note=f"{len(table.rows)} rows")
-        return views.markup.fragment(views.svg_dram.dram_svg(self.record) + (rows if table.rows else ""))
+        rows = markup.details("tensors", markup.table(table), note=f"{len(table.rows)} rows")
+        return markup.fragment(svg_dram.dram_svg(self.record) + (rows if table.rows else ""))
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
@@ -117,4 +118,4 @@ class DramView(Shown):
         return drawing_of_training().dram(self.record, ax, style=style, width=width)
 
     def __repr__(self) -> str:
-        return f"DramView({views.dram_contents.told(self.record)})"
+        return f"DramView({dram_contents.told(self.record)})"

@@ -23,7 +23,6 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack  # pyr
 
 from workbench import errors
 from workbench.aten.registry import DEFAULT, Registrations
-from workbench.capturing import rarer
 from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo, made_by_reading, read_by_dynamo
 from workbench.capturing.by_export import by_export
@@ -122,11 +121,13 @@ def _conditions_of_export(trace: Capturing) -> Conditions | None:
 
 
 def _training_step(trace: Capturing) -> CapturedProgram:
+    from workbench.capturing.by_training import by_training
+
     with torch.no_grad(), warnings_here(_OF_PICKLES), _layers_taken_apart():
         named = named_by(trace.target)
         trace.held.containers += named.containers
         with no_tensors_left(trace.name, named.caches.values()) as made, holding_as_before(trace.held.containers):
-            recorded, state = rarer.by_training.by_training(trace, named, made)
+            recorded, state = by_training(trace, named, made)
     return trace.program(recorded, state)
 
 
@@ -219,18 +220,19 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
 
     Where nothing of it becomes a graph, all of it is one step on the host.
     """
-    pieces = rarer.graph_pieces
-    broken = pieces.BrokenUp(trace.target)
+    from workbench.capturing import graph_pieces, run_pieces
+
+    broken = graph_pieces.BrokenUp(trace.target)
     outside = {slot.path: slot.tensor for slot in trace.user}
     outside |= {held.path: held.tensor for held in trace.held.tensors.values()}
     tensors = [each.tensor for each in trace.held.tensors.values()]
     functions = [each for each in trace.held.containers if isinstance(each, FunctionType)]
     stores = [each for each in trace.held.containers if not isinstance(each, FunctionType)]
-    between = pieces.BetweenGraphs([slot.tensor for slot in trace.user], tensors)
+    between = graph_pieces.BetweenGraphs([slot.tensor for slot in trace.user], tensors)
     with put_back(tensors), holding_as_before(functions), user_errors(trace.name):
         lay = {path: lies(tensor) for path, tensor in outside.items()}
         with holding_as_before(stores), cast(Any, torch.random).fork_rng(devices=[]):
-            returned, calls = pieces.observed(broken, trace.inputs, trace.kwargs, between)
+            returned, calls = graph_pieces.observed(broken, trace.inputs, trace.kwargs, between)
         moved = [path for path, tensor in outside.items() if lies(tensor) != lay[path]]
         if moved:
             raise errors.ReshapedInput.by(trace.name, "", why.place, ", ".join(moved))
@@ -247,7 +249,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
         raise why.advising(why.NOTHING_LEFT) if isinstance(why, errors.GraphBreak) else why from None
     for path, tensor in found:
         refuse_unreadable(tensor, path or "a result", trace.name)
-    whole = pieces.Whole(
+    whole = graph_pieces.Whole(
         trace.name,
         trace.called,
         user=trace.user,
@@ -260,7 +262,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     )
     reason = f"{why.place}: {why.reason}" if why.place else why.reason
     last = isinstance(why, errors.HiddenState)
-    merged = pieces.merge(whole, calls, graphs, first_break=reason, last=last)
+    merged = graph_pieces.merge(whole, calls, graphs, first_break=reason, last=last)
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
-    parts = rarer.run_pieces.Parts(broken, merged.parts, merged.constants)
+    parts = run_pieces.Parts(broken, merged.parts, merged.constants)
     return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench import views
+from workbench.views.basics import data_frames
 from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Check:
         )
         names = ("name", *columns[1:])
         rows = tuple(tuple(getattr(result, name) for name in names) for result in self.results)
-        return views.data_frames.frame(Table(columns, rows))
+        return data_frames.frame(Table(columns, rows))
 
     def __repr__(self) -> str:
         hint = f"; {self.hint}" if self.hint else ""

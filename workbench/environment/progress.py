@@ -16,12 +16,11 @@ next report once its event is set.
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -145,6 +144,15 @@ class _TerminalLine:
         self._stream.flush()
 
 
+_BELOW_CELLS: list[Callable[[], Line | None]] = []
+"""What gives the line below the running cell: the notebook's session adds it."""
+
+
+def draw_below_cells(line_of: Callable[[], Line | None]) -> None:
+    """Draws progress on the line that `line_of` returns, where there is no terminal."""
+    _BELOW_CELLS[:] = [line_of]
+
+
 def _watched_line() -> Line | None:
     """A place where the line is seen and can be removed: a terminal, or the output of a cell that is shown. There is
     none for a log file or a program that runs notebooks, which would keep every line.
@@ -152,9 +160,7 @@ def _watched_line() -> Line | None:
     out = cast("TextIO | None", sys.stderr)  # a program without a console has none
     if out is not None and not out.closed and out.isatty():
         return _TerminalLine(out)
-    if "ipykernel" not in sys.modules:
-        return None
-    return cast("Line | None", importlib.import_module("workbench.jupyter.cell_line").cell_line())
+    return next(filter(None, (line_of() for line_of in _BELOW_CELLS)), None)
 
 
 @contextmanager

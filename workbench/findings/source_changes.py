@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
-from workbench import checking
 from workbench.errors import BadOption
 from workbench.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
 from workbench.findings.folded_windows import folded_window, folds
@@ -38,10 +37,12 @@ def changed(
     graph: AtenGraph,
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
     """The call with a change made to copies of its arguments; the originals stay unchanged. `graph` is its capture."""
+    from workbench.checking import wide_reference
+
     kind, _, path = name.partition(":")
     if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
         folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)
-        drawn = checking.wide_reference.draws_lots(node.op for node in graph.nodes)
+        drawn = wide_reference.draws_lots(node.op for node in graph.nodes)
         refuse_other_numbers(name, target, folded, inputs, kwargs, drawn=drawn)
         return folded, tuple(inputs), dict(kwargs)
     if kind == CHANNELS_LAST:

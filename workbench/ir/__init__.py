@@ -1,7 +1,5 @@
 """The nouns of the workbench: plain frozen records, JSON in and out, free of torch, MLIR and Jupyter."""
 
-from typing import TYPE_CHECKING
-
 from workbench.ir import graph_checks as graph_checks  # which tells the codec what a graph is held against
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.dram_blocks import AxisOrder
@@ -50,10 +48,6 @@ from workbench.ir.kernels import (
     Written,
 )
 from workbench.ir.rewrites import Match, Nearest, Rewrite, Rewritten, StandsFor
-from workbench.lazy import submodules
-
-if TYPE_CHECKING:
-    from workbench.ir import archive as archive
 
 __all__ = [
     "ASSERTIONS",
@@ -108,5 +102,3 @@ __all__ = [
     "Written",
     "between_text",
 ]
-
-__getattr__ = submodules(__name__, "archive")

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from workbench.environment.progress import draw_below_cells
+
 _PATIENCE_SECONDS = 5.0
 """The longest wait for the kernel's thread for outputs. It answers within milliseconds, unless it has ended."""
 
@@ -37,7 +39,9 @@ _SEEN = _Seen()
 
 
 def watch() -> None:
-    """Counts the outputs of cells, from the next cell on; called once in a kernel, before anything is drawn."""
+    """Counts the outputs of cells, from the next cell on, and offers the line below a cell to the progress of long
+    work; called once in a kernel, before anything is drawn."""
+    draw_below_cells(cell_line)
     kernel = _kernel()
     if kernel is None or hasattr(kernel.session, "_workbench_watches"):
         return

@@ -11,7 +11,8 @@ import jinja2
 import torch
 
 from simulator.errors import WorkbenchError
-from workbench import aten, verbs
+from workbench import verbs
+from workbench.aten import registry
 from workbench.checking.check_report import Check
 from workbench.errors import BadOption, TemplateSyntaxError
 from workbench.journey import Journey
@@ -44,7 +45,9 @@ class Cell:
 
     @property
     def overloads(self) -> tuple[str, ...]:
-        return aten.overload_names.overloads(self.operator)
+        from workbench.aten import overload_names
+
+        return overload_names.overloads(self.operator)
 
     def register(self) -> None:
         """Registers the cell as the template of these overloads, if its text is Jinja."""
@@ -60,7 +63,7 @@ class Cell:
         except jinja2.TemplateSyntaxError as error:
             place = f"{self.cell}:{error.lineno + self.lines_before}"
             raise TemplateSyntaxError(template.__name__, place, error.message or "not valid Jinja") from None
-        aten.registry.DEFAULT.template(*self.overloads, kind=self.kind)(template)
+        registry.DEFAULT.template(*self.overloads, kind=self.kind)(template)
 
     def tried(self, given: Sequence[object]) -> tuple[Journey, Check]:
         """The operator traced on these arguments, checked and simulated; if the text makes no kernel, the earlier
@@ -72,7 +75,7 @@ class Cell:
         def operator(*inputs: Any) -> object:
             return called(*inputs)
 
-        with aten.registry.DEFAULT.scope():
+        with registry.DEFAULT.scope():
             self.register()
             try:
                 journey = verbs.trace(operator, *given, on_missing="error")

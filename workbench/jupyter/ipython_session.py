@@ -46,13 +46,8 @@ def _program(program: TileProgram) -> str:
 
 
 def _module(module: ModuleType) -> str | None:
-    return _with_operators().operators_html() if module.__name__ == _OPERATORS else None
+    return _objects().operators_html() if module.__name__ == _OPERATORS else None
 
 
 def _module_text(module: ModuleType, printer: Any, cycle: bool) -> None:
-    printer.text(_with_operators().operators_text() if module.__name__ == _OPERATORS else repr(module))
-
-
-def _with_operators() -> Any:
-    importlib.import_module("workbench.journey")  # which adds the shipped operators to the registry
-    return _objects()
+    printer.text(_objects().operators_text() if module.__name__ == _OPERATORS else repr(module))

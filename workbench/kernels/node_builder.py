@@ -24,7 +24,6 @@ from workbench.faults.forked_trial import fault_in_fork
 from workbench.importing.importer import element_type, tensor_type
 from workbench.ir import Arg, AtenGraph, Literal, Ref, TensorType
 from workbench.ir import Sequence as Items
-from workbench.mlir import dialects
 from workbench.mlir.bindings import Value
 
 Argument: TypeAlias = "Value | bool | int | float | str | tuple[Argument, ...] | None"
@@ -110,6 +109,8 @@ class NodeBuilder:
         `fn` is rounded back, as PyTorch computes. `compute="result"` does the same for a result of any type, whole
         numbers included.
         """
+        from torch_mlir.dialects import linalg
+
         if compute not in ("own", "float", "result"):
             raise errors.BuilderArgument(f"compute={compute!r} is unknown; expected 'own', 'float' or 'result'")
         wanted = type or self.type
@@ -117,7 +118,7 @@ class NodeBuilder:
         maps = [_broadcast(list(ir.RankedTensorType(each.type).shape), shape) for each in operands]
         maps.append(ir.AffineMap.get_identity(len(shape)))
         parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * len(shape))
-        generic = dialects.linalg.GenericOp(
+        generic = linalg.GenericOp(
             [wanted],
             list(operands),
             [self.empty(wanted)],
@@ -135,7 +136,7 @@ class NodeBuilder:
                 own = [converted(each, wanted.element_type, sign) for each, sign in pairs]
                 numbers = [converted(each, wide) for each in own]
             made = one_number(fn(*numbers))
-            dialects.linalg.YieldOp([made if compute == "own" else converted(made, wanted.element_type)])
+            linalg.YieldOp([made if compute == "own" else converted(made, wanted.element_type)])
         return generic.result
 
     def is_unsigned(self, operand: Value) -> bool:

@@ -11,7 +11,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from workbench.kernels.node_builder import NodeBuilder, converted, one_number, wide_type
-from workbench.mlir import dialects
 from workbench.mlir.bindings import Value
 
 
@@ -30,6 +29,8 @@ def fold(
     `fn` gets one number of the operand, the numbers so far, and, as a function, the element's place among those that
     are folded (`place()`, an index); it returns the new numbers. The dims of the results are those of the node's.
     """
+    from torch_mlir.dialects import linalg
+
     shape = list(ir.RankedTensorType(operand.type).shape)
     rank = len(shape)
     dims = [dim for dim in reduced_dims(op, rank) if rank]
@@ -40,8 +41,8 @@ def fold(
     outs: list[Value] = []
     for number in start:
         empty = tensor.EmptyOp([1 if dim in dims else shape[dim] for dim in kept], number.type).result
-        outs.append(dialects.linalg.fill(number, outs=[empty]))
-    generic = dialects.linalg.GenericOp(
+        outs.append(linalg.fill(number, outs=[empty]))
+    generic = linalg.GenericOp(
         [out.type for out in outs],
         [operand],
         outs,
@@ -52,15 +53,17 @@ def fold(
     body = generic.regions[0].blocks.append(element, *[number.type for number in start])
     with ir.InsertionPoint(body):
         made = fn(*body.arguments, lambda: _place(dims, shape))
-        dialects.linalg.YieldOp([one_number(each) for each in made])
+        linalg.YieldOp([one_number(each) for each in made])
     return tuple(generic.results)
 
 
 def _place(dims: Sequence[int], shape: Sequence[int]) -> Value:
     """The number of an element among those that are folded, in row-major order."""
-    found: Value = dialects.linalg.IndexOp(dims[0]).result if dims else _index(0)
+    from torch_mlir.dialects import linalg
+
+    found: Value = linalg.IndexOp(dims[0]).result if dims else _index(0)
     for dim in dims[1:]:
-        found = arith.AddIOp(arith.MulIOp(found, _index(shape[dim])).result, dialects.linalg.IndexOp(dim).result).result
+        found = arith.AddIOp(arith.MulIOp(found, _index(shape[dim])).result, linalg.IndexOp(dim).result).result
     return found
 
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 from markupsafe import Markup
 
 from simulator.errors import WorkbenchError
-from workbench import views
 from workbench.artefacts.pictures import knob_widgets
 from workbench.artefacts.staged import J
 from workbench.comparison import Comparison, compared
@@ -30,6 +29,7 @@ from workbench.errors import BadOption, Problem, ScheduleScriptError, Stopped
 from workbench.knobs.knob import Knob, Value, kernel_of
 from workbench.knobs.knobs_answer import Knobs, knobs_of
 from workbench.knobs.turned_knobs import Turned, refusal_of
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
 from workbench.views.graphs.kernel_groups import Run
@@ -312,7 +312,7 @@ class Experiment(Shown, Generic[J]):
     @property
     def table(self) -> pd.DataFrame:
         """One row a step: cycles and bytes, their increase since the start, the reason of a refusal, and the call."""
-        return views.data_frames.frame(self._table(), whole=("cycles", "more_cycles", "bytes", "more_bytes"))
+        return data_frames.frame(self._table(), whole=("cycles", "more_cycles", "bytes", "more_bytes"))
 
     def _table(self) -> Table:
         first = self._steps[0]
@@ -338,7 +338,7 @@ class Experiment(Shown, Generic[J]):
     @knows_its_options
     def html(self) -> Markup:
         """Every step in a row."""
-        return views.markup.fragment(views.markup.table(self._table(), wide=("refused", "call")))
+        return markup.fragment(markup.table(self._table(), wide=("refused", "call")))
 
     @knows_its_options
     def widget(self, kernel: str | None = None) -> object:

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import WorkbenchError
-from workbench import views
 from workbench.artefacts.pictures import knob_widgets
 from workbench.artefacts.staged import J
 from workbench.environment.progress import counted, waiting
@@ -32,6 +31,7 @@ from workbench.knobs.knob import (
 )
 from workbench.knobs.sweep import Sweep
 from workbench.knobs.turned_knobs import Turned, refusal_of
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.html_builder import html, joined
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Cell, Table
@@ -69,7 +69,7 @@ class Knobs(Shown, Generic[J]):
     def table(self) -> pd.DataFrame:
         """One row a knob: its kernel, its current value, the possible values, those worth trying, and an
         explanation."""
-        return views.data_frames.frame(self._table())
+        return data_frames.frame(self._table())
 
     def _table(self) -> Table:
         rows = ((each.name, each.kernel, each.value, each.range, each.values, each.about) for each in self.knobs)
@@ -81,7 +81,7 @@ class Knobs(Shown, Generic[J]):
 
         Each is really scheduled, so scheduling itself refuses values.
         """
-        return views.data_frames.frame(self._values(self[knob]))
+        return data_frames.frame(self._values(self[knob]))
 
     def _values(self, knob: Knob) -> Table:
         with waiting(f"try the values of {knob.name}"):
@@ -170,16 +170,16 @@ class Knobs(Shown, Generic[J]):
     @knows_its_options
     def html(self) -> Markup:
         """The kernel's knobs as a table, those of the journey apart, closed if there is a kernel."""
-        own = views.markup.table(_told([knob for knob in self.knobs if knob.kernel]), wide=("worth trying",))
+        own = markup.table(_told([knob for knob in self.knobs if knob.kernel]), wide=("worth trying",))
         parts = [html("<p><b>{}</b></p>{own}", self.kernel, own=own)] if self.kernel else []
         for title, kind in (("fusion rules", FUSION), ("layout in DRAM", LAYOUT), ("figures of the machine", MACHINE)):
             knobs = [knob for knob in self.knobs if knob.kind == kind]
             if not knobs:
                 continue
-            table = views.markup.table(_told(knobs), wide=("range", "worth trying"))
+            table = markup.table(_told(knobs), wide=("range", "worth trying"))
             opened = kind == FUSION and not self.kernel
-            parts.append(views.markup.details(title, table, note=f"{len(knobs)}", opened=opened))
-        return views.markup.fragment(joined(parts))
+            parts.append(markup.details(title, table, note=f"{len(knobs)}", opened=opened))
+        return markup.fragment(joined(parts))
 
     def __repr__(self) -> str:
         own = sum(knob.kernel != "" for knob in self.knobs)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Generic, Self
 from markupsafe import Markup
 
 from simulator.errors import WorkbenchError
-from workbench import views
 from workbench.artefacts import drawing_of_heat_maps
 from workbench.artefacts.staged import J
 from workbench.environment.progress import Progress, counted, in_background, waiting
@@ -21,8 +20,10 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, Stopped
 from workbench.knobs.knob import Knob, Value, text_of
 from workbench.knobs.turned_knobs import Turned, refusal_of
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Table
+from workbench.views.comparisons import heat_map, svg_heat_map
 from workbench.views.comparisons.heat_map import HeatMap, Spot
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Sweep(Shown, Generic[J]):
     @property
     def table(self) -> pd.DataFrame:
         """One row a point: the values, cycles and bytes of DRAM or why it was refused, and the call that makes it."""
-        return views.data_frames.frame(self._table(), whole=("cycles", "bytes"))
+        return data_frames.frame(self._table(), whole=("cycles", "bytes"))
 
     def _table(self) -> Table:
         rows = (
@@ -206,14 +207,14 @@ class Sweep(Shown, Generic[J]):
     def text(self) -> str:
         """Every point in a line, and the best one."""
         names = (*(knob.name for knob in self.knobs), "cycles", "bytes", "refused")
-        told = [views.heat_map.summary(self.record), ""] if self.points else []
+        told = [heat_map.summary(self.record), ""] if self.points else []
         return "\n".join([*told, self._table().pick(*names).text(widest=100)])
 
     @knows_its_options
     def html(self) -> Markup:
         """The heat map, and the table below it, closed."""
-        rows = views.markup.details("table", views.markup.table(self._table(), wide=("refused", "call")))
-        return views.markup.fragment(views.svg_heat_map.heat_map_svg(self.record) + rows)
+        rows = markup.details("table", markup.table(self._table(), wide=("refused", "call")))
+        return markup.fragment(svg_heat_map.heat_map_svg(self.record) + rows)
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 8.0) -> Axes:

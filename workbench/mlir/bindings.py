@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from torch_mlir import ir
 
-from workbench.mlir import dialects
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import DRAM
 
@@ -129,19 +128,23 @@ def kept_axes(op: ir.Operation) -> list[int]:
 
 def copy(source: Value, target: Value) -> ir.Operation:
     """A `linalg.copy` at the insertion point: one movement."""
-    op: Any = dialects.linalg.CopyOp([], [source], [target])
-    dialects.linalg.fill_builtin_region(op.operation)
+    from torch_mlir.dialects import linalg
+
+    op: Any = linalg.CopyOp([], [source], [target])
+    linalg.fill_builtin_region(op.operation)
     return op.operation
 
 
 def passed_through(source: Value, target: Value, results: Sequence[ir.Type] = ()) -> ir.Operation:
     """A `linalg.generic` at the insertion point that hands each element through."""
+    from torch_mlir.dialects import linalg
+
     rank, kind = len(shape_of(source)), ir.ShapedType(source.type).element_type
     same = ir.AffineMap.get_identity(rank)
-    passed: Any = dialects.linalg.GenericOp([*results], [source], [target], [same, same], ["parallel"] * rank)
+    passed: Any = linalg.GenericOp([*results], [source], [target], [same, same], ["parallel"] * rank)
     body = passed.regions[0].blocks.append(kind, kind)
     with ir.InsertionPoint(body):
-        dialects.linalg.YieldOp([body.arguments[0]])
+        linalg.YieldOp([body.arguments[0]])
     return passed.operation
 
 

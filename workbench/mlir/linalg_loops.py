@@ -14,7 +14,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from torch_mlir import ir
 
-from workbench.mlir import dialects
 from workbench.mlir.bindings import Value, maker, segments
 
 E = TypeVar("E")
@@ -26,9 +25,9 @@ _CASTS = ("arith.extf", "arith.extsi", "arith.extui", "arith.truncf", "arith.tru
 
 
 def indexing_maps(op: ir.Operation) -> list[ir.AffineMap]:
-    maps: Any = (
-        op.attributes["indexing_maps"] if "indexing_maps" in op.attributes else dialects.linalg.get_indexing_maps(op)
-    )
+    from torch_mlir.dialects import linalg
+
+    maps: Any = op.attributes["indexing_maps"] if "indexing_maps" in op.attributes else linalg.get_indexing_maps(op)
     return [ir.AffineMapAttr(each).value for each in ir.ArrayAttr(maps)]
 
 
@@ -112,14 +111,16 @@ def role_of(op: ir.Operation) -> str:
 
 def product_loops(op: ir.Operation) -> dict[str, list[int]]:
     """The loops that are batch, m, n and k of a matrix product, once windows stand still; empty when it is none."""
-    groups = (
-        _plain_product(op) if dialects.linalg.isa_contraction_op(op) else _joined_product(op) or _windowed_product(op)
-    )
+    from torch_mlir.dialects import linalg
+
+    groups = _plain_product(op) if linalg.isa_contraction_op(op) else _joined_product(op) or _windowed_product(op)
     return groups if groups and groups["k"] and (groups["m"] or groups["n"]) else {}
 
 
 def _plain_product(op: ir.Operation) -> dict[str, list[int]]:
-    found: Any = dialects.linalg.infer_contraction_dimensions(op)
+    from torch_mlir.dialects import linalg
+
+    found: Any = linalg.infer_contraction_dimensions(op)
     if found is None:
         return {}
     groups = {"b": found.batch, "m": found.m, "n": found.n, "k": found.k}

@@ -1,4 +1,4 @@
-"""ATen ops: their record form, their execution with PyTorch, and the registry of their routes.
+"""ATen ops: the registry of their routes.
 
     @wb.ops.builder("aten.hypot.default", dialect="math", kind="elementwise")
     def hypot(op): ...
@@ -9,35 +9,37 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
-from workbench.lazy import submodules
+import templates
+from workbench.aten.registry import DEFAULT
 
 if TYPE_CHECKING:
-    from workbench.aten import registry as registry
-    from workbench.aten.registry import DEFAULT
-    from workbench.ops import listing as listing
-    from workbench.ops.listing import table as table
-    from workbench.ops.listing import who as who
+    import pandas as pd
 
-    builder, template, conversion, executor = DEFAULT.builder, DEFAULT.template, DEFAULT.conversion, DEFAULT.executor
-    drop, scope = DEFAULT.drop, DEFAULT.scope
+    from workbench.ops.listing import Who
 
-_REGISTERING = frozenset({"builder", "template", "conversion", "executor", "drop", "scope"})
-_LISTING = frozenset({"table", "who"})
-_submodule = submodules(__name__, "listing")
+__all__ = ["builder", "conversion", "drop", "executor", "scope", "table", "template", "who"]
+
+DEFAULT.fill_from(templates.builtin)
+
+builder, template, conversion, executor = DEFAULT.builder, DEFAULT.template, DEFAULT.conversion, DEFAULT.executor
+drop, scope = DEFAULT.drop, DEFAULT.scope
 
 
-def __getattr__(name: str) -> object:
-    if name in _REGISTERING | _LISTING:
-        importlib.import_module("workbench.journey")  # which adds the shipped operators to the registry
-    if name in _REGISTERING:
-        return getattr(importlib.import_module("workbench.aten.registry").DEFAULT, name)
-    if name in _LISTING:
-        return getattr(importlib.import_module("workbench.ops.listing"), name)
-    return importlib.import_module("workbench.aten.registry") if name == "registry" else _submodule(name)
+def table() -> pd.DataFrame:
+    """Returns one row for every registration, shipped ones and yours."""
+    from workbench.ops import listing
+
+    return listing.table()
+
+
+def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who:
+    """Returns the route of an overload, or of each overload when the name leaves the overload out."""
+    from workbench.ops import listing
+
+    return listing.who(overload, prefer=prefer)
 
 
 def __dir__() -> list[str]:
-    return sorted(_REGISTERING | _LISTING)
+    return __all__

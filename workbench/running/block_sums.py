@@ -20,7 +20,6 @@ from typing import Any, Final
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
-from workbench.mlir import dialects
 from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import subview
@@ -173,6 +172,8 @@ class _Block:
 
     def _zeros(self, like: Value) -> Value:
         """A buffer of zeros for the block's sums, made once for the whole function: of -0.0, which changes no sum."""
+        from torch_mlir.dialects import linalg
+
         kind = ir.MemRefType(like.type)
         size = None if self.side_by_side is None else self.stretches[self.side_by_side].size
         shape = [] if size is None else [size if isinstance(size, int) else WIDTH]
@@ -180,12 +181,14 @@ class _Block:
             buffer = memref.AllocaOp(ir.MemRefType.get(shape, kind.element_type), [], []).result
         if size is not None and not isinstance(size, int):
             buffer = subview(buffer, [0], [size])
-        fill: Any = dialects.linalg.fill
+        fill: Any = linalg.fill
         fill(arith.ConstantOp(kind.element_type, ir.FloatAttr.get(kind.element_type, -0.0)).result, outs=[buffer])
         return buffer
 
     def _renumber_indices(self, loops: list[int]) -> None:
         """Values of `linalg.index` in the body, by the loops that are left and where they begin."""
+        from torch_mlir.dialects import linalg
+
         for each in list(self.op.regions[0].blocks[0].operations):
             if each.operation.name != "linalg.index":
                 continue
@@ -194,7 +197,7 @@ class _Block:
             place = _number(start) if isinstance(start, int) else start
             if dim in loops:
                 with ir.InsertionPoint(each.operation):
-                    place = arith.AddIOp(dialects.linalg.IndexOp(loops.index(dim)).result, place).result
+                    place = arith.AddIOp(linalg.IndexOp(loops.index(dim)).result, place).result
             each.operation.results[0].replace_all_uses_with(place)
             each.operation.erase()
 
@@ -234,8 +237,10 @@ def _generic(
 
 def _add(new: Value, old: Value, axes: list[int]) -> None:
     """Adds a block's sums to the output."""
+    from torch_mlir.dialects import linalg
+
     made = _generic([(new, axes), (old, axes)], 1, axes, ["parallel"] * len(axes))
     element = ir.MemRefType(old.type).element_type
     body = made.regions[0].blocks.append(element, element)
     with ir.InsertionPoint(body):
-        dialects.linalg.YieldOp([arith.AddFOp(*body.arguments).result])
+        linalg.YieldOp([arith.AddFOp(*body.arguments).result])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit
-from workbench import kernels
 from workbench.aten.proven import described, unproven
 from workbench.aten.registry import DEFAULT, Registrations
 from workbench.environment.progress import counted
@@ -28,7 +27,6 @@ from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
 from workbench.ir.kernel_names import by_full_names
 from workbench.kernels.read_figures import others
 from workbench.planning.dram_plan import plan_launches
-from workbench.scheduling import anew
 from workbench.scheduling.core_split import spread_of
 from workbench.scheduling.kernel_store import KernelStore
 from workbench.scheduling.passes.wanted_passes import UserPasses, check_steps, checked_passes
@@ -62,7 +60,9 @@ def schedule(
     names = [module.kernel for module in rendered]
     wanted, given = by_full_names(mapping or {}, names), by_full_names(code.scripts or {}, names)
     if given:
-        anew.user_scripts.check_scripted(given, rendered)
+        from workbench.scheduling.user_scripts import check_scripted
+
+        check_scripted(given, rendered)
     check_kernels(wanted, [kernel.name for kernel in lowered.kernels])
     keys = {module.kernel: module_key(module) for module in rendered}
     leaders = {key: kernel for kernel, key in reversed(keys.items())}
@@ -124,10 +124,10 @@ class _Kernels:
         if (key, script) not in self.by_key:
             made = self._unscripted(key, module, wanted)
             if script is not None:
+                from workbench.scheduling.schedule_kernel import scripted_kernel
+
                 self._tried(key, module, wanted, script)
-                made = anew.schedule_kernel.scripted_kernel(
-                    module, self.machine, made.mapping, script, self._context, self.passes
-                )
+                made = scripted_kernel(module, self.machine, made.mapping, script, self._context, self.passes)
             self.by_key[key, script] = made
         return self.by_key[key, script]
 
@@ -141,11 +141,11 @@ class _Kernels:
         if module.handwritten:
             made = _handwritten(module, self.machine, self.unproven.get(module.kernel, ()))
         else:
+            from workbench.scheduling.schedule_kernel import schedule_kernel  # MLIR, which a kept kernel needs not
+
             if self.passes or module.kernel in self.unproven:
                 self._tried(key, module, wanted, None)
-            made = anew.schedule_kernel.schedule_kernel(
-                module, self.machine, wanted.mapping, self._context, self.passes, wanted.near
-            )
+            made = schedule_kernel(module, self.machine, wanted.mapping, self._context, self.passes, wanted.near)
         if self.store:
             self.store.put(key, made)
         return made
@@ -166,14 +166,18 @@ class _Kernels:
     @cached_property
     def _context(self) -> ir.Context:
         """One for all: making one takes longer than most passes."""
-        return anew.schedule_kernel.context_for(self.passes)
+        from workbench.scheduling.schedule_kernel import context_for
+
+        return context_for(self.passes)
 
 
 def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ...]) -> ScheduledKernel:
     """A template's kernel as its text has it. No pass touches it, and none is recorded."""
+    from workbench.kernels.handwritten import program_of
+
     written = module.written
     assert written is not None, f"{module.kernel} is not written yet: see rendering/write_templates.py"
-    program = kernels.handwritten.program_of(module, machine, unproven)
+    program = program_of(module, machine, unproven)
     check_fit(program, machine.scratchpad_bytes)
     reason = written.mapping.reason
     if others(written.read, machine):
@@ -211,13 +215,13 @@ class Tried:
 
 def try_schedule(job: Message) -> None:
     """In the worker: schedules a kernel, or applies a user's script to it, as this process does without a worker."""
+    from workbench.scheduling.schedule_kernel import context_for, schedule_kernel, scripted_kernel
+
     module, machine = (
         codec.decode(kind, job.body[name]) for name, kind in (("module", KernelModule), ("machine", Machine))
     )
     passes = {step: tuple(names) for step, names in job.body["passes"].items()}
-    context = anew.schedule_kernel.context_for(passes)
-    made = anew.schedule_kernel.schedule_kernel(
-        module, machine, job.body["wanted"], context, passes, frozenset(job.body["near"])
-    )
+    context = context_for(passes)
+    made = schedule_kernel(module, machine, job.body["wanted"], context, passes, frozenset(job.body["near"]))
     if (script := job.body["script"]) is not None:
-        anew.schedule_kernel.scripted_kernel(module, machine, made.mapping, script, context, passes)
+        scripted_kernel(module, machine, made.mapping, script, context, passes)

@@ -8,12 +8,17 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from simulator import Machine
-from workbench import aten, environment, mappings, rewriting
+from workbench.aten.registry import DEFAULT
+from workbench.environment.call_sites import called_from
+from workbench.environment.registered import REWRITES
 from workbench.errors import JourneyFileUnfit, WorkbenchError
 from workbench.ir import BACKWARD
+from workbench.ir.kernel_names import by_full_names
 from workbench.lowering.fusion_options import rewrites_off
 from workbench.lowering.layout_options import Layout, layout_on
 from workbench.lowering.product_room import Room, room_of
+from workbench.mappings.asked_mappings import asked_mappings
+from workbench.scheduling.user_mapping import check_kernels
 
 if TYPE_CHECKING:
     import torch
@@ -91,10 +96,10 @@ class Request:
     placement: Mapping[str, int | str] | None = None
     """The chiplet or the policy of tensors, by name."""
     layout: UserLayout = None
-    registrations: Registrations | None = field(default_factory=lambda: aten.registry.DEFAULT.now())
+    registrations: Registrations | None = field(default_factory=lambda: DEFAULT.now())
     """The registrations when the journey was requested; later changes do not affect it. None, in a loaded journey,
     means those registered when a stage runs: registrations are code, which a file does not hold."""
-    rewrites: Mapping[str, Step] = field(default_factory=environment.registered.REWRITES.now)
+    rewrites: Mapping[str, Step] = field(default_factory=REWRITES.now)
     """Graph passes and patterns, as they were registered then; in a loaded journey what those of the file made."""
     path: str = ""
     trusted: bool = True
@@ -129,8 +134,13 @@ class Request:
 
     def mappings(self, lowered: KernelGraph) -> AskedMappings:
         """What is asked of each kernel of the graph."""
-        scripts = self.schedule or {}
-        return mappings.asked_mappings.asked_mappings(lowered, self.machine, self.mapping, self.tuned, scripts)
+        return asked_mappings(lowered, self.machine, self.mapping, self.tuned, self.schedule or {})
+
+    def check_kernels_named(self, lowered: KernelGraph) -> None:
+        """Raises for a mapping of unknown kernels, as soon as the kernels' names are known."""
+        if isinstance(self.mapping, dict):
+            names = [kernel.name for kernel in lowered.kernels]
+            check_kernels(by_full_names(self.mapping, names), names)
 
     def said(self, lowered: KernelGraph) -> dict[str, UserMapping]:
         """The mappings that the user gives kernels, those of a file by the kernels' names."""
@@ -139,8 +149,12 @@ class Request:
     @property
     def rewrites_off(self) -> frozenset[str]:
         """The graph passes and patterns that are turned off."""
-        patterns = [name for name, step in self.rewrites.items() if rewriting.rewrite.is_pattern(step)]
-        return rewrites_off(self.fusion, patterns, self.rewrites.keys() - {*patterns}) if self.rewrites else frozenset()
+        if not self.rewrites:
+            return frozenset()
+        from workbench.rewriting.rewrite import is_pattern
+
+        patterns = [name for name, step in self.rewrites.items() if is_pattern(step)]
+        return rewrites_off(self.fusion, patterns, self.rewrites.keys() - {*patterns})
 
     @property
     def room_here(self) -> Room:
@@ -155,7 +169,7 @@ class Request:
 
     def given(self, **options: object) -> Request:
         """The same, with the user's current line as the place of these options, as far as they are not None."""
-        file, line = environment.call_sites.called_from()
+        file, line = called_from()
         kept = {option: place for option, place in self.given_at.items() if option not in options}
         now = {option: f"{file}:{line}" for option, value in options.items() if file and value is not None}
         return replace(self, given_at=kept | now)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
 from workbench.scheduling.user_mapping import UserMapping
 from workbench.tuning.explored import Explored
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.html_builder import html
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Cell, Table
@@ -41,7 +41,7 @@ class MapSpace(Shown):
     def table(self) -> pd.DataFrame:
         """One row a candidate: its tile, order, slots and cores; predicted cycles; a bound that its cycles cannot go
         below; simulated cycles and bytes of DRAM, or why it was refused; whether it is today's mapping."""
-        return views.data_frames.frame(self._table(range(len(self))), whole=("cycles", "bytes"))
+        return data_frames.frame(self._table(range(len(self))), whole=("cycles", "bytes"))
 
     frame = table
 
@@ -97,7 +97,7 @@ class MapSpace(Shown):
     @knows_its_options
     def html(self) -> Markup:
         head = html("<p>{}</p>", repr(self))
-        return views.markup.fragment(head + views.markup.table(self._told(), wide=("refused",)))
+        return markup.fragment(head + markup.table(self._told(), wide=("refused",)))
 
     def __repr__(self) -> str:
         found = self._explored

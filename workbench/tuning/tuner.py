@@ -17,11 +17,11 @@ from workbench.errors import BadOption
 from workbench.ir import ScheduledKernel
 from workbench.ir.kernels import USER_SCRIPT
 from workbench.knobs.knob import kernel_of, scheduled_kernel
+from workbench.pipeline import code_of
 from workbench.planning.common_memory_plan import served
 from workbench.scheduling.mapping_space import mapping_space
 from workbench.scheduling.passes.wanted_passes import checked_passes
 from workbench.scheduling.prepared_kernel import context_for, payloads
-from workbench.stages.stage_functions import code_of
 from workbench.tuning.explored import Explored
 from workbench.tuning.map_space import MapSpace
 from workbench.tuning.measured import Executor, Work, cost_today, measured_in_order

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Generic, cast
 
 from markupsafe import Markup
 
-from workbench import views
 from workbench.artefacts.staged import J
 from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption
@@ -22,6 +21,7 @@ from workbench.mappings.tuned_table import TunedEntry, TunedTable, table_to_add_
 from workbench.scheduling.user_mapping import UserMapping, with_named
 from workbench.tuning.explored import Explored
 from workbench.tuning.map_space import MapSpace
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.html_builder import html
 from workbench.views.basics.shown import Shown
 from workbench.views.basics.table import Cell, Table
@@ -80,7 +80,7 @@ class Tuning(Shown, Generic[J]):
         """One row a kernel: cycles of a launch today and with the best mapping, the part of them that it saves, the
         mapping, how many candidates were tried, refused, and left out since nothing of theirs could be faster, and how
         many there are."""
-        return views.data_frames.frame(self._table(), whole=("cycles", "tuned"))
+        return data_frames.frame(self._table(), whole=("cycles", "tuned"))
 
     @property
     def refused(self) -> pd.DataFrame:
@@ -90,7 +90,7 @@ class Tuning(Shown, Generic[J]):
             for each in self.explored
             for place in each.refused
         )
-        return views.data_frames.frame(Table(("kernel", "mapping", "refused"), rows))
+        return data_frames.frame(Table(("kernel", "mapping", "refused"), rows))
 
     @knows_its_options
     def mapspace(self, kernel: str) -> MapSpace:
@@ -158,7 +158,7 @@ class Tuning(Shown, Generic[J]):
     @knows_its_options
     def html(self) -> Markup:
         head = html("<p>{}</p>", repr(self))
-        return views.markup.fragment(head + views.markup.table(self._table(), wide=("mapping", "note")))
+        return markup.fragment(head + markup.table(self._table(), wide=("mapping", "note")))
 
     def __repr__(self) -> str:
         faster, count = len(self.mappings), len(self.explored)

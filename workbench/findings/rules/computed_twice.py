@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workbench import checking
 from workbench.findings.finding_record import Finding
 from workbench.findings.number_words import times
 from workbench.findings.rule_registry import finding
@@ -52,7 +51,9 @@ def _first_of(nodes: tuple[Node, ...]) -> dict[str, str]:
 
 def _may_draw_lots(op: str) -> bool:
     try:
-        return checking.wide_reference.draws_lots([op])
+        from workbench.checking.wide_reference import draws_lots
+
+        return draws_lots([op])
     except ModuleNotFoundError:  # a journey from a file also opens without PyTorch
         return True
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
+from workbench.pipeline import Stages
 from workbench.stages.journey_request import Request
-from workbench.stages.stage_table import Stages
 from workbench.summary import overview
 from workbench.views.basics.html_builder import as_html
 from workbench.views.selections.lab_lists import (

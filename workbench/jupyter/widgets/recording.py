@@ -29,8 +29,8 @@ from workbench.jupyter.widgets.plain_values import (
     stage_cards,
 )
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
+from workbench.pipeline import Stages
 from workbench.stages.journey_request import Request
-from workbench.stages.stage_table import Stages
 from workbench.views.basics.html_builder import as_html
 from workbench.views.selections.lab_lists import Listing
 from workbench.views.selections.naming import names_of

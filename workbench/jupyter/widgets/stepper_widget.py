@@ -29,8 +29,8 @@ from workbench.jupyter.widgets.plain_values import (
 from workbench.jupyter.widgets.recording import recorded
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget, said
+from workbench.pipeline import Stages
 from workbench.stages.journey_request import Request
-from workbench.stages.stage_table import Stages
 from workbench.summary import overview
 from workbench.views.basics import markup
 from workbench.views.basics.html_builder import html

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
-from workbench.mlir import dialects
 from workbench.mlir.bindings import Value, block_of, block_owning, maker, owner_of, segments
 from workbench.mlir.indexed_moves import body_slice
 from workbench.mlir.linalg_loops import indexing_maps, iterators, role_of
@@ -21,6 +21,9 @@ from workbench.mlir.linalg_ops import linalg_ops
 from workbench.mlir.named_dims import ID
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.split_gathers import clone_into
+
+if TYPE_CHECKING:
+    from torch_mlir.dialects import linalg
 
 
 def holds_products(module: ir.Module) -> bool:
@@ -40,6 +43,8 @@ class JoinProducts(KernelPass):
     name = "npu-join-products"
 
     def run(self, module: ir.Module) -> None:
+        from torch_mlir.dialects import linalg
+
         products = _products(module)
         count, walks = len(products), indexing_maps(products[0])
         left, right = ([each.operands[place] for each in products] for place in (0, 1))
@@ -64,7 +69,7 @@ class JoinProducts(KernelPass):
             product.results[0].replace_all_uses_with(joined.results[number])
             product.erase()
         with ir.InsertionPoint(body), joined.location:
-            dialects.linalg.YieldOp(sums)
+            linalg.YieldOp(sums)
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,8 @@ def _before_readers(products: Sequence[ir.Operation]) -> ir.Operation:
 
 
 def _take_apart(op: ir.Operation) -> None:
+    from torch_mlir.dialects import linalg
+
     block, maps, inputs = op.regions[0].blocks[0], indexing_maps(op), segments(op)[0]
     *_, end = [each.operation for each in block.operations]
     for number, (total, result) in enumerate(zip(end.operands, op.results, strict=True)):
@@ -117,7 +124,7 @@ def _take_apart(op: ir.Operation) -> None:
             known = dict(zip([block.arguments[place] for place in read], body.arguments, strict=True))
             clone_into(body, ops, known)
             with ir.InsertionPoint(body):
-                dialects.linalg.YieldOp([known[total]])
+                linalg.YieldOp([known[total]])
         _place(_start(operands[-1]), product.location)
         if ID in op.attributes:
             product.attributes[ID] = op.attributes[ID]
@@ -142,8 +149,10 @@ def _place(value: Value, location: ir.Location) -> None:
 
 def _generic(
     kinds: Sequence[str], inputs: Sequence[Value], outs: Sequence[Value], maps: Sequence[ir.AffineMap]
-) -> dialects.linalg.GenericOp:
-    return dialects.linalg.GenericOp(
+) -> linalg.GenericOp:
+    from torch_mlir.dialects import linalg
+
+    return linalg.GenericOp(
         [out.type for out in outs],
         inputs,
         outs,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
-from workbench.mlir import dialects
 from workbench.mlir.bindings import maker, shape_of
 from workbench.mlir.linalg_loops import role_of
 from workbench.mlir.linalg_ops import linalg_ops
@@ -32,6 +31,8 @@ class JoinResults(KernelPass):
     name = "npu-join-results"
 
     def run(self, module: ir.Module) -> None:
+        from torch_mlir.dialects import linalg
+
         stores = _joined(module)
         values = [store.operands[0] for store in stores]
         with stores[0].context, behind_all(module), stores[-1].location:
@@ -39,10 +40,10 @@ class JoinResults(KernelPass):
             empty = [tensor.EmptyOp(kind.shape, kind.element_type).result for kind in kinds]
             rank = len(kinds[0].shape)
             same = ir.AffineMap.get_identity(rank)
-            joined = dialects.linalg.GenericOp(kinds, values, empty, [same] * (2 * len(values)), ["parallel"] * rank)
+            joined = linalg.GenericOp(kinds, values, empty, [same] * (2 * len(values)), ["parallel"] * rank)
             block = joined.regions[0].blocks.append(*(kind.element_type for kind in [*kinds, *kinds]))
             with ir.InsertionPoint(block):
-                dialects.linalg.YieldOp(list(block.arguments)[: len(values)])
+                linalg.YieldOp(list(block.arguments)[: len(values)])
         for store, result in zip(stores, joined.results, strict=True):
             store.operands[0] = result
 

@@ -14,7 +14,6 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
-from workbench.mlir import dialects
 from workbench.mlir.bindings import maker, named
 from workbench.mlir.linalg_loops import iterators
 from workbench.scheduling.passes.kernel_pass import KernelPass
@@ -27,7 +26,9 @@ class KeepSums(KernelPass):
     name = "npu-keep-sums"
 
     def run(self, module: ir.Module) -> None:
-        build: Any = dialects.linalg.copy
+        from torch_mlir.dialects import linalg
+
+        build: Any = linalg.copy
         for store in named(module, "bufferization.materialize_in_destination"):
             value = store.operands[0]
             made = maker(value)

@@ -16,7 +16,6 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from workbench.mlir import dialects
 from workbench.mlir.bindings import Index, Value, copy, integers, kept_axes, maker, subview_groups
 from workbench.mlir.dialect import PAD_INSIDE, PAD_LOW, PAD_VALUE
 from workbench.mlir.index_arithmetic import greatest, least, weighted
@@ -80,7 +79,9 @@ def load(value: Value, tile: Value) -> None:
 
 
 def _fill(number: Value, target: Value) -> None:
-    build: Any = dialects.linalg.fill
+    from torch_mlir.dialects import linalg
+
+    build: Any = linalg.fill
     build(number, outs=[target])
 
 

@@ -18,7 +18,6 @@ from torch_mlir.dialects import bufferization, tensor
 from workbench.errors import MappingError, Problem, ScheduledFormError
 from workbench.ir import Mapping
 from workbench.ir.kernels import USER_SCRIPT
-from workbench.mlir import dialects
 from workbench.mlir.bindings import (
     Value,
     function_of,
@@ -187,6 +186,8 @@ def _copied(op: ir.Operation, value: Value, store: ir.Operation) -> ir.Operation
 
 def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> None:
     """Gives the last op operands of which it makes nothing."""
+    from torch_mlir.dialects import linalg
+
     payload = analyse(module)
     described = {op.id: op for op in payload.ops}
     loops, inputs, maps = described[integer(last, ID)].loops, segments(last)[0], indexing_maps(last)
@@ -203,7 +204,7 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
         added.append(ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(dim)) for dim in walked]))
     operands = list(last.operands)
     with behind_all(module), last.location:
-        reads = dialects.linalg.GenericOp(
+        reads = linalg.GenericOp(
             [result.type for result in last.results],
             [*operands[:inputs], *values],
             operands[inputs:],
@@ -331,11 +332,13 @@ def _used(op: ir.Operation) -> list[int]:
 
 
 def _forget(op: ir.Operation) -> None:
+    from torch_mlir.dialects import linalg
+
     inputs, maps, block, used = segments(op)[0], indexing_maps(op), op.regions[0].blocks[0], _used(op)
     kept = [*used, *range(inputs, len(block.arguments))]
     operands = list(op.operands)
     with ir.InsertionPoint(op), op.location:
-        left = dialects.linalg.GenericOp(
+        left = linalg.GenericOp(
             [],
             [operands[place] for place in used],
             operands[inputs:],

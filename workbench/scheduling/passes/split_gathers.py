@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from workbench.mlir import dialects
 from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
 from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, loop_extents
 from workbench.mlir.linalg_ops import linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
+
+if TYPE_CHECKING:
+    from torch_mlir.dialects import linalg
 
 PARALLEL = "#linalg.iterator_type<parallel>"
 
@@ -40,6 +43,8 @@ def gather(
     `table` which dim of the result walks it, or `-1 - k`: the k-th index chooses. With `wraps` an index below zero
     counts from the end.
     """
+    from torch_mlir.dialects import linalg
+
     rank = len(kind.shape)
     maps = [_walk(rank, dims) for _, dims in indices] + [ir.AffineMap.get_identity(rank)]
     made = generic([value for value, _ in indices], tensor.EmptyOp(list(kind.shape), kind.element_type).result, maps)
@@ -51,14 +56,16 @@ def gather(
             index_of(block.arguments[-1 - code], extents[axis] if wraps else None) if code < 0 else loop(code)
             for axis, code in enumerate(axes)
         ]
-        dialects.linalg.YieldOp([tensor.ExtractOp(table, places).result])
+        linalg.YieldOp([tensor.ExtractOp(table, places).result])
     return made.results[0]
 
 
-def generic(inputs: Sequence[Value], out: Value, maps: Sequence[ir.AffineMap]) -> dialects.linalg.GenericOp:
+def generic(inputs: Sequence[Value], out: Value, maps: Sequence[ir.AffineMap]) -> linalg.GenericOp:
     """A `linalg.generic` without reductions whose body is still to be written."""
+    from torch_mlir.dialects import linalg
+
     parallel = ir.ArrayAttr.get([ir.Attribute.parse(PARALLEL)] * maps[-1].n_dims)
-    return dialects.linalg.GenericOp(
+    return linalg.GenericOp(
         [out.type], list(inputs), [out], ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]), parallel
     )
 
@@ -74,7 +81,9 @@ def index_of(number: Value, extent: int | None) -> Value:
 
 
 def loop(dim: int) -> Value:
-    return dialects.linalg.IndexOp(integer_attribute(dim)).result
+    from torch_mlir.dialects import linalg
+
+    return linalg.IndexOp(integer_attribute(dim)).result
 
 
 def _walk(rank: int, dims: Sequence[int | None]) -> ir.AffineMap:
@@ -106,6 +115,8 @@ def _is_gather(op: ir.Operation) -> bool:
 
 def _split(op: ir.Operation) -> None:
     """The op with each of its extracts as one operand more, which an op before it gathers."""
+    from torch_mlir.dialects import linalg
+
     taken = _extracts(op)
     with ir.InsertionPoint(op):
         made = [_taken_out(op, each) for each in taken]
@@ -118,7 +129,7 @@ def _split(op: ir.Operation) -> None:
     kept = [number for number in range(inputs) if block.arguments[number] in used]
     walks = [*(maps[number] for number in kept), *(walk for _, walk in made), *maps[inputs:]]
     with ir.InsertionPoint(op), op.location:
-        wider = dialects.linalg.GenericOp(
+        wider = linalg.GenericOp(
             [result.type for result in op.results],
             [*(operands[number] for number in kept), *(value for value, _ in made)],
             operands[inputs:],
@@ -136,6 +147,8 @@ def _split(op: ir.Operation) -> None:
 
 def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.AffineMap]:
     """A gather of `extract`'s elements, over the loops that its places depend on, and how the op reads the result."""
+    from torch_mlir.dialects import linalg
+
     block = op.regions[0].blocks[0]
     needed = [each for each in block.operations if each.operation in body_slice(list(extract.operands)[1:], block)]
     used = {value for each in (extract, *needed) for value in each.operands}
@@ -159,7 +172,7 @@ def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.Affin
         known = {block.arguments[number]: value for number, value in zip(numbers, body.arguments, strict=False)}
         clone_into(body, [*(each.operation for each in needed), extract], known, kept)
         with ir.InsertionPoint(body):
-            dialects.linalg.YieldOp([known[extract.results[0]]])
+            linalg.YieldOp([known[extract.results[0]]])
     return made.results[0], _walk(len(iterators(op)), kept)
 
 

@@ -1,14 +1,16 @@
-"""Tables as pandas DataFrames."""
+"""Tables as pandas DataFrames. pandas is imported when the first is made: nothing else in the views needs it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from workbench.errors import EmptyTable
 from workbench.views.basics.table import Cell, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def frame(table: Table, whole: Collection[str] = ()) -> pd.DataFrame:
@@ -17,6 +19,8 @@ def frame(table: Table, whole: Collection[str] = ()) -> pd.DataFrame:
     An empty table with a reason warns at the caller's line, and has the reason in `.attrs["why_empty"]`. Columns named
     in `whole` hold whole numbers of which some may be missing.
     """
+    import pandas as pd
+
     columns = {
         name: pd.Series([row[place] for row in table.rows], dtype="Int64" if name in whole else _dtype(table, place))
         for place, name in enumerate(table.columns)
@@ -39,4 +43,6 @@ def _dtype(table: Table, place: int) -> str:
 
 def frame_of_columns(columns: Mapping[str, Sequence[Cell]]) -> pd.DataFrame:
     """Long columns as a DataFrame, without going through rows."""
+    import pandas as pd
+
     return pd.DataFrame(dict(columns), columns=list(columns))

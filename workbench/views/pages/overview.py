@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from simulator.argument_types import checks_what_it_is_given
-from workbench.views import basics
-from workbench.views.basics import markup
+from workbench.views.basics import data_frames, markup
 from workbench.views.basics.cards import Why, binding_html, cards_html
 from workbench.views.basics.html_builder import NO_HTML, escaped, html, joined
 from workbench.views.basics.shown import Shown
@@ -67,13 +66,13 @@ class Overview(Shown):
         for it, its cycles, bytes from and to DRAM, and its share of all cycles. The calls of a kernel share its cycles
         by the busy cycles of what works for them; `before kernels begin` is what launches take."""
         empty = Table(("title",), (), f"nothing is captured yet: {self.stages[0].ask}")
-        return basics.data_frames.frame(modules_table(self.tree, self.spent) if self.tree else empty)
+        return data_frames.frame(modules_table(self.tree, self.spent) if self.tree else empty)
 
     @property
     def time(self) -> pd.DataFrame:
         """Where the time went, most cycles first: the modules and calls that have bars. Numbered modules that are alike
         are one row, `layers.0-11`. The cycles add up to the makespan."""
-        return basics.data_frames.frame(self._time())
+        return data_frames.frame(self._time())
 
     @checks_what_it_is_given
     def text(self) -> str:

@@ -1,0 +1,146 @@
+"""A stage of a journey: a method under `@stage(...)`, whose parameters are the artefacts of stages before it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
+
+from workbench.errors import MissingExtra
+from workbench.stages.journey_request import Request
+from workbench.stages.once import Once
+
+T = TypeVar("T")
+
+
+class Stage(Generic[T]):
+    """What is known of a stage beside its method. Read from the stages of a journey, it is the artefact, made once."""
+
+    def __init__(
+        self,
+        method: Callable[..., T],
+        name: str,
+        reads: tuple[str, ...],
+        *,
+        compiles: bool,
+        stays: Callable[..., bool] | None,
+        beside: bool,
+    ) -> None:
+        self.method, self.name, self.reads, self.compiles, self.stays = method, name, reads, compiles, stays
+        self.beside, self.artefact, self.__doc__ = beside, method.__name__, method.__doc__
+        self.inputs = tuple(inspect.signature(method).parameters)[1:]
+
+    @overload
+    def __get__(self, stages: None, _: type) -> Stage[T]: ...
+    @overload
+    def __get__(self, stages: StageTable, _: type) -> Once[T]: ...
+    def __get__(self, stages: StageTable | None, _: type) -> Stage[T] | Once[T]:
+        return self if stages is None else stages.artefact(self.artefact)
+
+
+def stage(
+    name: str,
+    *reads: str,
+    compiles: bool = True,
+    stays: Callable[..., bool] | None = None,
+    beside: bool = False,
+) -> Callable[[Callable[..., T]], Stage[T]]:
+    """Makes a method of `StageTable` a stage.
+
+    `name` stands in the progress line and in `j.seconds`; stages of one name are one entry there. `reads` are the
+    options that it is the first to read: if one changes, its artefact is made anew, and all that depend on it. A stage
+    that `compiles` uses PyTorch or MLIR, one thread at a time; others run beside it. `stays` is a function of the
+    inputs: whether the artefact is the same with any options. A stage `beside` is not on the way to the timeline.
+    """
+    return lambda method: Stage(method, name, reads, compiles=compiles, stays=stays, beside=beside)
+
+
+class StageTable:
+    """The artefacts of a journey: each is made once, at its first use, from those of earlier stages."""
+
+    table: ClassVar[tuple[Stage[Any], ...]] = ()
+    """The stages in order."""
+
+    def __init_subclass__(cls) -> None:
+        cls.table = tuple(cast("Stage[Any]", each) for each in vars(cls).values() if isinstance(each, Stage))
+
+    def __init__(self, request: Request, /, **given: object) -> None:
+        """`given` are artefacts that are known already, by the names of their stages."""
+        self.request = request
+        self._once = dict[str, Once[Any]]()
+        for each in self.table:
+            if each.artefact in given:
+                self._once[each.artefact] = Once(each.name, partial(_known, given[each.artefact])).keep(None)
+            else:
+                self._begin(each)
+
+    def artefact(self, name: str) -> Once[Any]:
+        """The artefact of the stage of this name."""
+        return self._once[name]
+
+    def changed(self, request: Request, options: Collection[str]) -> Self:
+        """The stages of a request in which these options differ. What they do not touch is shared, also if it is not
+        made yet."""
+        stale = self._touched_by(options)
+        stale -= {each.artefact for each in self.table if each.artefact in stale and self._stays(each, stale)}
+        other = type(self)(request)
+        for each in self.table:
+            if each.artefact in stale:
+                other._begin(each)
+            else:
+                other._once[each.artefact] = self._once[each.artefact]
+        return other
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Wall seconds of every stage on the way to the timeline that has run, by name and in order."""
+        took: dict[str, float] = {}
+        for each in self.table:
+            seconds = self._once[each.artefact].seconds
+            if seconds is not None and not each.beside:
+                took[each.name] = took.get(each.name, 0.0) + seconds
+        return took
+
+    def with_seconds(self, known: Mapping[str, float]) -> Self:
+        """The same, in which the last artefact of each name took so many seconds."""
+        for name, each in {each.name: each for each in self.table if not each.beside}.items():
+            self._once[each.artefact].seconds = known.get(name)
+        return self
+
+    def _begin(self, each: Stage[Any]) -> None:
+        inputs = [self._once[name] for name in each.inputs]
+        self._once[each.artefact] = Once(each.name, partial(self._made, each), inputs, compiles=each.compiles)
+
+    def _made(self, each: Stage[Any], *inputs: object) -> object:
+        with self.request.blaming_the_file():
+            try:
+                return each.method(self, *inputs)
+            except ModuleNotFoundError as error:  # opening a saved journey needs no compiler
+                if (error.name or "").partition(".")[0] not in ("torch", "torch_mlir"):
+                    raise
+                raise MissingExtra(
+                    f"{error.name} is not installed, and the stage {each.name!r} needs it: pip install aten-workbench. "
+                    "On a loaded journey, views, selections and simulation work without it: wb.simulate(j.lowered, "
+                    "j.scheduled, machine=...)"
+                ) from None
+
+    def _touched_by(self, options: Collection[str]) -> set[str]:
+        """The artefacts that these options change: of the stages that read them first, and all that depend on these."""
+        touched = set[str]()
+        for each in self.table:
+            if not touched.isdisjoint(each.inputs) or not set(options).isdisjoint(each.reads):
+                touched.add(each.artefact)
+        return touched
+
+    def _stays(self, each: Stage[Any], stale: Collection[str]) -> bool:
+        """Whether the artefact is known to stay the same in spite of the changes; an input that is not made yet leaves
+        this unknown."""
+        if each.stays is None or not set(each.inputs).isdisjoint(stale):
+            return False
+        inputs = [self._once[name] for name in each.inputs]
+        return all(once.made for once in inputs) and each.stays(*(once() for once in inputs))
+
+
+def _known(artefact: T) -> T:
+    return artefact
