@@ -108,9 +108,9 @@ class Computing:
     @staticmethod
     def _draws(graph: AtenGraph) -> bool:
         """Whether a call draws random numbers, of which PyTorch has one generator for all threads."""
-        from workbench.checking import wide_reference
+        from workbench.aten.overload_names import draws_lots
 
-        return wide_reference.draws_lots(node.op for node in graph.nodes)
+        return draws_lots(node.op for node in graph.nodes)
 
     def _refuse_changed(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -29,6 +30,16 @@ def overloads(given: object) -> tuple[str, ...]:
         listed = ", ".join(f"{namespace}.{op}.{each}" for each in known)
         raise _unknown(given, f"{namespace}.{op} has no overload {overload!r}", f"its overloads are {listed}")
     return (f"{namespace}.{op}.{overload}",)
+
+
+def draws_lots(ops: Iterable[str]) -> bool:
+    """Whether one of these overloads, by name, draws random numbers."""
+    for op in ops:
+        namespace, name, overload = op.split(".") if op.count(".") == 2 else ("", "", "")
+        found = getattr(getattr(getattr(torch.ops, namespace, None), name, None), overload, None)
+        if found is not None and torch.Tag.nondeterministic_seeded in found.tags:
+            return True
+    return False
 
 
 def check_known(graph: AtenGraph) -> None:

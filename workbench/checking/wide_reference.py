@@ -9,13 +9,14 @@ too, PyTorch's answer is the reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 
+from workbench.aten.overload_names import draws_lots
 from workbench.checking.drawn_roundings import Rounded, roundings_drawn
 from workbench.checking.held_tensors import Arithmetic, Holds, as_given
 from workbench.checking.tensor_comparison import numbers_of
@@ -55,16 +56,6 @@ def as_found(drawn: bool = True) -> Generator[None]:
     """For calls of the user's function: no gradients, and random numbers afterwards as if there had been no call."""
     with lots_put_back(drawn), torch.no_grad():
         yield
-
-
-def draws_lots(ops: Iterable[str]) -> bool:
-    """Whether one of these overloads, by name, draws random numbers."""
-    for op in ops:
-        namespace, name, overload = op.split(".") if op.count(".") == 2 else ("", "", "")
-        found = getattr(getattr(getattr(torch.ops, namespace, None), name, None), overload, None)
-        if found is not None and torch.Tag.nondeterministic_seeded in found.tags:
-            return True
-    return False
 
 
 @dataclass(frozen=True)

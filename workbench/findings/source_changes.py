@@ -37,12 +37,12 @@ def changed(
     graph: AtenGraph,
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
     """The call with a change made to copies of its arguments; the originals stay unchanged. `graph` is its capture."""
-    from workbench.checking import wide_reference
+    from workbench.aten.overload_names import draws_lots
 
     kind, _, path = name.partition(":")
     if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
         folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)
-        drawn = wide_reference.draws_lots(node.op for node in graph.nodes)
+        drawn = draws_lots(node.op for node in graph.nodes)
         refuse_other_numbers(name, target, folded, inputs, kwargs, drawn=drawn)
         return folded, tuple(inputs), dict(kwargs)
     if kind == CHANNELS_LAST:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import HOST, Kernel, KernelGraph
-from workbench.rendering.same_structure import structure
+from workbench.ir.same_structure import structure
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,12 @@ from workbench.ir import (
     Node,
     TensorType,
 )
+from workbench.ir.same_structure import lent, structure, whole_results
 from workbench.kernels.hooks import pointwise_hook
 from workbench.kernels.node_builder import Build
 from workbench.mlir.context import print_module
 from workbench.mlir.location_ids import origins_in
 from workbench.rendering.module_store import ModuleStore, kept_or_made
-from workbench.rendering.same_structure import lent, structure, whole_results
 
 if TYPE_CHECKING:
     import torch

@@ -20,12 +20,12 @@ from workbench.errors import MappingError, TemplateNotRegistered, TemplateOfAnot
 from workbench.ir import Kernel, KernelGraph, KernelModule, Mapping, Written
 from workbench.ir.kernel_identity import asked_text, machine_key
 from workbench.ir.kernel_names import by_full_names
+from workbench.ir.same_structure import lent, structure
 from workbench.kernels.handwritten import check_written
 from workbench.kernels.read_figures import noting, others
 from workbench.kernels.template import Template, instantiate
 from workbench.kernels.template_mapping import own_mapping
 from workbench.rendering.module_store import ModuleStore, kept_or_made
-from workbench.rendering.same_structure import lent, structure
 from workbench.scheduling.user_mapping import UserMapping, asked_of, with_users
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import HostCall, Launched, Machine, Trace
-from simulator import simulate as run_launches
 from simulator.compiled import when_compiling
 from workbench.environment.progress import at, reached
 from workbench.ir import KernelGraph, Launch, ScheduledProgram
@@ -36,6 +35,8 @@ def simulate(
 
     `filled` has the nonzero elements of tensors, for a machine that skips tiles of zeros.
     """
+    from simulator.engine.engine import simulate as run_launches  # Numba, which launches alone do not need
+
     with when_compiling(lambda begins: at("compiling the simulator, once" if begins else "")):
         kept = tuple(residents(scheduled, scheduled.residence))
         lie = tuple(placed(scheduled))

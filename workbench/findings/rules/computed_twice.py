@@ -51,7 +51,7 @@ def _first_of(nodes: tuple[Node, ...]) -> dict[str, str]:
 
 def _may_draw_lots(op: str) -> bool:
     try:
-        from workbench.checking.wide_reference import draws_lots
+        from workbench.aten.overload_names import draws_lots
 
         return draws_lots([op])
     except ModuleNotFoundError:  # a journey from a file also opens without PyTorch
