@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.check_house import imports, modules  # noqa: E402 - found from the root, wherever this runs
 
-BOUNDS = {"entries": 47, "floors": 17, "upward imports": 0, "packages with __getattr__": 2}
+BOUNDS = {"entries": 46, "floors": 17, "upward imports": 0, "packages with __getattr__": 2}
 """`entries` and `floors` only may shrink: docs/design/rooms.md has the plan, 20 and 10."""
 NOT_COUNTED = frozenset({"__init__", "__main__"})
 

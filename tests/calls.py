@@ -32,7 +32,7 @@ import torch
 import workbench as wb
 from simulator.errors import WorkbenchError
 from workbench import cli
-from workbench.options import CompileOptions
+from workbench.stages.options import CompileOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = tuple(str(ROOT / package) for package in ("workbench", "simulator", "templates"))

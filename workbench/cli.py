@@ -37,7 +37,8 @@ from workbench.environment import call_sites
 from workbench.environment.page_path import check_page_path
 from workbench.environment.progress import waiting
 from workbench.errors import BadOption, ProgramFileError, WorkbenchError
-from workbench.program_file import INPUTS_FORMS, ProgramFile, load_program
+from workbench.program_file import INPUTS_FORMS, ProgramFile, add_options, load_program
+from workbench.stages.options import options_among
 from workbench.views.basics.table import Table
 from workbench.views.timelines import machine_table, timeline, training_parts
 
@@ -119,9 +120,7 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     trace.add_argument("--model", metavar="NAME", help="an example model, in place of a file; see workbench models")
     sizes = "small or full: the size of the example model (default: small)"
     trace.add_argument("--size", choices=wb.models.SIZES, help=sizes)
-    machine_help = "a shipped machine, or a file like mine.toml (default: tpu-v3)"
-    trace.add_argument("--machine", default="tpu-v3", metavar="M", help=machine_help)
-    trace.add_argument("--capture", default="dynamo", choices=("dynamo", "export"), help="how the graph is captured")
+    add_options(trace)
     trace.add_argument("--train", action="store_true", help="NAME is a step of training; see docs/training.md")
     trace.add_argument("--save", metavar="FILE.journey", help="write the journey there, for wb.load and workbench open")
     trace.add_argument("--html", metavar="PAGE.html", help="write the journey there as a page to read")
@@ -271,7 +270,7 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
     """The journey of a program. An exception of its own code becomes an error without a traceback."""
     try:
         trace = partial(wb.trace, program.model, *program.inputs, kwargs=program.kwargs)
-        return trace(machine=options.machine, capture=options.capture, train=options.train)
+        return trace(train=options.train, **options_among(vars(options)))
     except WorkbenchError:
         raise
     except Exception as error:

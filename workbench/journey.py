@@ -23,10 +23,11 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, NotCopied
 from workbench.ir import archive
 from workbench.lowering.product_room import counts
-from workbench.options import checked_options, warn_without_common_memory
 from workbench.pipeline import Stages
 from workbench.run_and_check import Computing
 from workbench.stages.journey_request import Request
+from workbench.stages.option_checks import warn_without_common_memory
+from workbench.stages.options import checked_options, options_among
 from workbench.summary import MOST_SPANS, name_of, overview
 from workbench.tuning.tuning_budget import BUDGET
 from workbench.version import VERSION
@@ -266,21 +267,7 @@ class Journey(Shown):
         or None. `placement` are the tensors' chiplets: numbers or policies by name, or None. `layout` is the order in
         which axes of tensors lie in DRAM, as in `wb.trace`.
         """
-        asked, options = (
-            self._request,
-            {
-                "machine": machine,
-                "mapping": mapping,
-                "tuned": tuned,
-                "fusion": fusion,
-                "schedule": schedule,
-                "passes": passes,
-                "simulate_seconds": simulate_seconds,
-                "resident": resident,
-                "placement": placement,
-                "layout": layout,
-            },
-        )
+        options, asked = options_among(locals()), self._request
         given = checked_options(**{name: value for name, value in options.items() if not isinstance(value, _Keep)})
         request = replace(asked, **given).given(**given)
         if "passes" in given:

@@ -52,7 +52,7 @@ def without_templates(lowered: Lowered, imported: Rendered) -> bool:
 class Stages(StageTable):
     """The stages of one journey."""
 
-    @stage("capture", "capture")
+    @stage("capture")
     def captured(self) -> Captured:
         """The calls of ATen that PyTorch makes of the function."""
         from workbench.capturing.capture import capture, capture_graph
@@ -83,7 +83,7 @@ class Stages(StageTable):
 
         return rewritten(captured.record, self.request.rewrites, self.request.rewrites_off)
 
-    @stage("lower", "on_missing", "prefer", "fusion", "room")
+    @stage("lower", "room")
     def grouped(self, rewritten: Rewritten) -> Grouped:
         """Every node routed to a kernel."""
         from workbench.lowering.lower import lower
@@ -100,7 +100,7 @@ class Stages(StageTable):
         )
         return Grouped(with_origins(made, rewritten))
 
-    @stage("lower", "layout")
+    @stage("lower")
     def lowered(self, grouped: Grouped) -> Lowered:
         """The kernels with their tensors laid out in DRAM."""
         from workbench.lowering.layouts import as_in_pytorch, laid_out
@@ -118,7 +118,7 @@ class Stages(StageTable):
         made = render(lowered.record, self.request.registrations, known, default_module_store())
         return Rendered(made, hosts_of(lowered.record), kernel_titles(lowered.record), self.request.held)
 
-    @stage("render", "machine", "mapping", "tuned", stays=without_templates)
+    @stage("render", stays=without_templates)
     def rendered(self, lowered: Lowered, imported: Rendered) -> Rendered:
         """The same with the texts of templates for this machine and mapping."""
         if without_templates(lowered, imported):
@@ -132,17 +132,17 @@ class Stages(StageTable):
             made = written(graph, imported.record, machine, asked.mapping, known, default_module_store())
         return replace(imported, record=made)
 
-    @stage("schedule", "schedule", "passes")
+    @stage("schedule")
     def tiled(self, lowered: Lowered, rendered: Rendered) -> Scheduled:
         """Every kernel as loops over tiles, and as the program that its machine runs."""
         return tiled(self.request, lowered, rendered)
 
-    @stage("plan", "resident", "placement")
+    @stage("plan")
     def scheduled(self, lowered: Lowered, rendered: Rendered, tiled: Scheduled) -> Scheduled:
         """The same with the plan of the common memory and of the tensors' chiplets."""
         return planned(self.request, lowered, rendered, tiled)
 
-    @stage("simulate", "simulate_seconds", compiles=False)
+    @stage("simulate", compiles=False)
     def simulated(self, captured: Captured, lowered: Lowered, scheduled: Scheduled) -> Simulated:
         """The timeline of the programs on the machine."""
         from workbench.simulating.simulate import simulate

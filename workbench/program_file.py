@@ -1,7 +1,8 @@
-"""A file that `workbench trace` is given: the function or model in it, and its inputs."""
+"""A file that `workbench trace` is given, the function or model in it and its inputs, and the flags of its options."""
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import sys
 import traceback
@@ -9,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from workbench.errors import ProgramFileError
+from workbench.stages.options import OPTIONS, SECONDS
 
 INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or a function giving one of these"
 
@@ -99,3 +101,12 @@ def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, ob
             return cast("tuple[object, ...]", parts[0]), cast("dict[str, object]", parts[1])
         return parts, {}
     raise ProgramFileError(f"'inputs' in {path} is a {type(given).__name__}; expected {INPUTS_FORMS}")
+
+
+def add_options(trace: argparse.ArgumentParser) -> None:
+    """A flag for each option of `wb.trace` that a command line can give; without it the verb's default holds."""
+    for name, option in OPTIONS.items():
+        kind, one_of = float if option.flag == SECONDS else str, option.flag.split("|")
+        shown: dict[str, Any] = {"choices": one_of} if len(one_of) > 1 else {"metavar": option.flag, "type": kind}
+        if option.flag:
+            trace.add_argument(f"--{name.replace('_', '-')}", **shown, help=option.doc, default=argparse.SUPPRESS)

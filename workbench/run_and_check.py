@@ -15,9 +15,9 @@ from workbench.environment.progress import waiting
 from workbench.environment.turns import turn
 from workbench.errors import BadOption, NoData, NoFunction
 from workbench.ir import AtenGraph, KernelGraph, Literal, Node, TensorType
-from workbench.options import checked_tolerance
 from workbench.pipeline import Stages
 from workbench.stages.journey_request import GraphCall, Request
+from workbench.stages.option_checks import checked_tolerance
 
 if TYPE_CHECKING:
     import torch
@@ -195,7 +195,9 @@ class Computing:
 
         def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> run_pieces.Run:
             none = MappingProxyType(dict[str, object]())
-            asked = Request(GraphCall(gm), given, none, self.request.machine, on_missing=self.request.on_missing)
+            asked = Request(
+                GraphCall(gm), given, none, machine=self.request.machine, on_missing=self.request.on_missing
+            )
             computing = Computing(asked, Stages(asked))
             program, native = computing._program("run"), computing.compiled()
             return lambda tensors: program.outputs([*tensors, *program.live()], native.run)

@@ -17,9 +17,10 @@ from workbench.environment.verb_options import knows_its_options
 from workbench.errors import BadOption, HostRoute, IdleStep, JourneyFileEdited, MappingError
 from workbench.ir import AtenGraph, KernelGraph, RecordFormatError, archive, codec
 from workbench.journey import Journey
-from workbench.options import CompileOptions, checked_options, checked_seconds, machine_of, warn_without_common_memory
 from workbench.pipeline import Grouped, Stages, loaded
 from workbench.stages.journey_request import GraphCall, Request
+from workbench.stages.option_checks import checked_seconds, machine_of, warn_without_common_memory
+from workbench.stages.options import CompileOptions, checked_options, options_among
 from workbench.tuning.tuning_budget import BUDGET
 from workbench.views.graphs.kernel_groups import Run
 from workbench.views.timelines.machine_table import told_apart
@@ -70,24 +71,12 @@ def trace(
     tensors, `{"fc1.weight": (1, 0)}`; None is `least` on a machine with blocks. `train=True` traces a step of
     training: the function calls `loss.backward()` and an optimizer's `step()`, see docs/training.md.
     """
+    asked = options_among(locals())
     from workbench.capturing.user_call import refuse_uncallable
     from workbench.host.host_steps import break_texts, warning_text
 
     refuse_uncallable(fn_or_module)
-    given = MappingProxyType(dict(kwargs or {}))
-    options = checked_options(
-        machine=machine,
-        capture=capture,
-        on_missing=on_missing,
-        mapping=mapping,
-        tuned=tuned,
-        fusion=fusion,
-        prefer=prefer,
-        simulate_seconds=simulate_seconds,
-        resident=resident,
-        placement=placement,
-        layout=layout,
-    )
+    given, options = MappingProxyType(dict(kwargs or {})), checked_options(**asked)
     request = Request(fn_or_module, inputs, given, train=train, **options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
     made = Stages(request)
@@ -135,7 +124,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
     """
     found = archive.load(path)
     asked, none = found.asked, MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, found.machine, registrations=None, path=str(path), trusted=trust)
+    request = Request(None, (), none, machine=found.machine, registrations=None, path=str(path), trusted=trust)
     kept = {each.name: each for each in found.lowered.rewrites}
     try:
         request = replace(request, rewrites=kept, **_options(asked))
@@ -171,7 +160,8 @@ def capture(
     capture: str = "dynamo",
 ) -> Captured:
     """The first stage alone."""
-    request = Request(fn_or_module, inputs, MappingProxyType(dict(kwargs or {})), machine_of("tpu-v3"), capture=capture)
+    named, usual = MappingProxyType(dict(kwargs or {})), machine_of("tpu-v3")
+    request = Request(fn_or_module, inputs, named, machine=usual, capture=capture)
     return Stages(request).captured()
 
 
@@ -199,7 +189,7 @@ def render(lowered: Lowered | KernelGraph) -> Rendered:
     machine or a mapping `schedule` writes them anew."""
     none = MappingProxyType(dict[str, object]())
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
-    request = Request(None, (), none, machine_of("tpu-v3"))
+    request = Request(None, (), none, machine=machine_of("tpu-v3"))
     return Stages(request, grouped=Grouped(given.record), lowered=given).rendered()
 
 
@@ -231,7 +221,7 @@ def simulate(
 ) -> Simulated:
     """The fifth stage alone, in at most so many seconds."""
     on, limit, none = machine_of(machine), checked_seconds(seconds), MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, on, simulate_seconds=limit, registrations=None)  # which need PyTorch
+    request = Request(None, (), none, machine=on, simulate_seconds=limit, registrations=None)  # which need PyTorch
     captured = Captured(lowered.record.captured)
     return Stages(request, captured=captured, lowered=lowered, scheduled=scheduled).simulated()
 

@@ -29,9 +29,9 @@ from workbench.errors import (
 )
 from workbench.host import host_steps
 from workbench.journey import Journey
-from workbench.options import CompileOptions
 from workbench.running.run_program import NativeProgram
 from workbench.stages.journey_request import GraphCall
+from workbench.stages.options import CompileOptions
 from workbench.verbs import of_graph
 
 

@@ -17,7 +17,7 @@ from workbench.backend.trained_graph import Trained
 from workbench.capturing.specialise import floats, specialise
 from workbench.environment.turns import compiling
 from workbench.errors import BadOption
-from workbench.options import CompileOptions, checked_compile_options
+from workbench.stages.options import CompileOptions, checked_compile_options
 from workbench.tensors.tensor_memory import memory_of
 
 

@@ -32,7 +32,7 @@ from workbench.environment.turns import compiling
 from workbench.errors import CaptureFailed, NoGradients
 from workbench.ir import BACKWARD, FORWARD
 from workbench.journey import Journey
-from workbench.options import CompileOptions
+from workbench.stages.options import CompileOptions
 
 
 class Trained:

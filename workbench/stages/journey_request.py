@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Final, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
 
-from simulator import Machine
 from workbench.aten.registry import DEFAULT
 from workbench.environment.call_sites import called_from
 from workbench.environment.registered import REWRITES
@@ -19,26 +18,16 @@ from workbench.lowering.layout_options import Layout, layout_on
 from workbench.lowering.product_room import Room, room_of
 from workbench.mappings.asked_mappings import asked_mappings
 from workbench.scheduling.user_mapping import check_kernels
+from workbench.stages.options import Options
 
 if TYPE_CHECKING:
     import torch
 
     from workbench.aten.registry import Registrations
     from workbench.ir import AtenGraph, KernelGraph
-    from workbench.lowering.fusion_options import UserFusion
-    from workbench.lowering.layout_options import UserLayout
     from workbench.mappings.asked_mappings import AskedMappings
-    from workbench.mappings.mapping_file import MappingFile
-    from workbench.mappings.tuned_table import TunedTable
     from workbench.rewriting.rewrite import Step
-    from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
-
-OPTIONS: Final = (
-    *("capture", "on_missing", "prefer", "mapping", "tuned", "fusion", "schedule", "passes"),
-    *("layout", "resident", "placement", "simulate_seconds"),
-)
-"""The names of the options, without the machine."""
 
 
 @dataclass(frozen=True)
@@ -67,35 +56,17 @@ class GraphCall:
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Options):
     """What a journey was asked for."""
 
     target: Callable[..., object] | None
     """None in a journey that was loaded from `path`."""
     inputs: tuple[object, ...]
     kwargs: Mapping[str, object]
-    machine: Machine
-    capture: str = "dynamo"
     train: bool = False
-    on_missing: str = "host"
-    mapping: Mapping[str, UserMapping] | MappingFile | None = None
-    tuned: TunedTable | None = None
-    """Mappings for kernels that `mapping` does not speak of."""
-    fusion: UserFusion = None
-    schedule: Mapping[str, str] | None = None
-    """Transform scripts by kernel."""
-    passes: UserPasses | None = None
-    """The user's pipelines, by the step after which each runs."""
     own_passes: Mapping[str, Callable[..., object]] | None = None
     """The passes that were registered when `passes` were given; None means those registered when a kernel is
     scheduled."""
-    prefer: str | None = None
-    simulate_seconds: float | None = None
-    resident: str | tuple[str, ...] | None = None
-    """The tensors in the common memory: names, `auto`, or none."""
-    placement: Mapping[str, int | str] | None = None
-    """The chiplet or the policy of tensors, by name."""
-    layout: UserLayout = None
     registrations: Registrations | None = field(default_factory=lambda: DEFAULT.now())
     """The registrations when the journey was requested; later changes do not affect it. None, in a loaded journey,
     means those registered when a stage runs: registrations are code, which a file does not hold."""
@@ -160,12 +131,6 @@ class Request:
     def room_here(self) -> Room:
         """What grouping knows of the machine."""
         return room_of(self.machine)
-
-    @property
-    def options(self) -> dict[str, object]:
-        """The options that differ from their defaults, without the machine."""
-        usual = {each.name: each.default for each in fields(self) if each.name in OPTIONS}
-        return {name: getattr(self, name) for name in OPTIONS if getattr(self, name) != usual[name]}
 
     def given(self, **options: object) -> Request:
         """The same, with the user's current line as the place of these options, as far as they are not None."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 from workbench.errors import MissingExtra
 from workbench.stages.journey_request import Request
 from workbench.stages.once import Once
+from workbench.stages.options import OPTIONS
 
 T = TypeVar("T")
 
@@ -27,9 +28,10 @@ class Stage(Generic[T]):
         stays: Callable[..., bool] | None,
         beside: bool,
     ) -> None:
-        self.method, self.name, self.reads, self.compiles, self.stays = method, name, reads, compiles, stays
+        self.method, self.name, self.compiles, self.stays = method, name, compiles, stays
         self.beside, self.artefact, self.__doc__ = beside, method.__name__, method.__doc__
         self.inputs = tuple(inspect.signature(method).parameters)[1:]
+        self.reads = (*reads, *(option for option, known in OPTIONS.items() if known.read_by == self.artefact))
 
     @overload
     def __get__(self, stages: None, _: type) -> Stage[T]: ...
@@ -48,10 +50,11 @@ def stage(
 ) -> Callable[[Callable[..., T]], Stage[T]]:
     """Makes a method of `StageTable` a stage.
 
-    `name` stands in the progress line and in `j.seconds`; stages of one name are one entry there. `reads` are the
-    options that it is the first to read: if one changes, its artefact is made anew, and all that depend on it. A stage
-    that `compiles` uses PyTorch or MLIR, one thread at a time; others run beside it. `stays` is a function of the
-    inputs: whether the artefact is the same with any options. A stage `beside` is not on the way to the timeline.
+    `name` stands in the progress line and in `j.seconds`; stages of one name are one entry there. If an option changes
+    that it is the first to read (`Options`), its artefact is made anew, and all that depend on it; `reads` are other
+    things of which this holds. A stage that `compiles` uses PyTorch or MLIR, one thread at a time; others run beside
+    it. `stays` is a function of the inputs: whether the artefact is the same with any options. A stage `beside` is not
+    on the way to the timeline.
     """
     return lambda method: Stage(method, name, reads, compiles=compiles, stays=stays, beside=beside)
 

@@ -1,59 +1,25 @@
-"""Checks of the users' options: machines, mappings, and the options of `torch.compile`."""
+"""Checks of what a person gives as an option: what a journey keeps of it, or an error that says what was expected."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, TypedDict, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from simulator import Machine, load_machine
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.parts import POLICIES
 from workbench.errors import BadOption, MappingError, NoCommonMemory
-from workbench.lowering.layout_options import checked_layout
 from workbench.mappings import mapping_file, tuned_table
 from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
-from workbench.scheduling.passes.wanted_passes import as_texts
 
 if TYPE_CHECKING:
-    from workbench.lowering.fusion_options import UserFusion
-    from workbench.lowering.layout_options import UserLayout
     from workbench.mappings.mapping_file import MappingFile
     from workbench.mappings.tuned_table import TunedTable
     from workbench.scheduling.user_mapping import UserMapping
-
-
-class CompileOptions(TypedDict, total=False):
-    """The options of `torch.compile(backend="npu", options=...)`: those of `wb.trace` that apply there."""
-
-    machine: str | Machine
-    on_missing: str
-    mapping: Mapping[str, UserMapping] | str | os.PathLike[str] | None
-    tuned: str | os.PathLike[str] | None
-    fusion: UserFusion
-    prefer: str | None
-    simulate_seconds: float | None
-    resident: str | Sequence[str] | None
-    placement: Mapping[str, int | str] | None
-    layout: UserLayout
-
-
-def checked_compile_options(given: object) -> CompileOptions:
-    """The options of `torch.compile`, if all names are known; values are checked later, like those of `wb.trace`."""
-    known = ", ".join(CompileOptions.__annotations__)
-    if not isinstance(given, Mapping):
-        raise BadOption(f"torch.compile(backend='npu', options={given!r}): expected {{name: value}} of {known}")
-    for name in cast("Mapping[object, object]", given):
-        if name not in CompileOptions.__annotations__:
-            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
-    options = cast("CompileOptions", given)
-    if "machine" in options:
-        machine_of(options["machine"])  # else a mistake in it would look like one of the graph
-    return options
 
 
 def checked_on_missing(given: object) -> str:
@@ -136,11 +102,6 @@ def checked_placement(given: object) -> dict[str, int | str] | None:
     return dict(cast("Mapping[str, int | str]", given))
 
 
-def checked_options(**given: Any) -> dict[str, Any]:
-    """The options, checked, and copied where the caller may change them later."""
-    return {name: _CHECKS[name](value) if name in _CHECKS else value for name, value in given.items()}
-
-
 def warn_without_common_memory(resident: object, machine: Machine) -> None:
     """Warns the user of the calling verb that the machine has no common memory for a heuristic to fill."""
     if resident == "auto" and not machine.common_memory.bytes:
@@ -179,19 +140,3 @@ def machine_of(given: object) -> Machine:
             "wb.machine(...)"
         )
     return load_machine(cast("str | os.PathLike[str]", given))
-
-
-_CHECKS: Final[Mapping[str, Callable[[Any], object]]] = {
-    "machine": machine_of,
-    "on_missing": checked_on_missing,
-    "mapping": checked_mapping,
-    "tuned": checked_tuned,
-    "fusion": deepcopy,
-    "schedule": deepcopy,
-    "passes": as_texts,
-    "simulate_seconds": checked_seconds,
-    "resident": checked_resident,
-    "placement": checked_placement,
-    "layout": checked_layout,
-}
-"""The check of each option's value; values of other options stay as given."""
