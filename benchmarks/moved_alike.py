@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", default="edge-8x8,tpu-v3")
     machines = parser.parse_args().machines.split(",")
-    print("| | " + " | ".join(f"{each}, cycles | bytes asked for" for each in machines) + " |")
+    print("| | " + " | ".join(f"{each}, cycles | bytes moved" for each in machines) + " |")
     print("|---|" + "---:|" * 2 * len(machines))
     for name, (function, inputs) in moves().items():
         cells = [name]

@@ -264,6 +264,39 @@ def test_padding_is_zeros_lanes_or_parts_of_what_is_moved_whole(program: Program
     assert any(reason in each for each in found[found.rule == "padding"].reason)
 
 
+@pytest.mark.parametrize(
+    ("function", "inputs", "reason"),
+    [
+        (lambda x, i: x.gather(1, i), ((64, 64), (64, 64)), "single places, which take a request each"),
+        (lambda x: torch.sort(x)[0], ((16, 256),), "the kernel's own steps work on parts of a row"),
+        (lambda x: torch.softmax(x, 1), ((64, 100),), "their extents are not multiples of this number"),
+    ],
+)
+def test_padding_says_whose_extents_or_places_it_is(function, inputs, reason):
+    x, *indices = (torch.randn(shape) for shape in inputs)
+    places = [torch.randint(0, each.shape[-1], each.shape) for each in indices]
+    found = wb.trace(function, x, *places, machine="tpu-v3").findings
+    assert any(reason in each for each in found[found.rule == "padding"].reason)
+
+
+def test_a_tensor_that_holds_half_of_the_bytes_is_not_all_of_them():
+    """A gather reads its rows without a copy whose size is known beforehand."""
+    j = wb.trace(lambda x, i: x[i], torch.randn(512, 512), torch.arange(512).flip(0), machine="edge-8x8")
+    (reason,) = (each.reason for each in j.findings.records if each.rule == "memory at its peak")
+    assert "50% of them of the result of index, so fewer bytes, or a faster memory," in reason
+
+
+def test_a_remedy_that_failed_is_not_followed_again_on_the_same_journey():
+    @torch.compiler.disable
+    def halves(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(x.numpy() / 2)  # there is no bfloat16 in NumPy
+
+    j = wb.trace(lambda x: (halves(x @ x) @ x).relu(), torch.randn(512, 512), machine="edge-8x8")
+    steps = j.findings.followed(4, same_machine=True)
+    calls = [each.partition(" = ")[2] for each in steps[steps.untried != ""].remedy]
+    assert len(calls) == len(set(calls)) > 0
+
+
 def _first_convolution(layout: torch.memory_format) -> wb.Journey:
     model = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU()).to(memory_format=layout)  # type: ignore[call-overload]
     return wb.trace(model, torch.randn(1, 3, 112, 112).contiguous(memory_format=layout))

@@ -111,10 +111,10 @@ class Findings(CardTable):
             raise BadOption(f"steps={steps!r}: expected the number of remedies to follow, a whole number of 1 or more")
         trials, found = self._own()
         rows: list[tuple[Any, ...]] = [(0, "", "", "", None, trials.cycles, None, True, "")]
-        done, name = set[tuple[str, str]](), "j"
+        done, failed, name = set[tuple[str, str]](), set[str](), "j"
         with waiting("follow the remedies"):
             for step in counted(range(1, steps + 1)):
-                left = [each for each in found if _open(each, done, same_machine)]
+                left = [each for each in found if _open(each, done, same_machine) and _call(each) not in failed]
                 if not left:
                     break
                 each = max(left, key=_promise)
@@ -124,6 +124,7 @@ class Findings(CardTable):
                 after = journey.simulated.cycles if journey is not None else None
                 gain = None if after is None else trials.cycles - after
                 kept = gain is not None and gain > 0
+                failed = set[str]() if kept else failed | ({remedy.call} if untried else set())
                 call = re.sub(r"\bj\.", f"{name}.", remedy.call)
                 rows.append(
                     (step, each.rule, each.kernel, f"j{step} = {call}", each.predicted, after, gain, kept, untried)
@@ -194,6 +195,10 @@ def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
     except Exception as error:  # a changed copy runs the user's code
         return None, _why_not(error)
     return journey, ""
+
+
+def _call(each: Finding) -> str:
+    return each.remedy.call if each.remedy else ""
 
 
 def _promise(each: Finding) -> int:

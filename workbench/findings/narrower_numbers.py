@@ -34,11 +34,12 @@ def narrower(facts: Facts, kernel: ComputedFacts) -> Remedy | None:
     return Remedy(call_of(BFLOAT16, written), change=BFLOAT16)
 
 
-def heaviest(kernel: ComputedFacts) -> tuple[str, float]:
-    """The tensor with most bytes, and its share of all that a launch's copies load and store."""
+def heaviest(kernel: ComputedFacts, moved: int) -> tuple[str, float]:
+    """The tensor with most bytes, and its share of `moved`, the bytes that all launches need."""
     program = kernel.scheduled.program
     sizes = np.array([moved_bytes(program, number) for number in range(len(program.arguments))])
-    return kernel.launches[0].arguments[int(sizes.argmax())], float(sizes.max() / max(sizes.sum(), 1))
+    share = float(sizes.max() * len(kernel.launches) / max(moved, 1))
+    return kernel.launches[0].arguments[int(sizes.argmax())], min(share, 1.0)
 
 
 def _widening(facts: Facts, kernel: ComputedFacts) -> float:

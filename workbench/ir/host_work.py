@@ -11,6 +11,9 @@ BREAK = "python.graph_break.default"
 MADE_BY_PYTHON = "python.tensor.default"
 """The op of tensors that no PyTorch operator made: NumPy, or Python's own numbers."""
 
+WITHOUT_OPERATORS = "tensors made by Python"
+"""What labels call them. Of what it took to make them only a lower bound is known."""
+
 _MOST = 3
 """Operators that a label names; further ones are counted."""
 
@@ -34,7 +37,7 @@ class HostWork:
     def name(self) -> str:
         """The operator as PyTorch writes it: `quantized::linear_dynamic`."""
         if self.op == MADE_BY_PYTHON:
-            return "tensors made by Python"
+            return WITHOUT_OPERATORS
         namespace, name, *_ = self.op.split(".")
         return f"{namespace}::{name}"
 

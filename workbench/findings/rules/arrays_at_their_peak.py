@@ -29,11 +29,16 @@ def arrays_at_their_peak(facts: Facts) -> Iterator[Finding]:
                 kernel.name,
                 kernel.part("matmul preload", "matmul stream", "matmul drain"),
                 f"the arrays are at their peak: {macs:,} multiplications in {kernel.cycles:,} cycles are "
-                f"{percent(macs, peak * kernel.cycles)} of their peak, so only fewer or narrower ones make it faster",
+                f"{percent(macs, peak * kernel.cycles)} of their peak, so {_fewer(facts, kernel)} make it faster",
                 kernel.showing("matmul stream"),
                 remedy=_remedy(facts, kernel),
                 about=ARRAYS,
             )
+
+
+def _fewer(facts: Facts, kernel: ComputedFacts) -> str:
+    narrow = systolic.passes(kernel.scheduled.program, facts.machine).max(initial=1) > 1
+    return "fewer ones, or narrower ones, which take one pass," if narrow else "only fewer ones, or more arrays,"
 
 
 def _remedy(facts: Facts, kernel: ComputedFacts) -> Remedy | None:

@@ -1,7 +1,7 @@
-"""The memory's peak rate. A kernel that moves bytes at DRAM's peak rate is at a roof: a schedule is faster only if it
-moves fewer bytes. A kernel that waits for transfers although the memory is not always at its peak gains from a faster
-memory in proportion to its transfers' time on the critical path. In a kernel whose arrays are at their peak this is
-only the first load and the last store, and the rule ignores it."""
+"""The memory's peak rate. A kernel that moves bytes at DRAM's peak rate is near a roof: beyond its first load and its
+last store a schedule is faster only if it moves fewer bytes. A kernel that waits for transfers although the memory is
+not always at its peak gains from a faster memory in proportion to its transfers' time on the critical path. In a kernel
+whose arrays are at their peak this is only the first load and the last store, and the rule ignores it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
                 kernel.name,
                 kernel.part(*kernel.transfers),
                 f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
-                f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel)}",
+                f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel, moved)}",
                 kernel.showing(*kernel.transfers),
                 remedy=narrower(facts, kernel),
                 about=MEMORY,
@@ -68,13 +68,15 @@ def _most(machine: Machine) -> str:
     return "its peak rate" if share == 1 else f"what streams reach, which is {share:.0%} of its peak rate"
 
 
-def _most_of(facts: Facts, kernel: ComputedFacts) -> str:
+def _most_of(facts: Facts, kernel: ComputedFacts, moved: int) -> str:
     """The tensor with most bytes, by the user's name of it, and what helps."""
-    value, part = heaviest(kernel)
-    helps = f"so only fewer bytes make it faster{weights_share(facts, value)}"
+    value, part = heaviest(kernel, moved)
+    helps = f"so fewer bytes, or a faster memory, make it faster{weights_share(facts, value)}"
     if not part:  # it chooses single places, of which no part is known beforehand
         return f", {helps}"
-    return f", {percent(part, 1)} of them of {facts.named(value)}, {helps}"
+    named = facts.named(value)
+    of = named if any(each.path == named for each in facts.lowered.captured.inputs) else f"the result of {named}"
+    return f", {percent(part, 1)} of them of {of}, {helps}"
 
 
 def _twice(machine: Machine) -> dict[str, int]:

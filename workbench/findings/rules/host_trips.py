@@ -11,6 +11,7 @@ from workbench.findings.finding_record import Finding, Remedy
 from workbench.findings.number_words import times
 from workbench.findings.rule_registry import finding
 from workbench.findings.run_facts import Facts
+from workbench.ir.host_work import WITHOUT_OPERATORS
 
 
 @finding("host trips")
@@ -27,7 +28,7 @@ def host_trips(facts: Facts) -> Iterator[Finding]:
                 kernel.cycles,
                 f"{step.what} on the host, {times(often, 'time')}: {link:,} cycles on the host link for "
                 f"{(step.bytes_in + step.bytes_out) * often:,} bytes, {compute:,} there for "
-                f"{step.flops * often:,} operations",
+                f"{'at least ' if WITHOUT_OPERATORS in step.what else ''}{step.flops * often:,} operations",
                 tuple(kernel.spans.tolist()),
                 remedy=Remedy.of_machine(**{figure: twice}),
                 about=HOST,

@@ -61,12 +61,22 @@ def _inside(facts: Facts, node: Node) -> float:
 def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
     filled = kernel.filled_lanes(facts.machine.vector.lanes)
     stake = round(kernel.part("vector") * (1 - filled))
-    reason = (
-        f"vector passes fill {percent(filled, 1)} of {facts.machine.vector.lanes} lanes: their extents are not "
-        "multiples of this number, and the lanes beyond the end compute for nothing; extents rounded up to a "
-        "multiple would take no longer"
-    )
+    reason = f"vector passes fill {percent(filled, 1)} of {facts.machine.vector.lanes} lanes: "
+    if all(extent % facts.machine.vector.lanes == 0 for extent in _inner_extents(facts, kernel)):
+        reason += "the kernel's own steps work on parts of a row, as those of a sort or a scan do"
+    else:
+        reason += (
+            "their extents are not multiples of this number, and the lanes beyond the end compute for nothing; extents "
+            "rounded up to a multiple would take no longer"
+        )
     return stake, reason, kernel.showing("vector")
+
+
+def _inner_extents(facts: Facts, kernel: KernelFacts) -> list[int]:
+    """The innermost extents of the tensors that a kernel's launches are given."""
+    types = facts.lowered.types
+    given = [types[value] for launch in kernel.launches for value in launch.arguments if value in types]
+    return [kind.shape[-1] for kind in given if kind.shape]
 
 
 def _moved(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
@@ -87,6 +97,12 @@ def _wholes(facts: Facts, kernel: KernelFacts) -> str:
     """What the memory moves whole, and why parts of it are not needed."""
     block = facts.machine.dram_block
     own = [each for each in facts.trace.launches if isinstance(each, Launched) and each.kernel == kernel.name]
+    places = [what for what in kernel.transfers if what.startswith(("gather", "scatter"))]
+    if 2 * kernel.part(*places) > kernel.part(*kernel.transfers):
+        return (
+            f"requests of {facts.machine.dram.request_bytes}: it reads or writes single places, which take a request "
+            "each; whole rows, as with x[i] instead of x.gather(1, i), waste fewer bytes"
+        )
     if block and any(any(launched.grids) for launched in own):
         return (
             f"whole blocks of {block.rows} x {block.columns}: tensors are padded to blocks, and tiles begin or end "
