@@ -291,7 +291,7 @@ def test_a_remedy_that_failed_is_not_followed_again_on_the_same_journey():
     def halves(x: torch.Tensor) -> torch.Tensor:
         return torch.from_numpy(x.numpy() / 2)  # there is no bfloat16 in NumPy
 
-    j = wb.trace(lambda x: (halves(x @ x) @ x).relu(), torch.randn(512, 512), machine="edge-8x8")
+    j = wb.trace(lambda x: (halves(x * 2) + 1).relu(), torch.randn(512, 512), machine="edge-8x8")
     steps = j.findings.followed(4, same_machine=True)
     calls = [each.partition(" = ")[2] for each in steps[steps.untried != ""].remedy]
     assert len(calls) == len(set(calls)) > 0

@@ -124,7 +124,7 @@ class Findings(CardTable):
                 after = journey.simulated.cycles if journey is not None else None
                 gain = None if after is None else trials.cycles - after
                 kept = gain is not None and gain > 0
-                failed = set[str]() if kept else failed | ({remedy.call} if untried else set())
+                failed = {*failed, *([remedy.call] if untried else [])} if not kept else set[str]()
                 call = re.sub(r"\bj\.", f"{name}.", remedy.call)
                 rows.append(
                     (step, each.rule, each.kernel, f"j{step} = {call}", each.predicted, after, gain, kept, untried)
