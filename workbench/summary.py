@@ -51,13 +51,15 @@ def overview(request: Request, stages: Stages, why: Why | None, checks: Iterable
 
 def name_of(request: Request, stages: Stages) -> str:
     """The name of the traced function, also before its capture: a graph of Dynamo's, or a changed function."""
-    from workbench.capturing import capture
-
     if stages.captured.made:
         return stages.captured().record.name
     if isinstance(request.target, GraphCall):
         return "a graph of torch.compile"
-    return capture.name_of(request.target) if request.target else "a file"
+    if request.target is None:
+        return "a file"
+    from workbench.capturing import capture
+
+    return capture.name_of(request.target)
 
 
 def _now(once: Once[T]) -> T | None:
