@@ -267,7 +267,6 @@ class Computing:
 
     def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:
         """All kernels, or those of a part of the graph, as a program."""
-        from workbench.checking.replay import timeline_order
         from workbench.host import host_steps
         from workbench.running import run_program
 
@@ -275,9 +274,10 @@ class Computing:
         lowered, known = part or self.stages.lowered().record, self._registered()
         hosts, unproven = host_steps.functions(lowered, known), proven.unproven(lowered, known)
         if stage == "simulated":
-            order = timeline_order.kernels_in_order
+            from workbench.checking.replay.timeline_order import kernels_in_order
+
             scheduled, trace = self.stages.scheduled().record, self.stages.simulated().record
-            return program.from_functions(lowered, {**order(lowered, scheduled, trace), **hosts})
+            return program.from_functions(lowered, {**kernels_in_order(lowered, scheduled, trace), **hosts})
         if stage == "rendered":
             return program.from_rendered(lowered, self.stages.rendered().record, cache, hosts, unproven)
         changed = [kernel.kernel for kernel in self.stages.scheduled().record.kernels] if self.request.passes else []
