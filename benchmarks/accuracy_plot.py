@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from workloads import family_of
 
-from workbench.views.basics.colours import HUES, Style, style_named
+from workbench.ground.basics.colours import HUES, Style, style_named
 
 MARKS = "osD^v<>Phd"
 NEAR = 0.1

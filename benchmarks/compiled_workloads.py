@@ -14,7 +14,7 @@ from workloads import DTYPES, Workload, workload
 import workbench as wb
 from simulator import HostCall, Launched, Machine, Resident, Trace
 from simulator.engine.engine import simulate
-from workbench.planning.common_memory_plan import residents
+from workbench.scheduling.planning.common_memory_plan import residents
 from workbench.simulating.simulate import launched
 
 

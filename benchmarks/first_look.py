@@ -114,7 +114,7 @@ READING_SECONDS = 60
 def parts(cache: str) -> list[tuple[str, float, float]]:
     """(what, seconds of wall, of CPU) of everything from `make lab` to the first timeline and the first edits."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "ATEN_WORKBENCH_CACHE": cache}
-    compiled = timed("compile the simulator", [sys.executable, "-m", "workbench.cli", "compile"], env)
+    compiled = timed("compile the simulator", [sys.executable, "-m", "workbench.commands.cli", "compile"], env)
     served = serving(env)
     code = PARTS.format(reading=READING_SECONDS)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
@@ -132,7 +132,7 @@ def serving(env: dict[str, str]) -> tuple[str, float, float]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "workbench.cli", "lab", "--port", str(port), "--ip", "127.0.0.1"]
+    command = [sys.executable, "-m", "workbench.commands.cli", "lab", "--port", str(port), "--ip", "127.0.0.1"]
     wall, used = time.perf_counter(), cpu_of_children()
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from workbench.knobs import Knobs
+from workbench.exploring.knobs import Knobs
 from workbench.models.resnet import resnet18
 from workbench.models.shipped.gpt import GPT2
 

@@ -32,8 +32,8 @@ from million import program
 from simulator import Launched, load_machine, simulate
 from tests.browser import chromium
 from tests.jupyter.served import page_files, served
+from workbench.explaining.views.timelines.columns import Columns, timeline_columns
 from workbench.ir import Launch, Launches
-from workbench.views.timelines.columns import Columns, timeline_columns
 
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page

@@ -30,7 +30,7 @@ import torch
 
 import workbench as wb
 from tests.programs import PROGRAMS
-from workbench.tuning.tuning_budget import BUDGET
+from workbench.exploring.tuning.tuning_budget import BUDGET
 
 MEAN, WORST = 0.05, 0.20
 """The regret that is wanted, as parts of the best cycles."""

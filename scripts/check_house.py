@@ -27,7 +27,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MIRRORS = {
     "workbench.verbs": "the verbs of `wb`",
     "workbench.journey.with_": "the options of `wb.trace`",
-    "workbench.formulas": "formulas have the parameters of an ATen schema",
+    "workbench.operators.formulas": "formulas have the parameters of an ATen schema",
     "workbench.capturing.functional_graph._instance_norm": "so has this, of aten.instance_norm",
 }
 """Where a function may have more parameters, and why."""

@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 Violation: TypeAlias = tuple[Path, int, str]
 
-BUILDER = "workbench/views/basics/html_builder.py"
+BUILDER = "workbench/ground/basics/html_builder.py"
 TRUSTS = {
-    "workbench/findings/trial_tables.py": "pandas escapes the cells of its tables",
+    "workbench/explaining/findings/trial_tables.py": "pandas escapes the cells of its tables",
     "workbench/jupyter/plot_themes.py": "matplotlib escapes the texts of its pictures",
     "workbench/jupyter/widgets/widget_base.py": "a style sheet of ours",
-    "workbench/views/basics/markup.py": "a style sheet of ours",
+    "workbench/ground/basics/markup.py": "a style sheet of ours",
 }
 """Files that call `trusted`, and why they may."""
 READS = {"workbench/jupyter/plot_themes.py": "takes matplotlib's picture apart"}

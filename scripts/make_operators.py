@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import workbench.journey  # noqa: F401 - hands the shipped operators to the registry
-from workbench.aten import automatic_route
-from workbench.aten.registry import DEFAULT
-from workbench.formulas import FAMILIES, FORMULAS, of_family
-from workbench.ops.listing import handler
+from workbench.operators.aten import automatic_route
+from workbench.operators.aten.registry import DEFAULT
+from workbench.operators.formulas import FAMILIES, FORMULAS, of_family
+from workbench.operators.ops.listing import handler
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 

@@ -15,10 +15,10 @@ sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
 from tests.browser import chromium  # noqa: E402
+from workbench.explaining.views.timelines.timeline import gantt_of  # noqa: E402
 from workbench.jupyter.plot_timeline import timeline_figure  # noqa: E402
 from workbench.models.resnet import resnet18  # noqa: E402
 from workbench.models.seeded import with_statistics  # noqa: E402
-from workbench.views.timelines.timeline import gantt_of  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

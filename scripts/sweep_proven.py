@@ -1,4 +1,4 @@
-"""Tests which overloads are safe between which element types, and writes workbench/aten/proven.json.
+"""Tests which overloads are safe between which element types, and writes workbench/operators/aten/proven.json.
 
     python scripts/sweep_proven.py [--jobs N] [--samples N] [--only TEXT] [--listed] [--dry]
 
@@ -35,19 +35,19 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
 import workbench.journey  # noqa: F401 - which hands the shipped operators to the registry
-from workbench.aten import proven
-from workbench.aten.automatic_route import class_of
-from workbench.aten.registry import DEFAULT
-from workbench.environment.processor import NATIVE, available, processor_named
-from workbench.faults.messages import Message
-from workbench.faults.trial import OK, TRIALS, Trial, Trials, Verdict
-from workbench.faults.worker_process import WorkerProcess
-from workbench.formulas import FORMULAS
-from workbench.formulas.formula_builder import infer
+from workbench.ground.environment.processor import NATIVE, available, processor_named
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.trial import OK, TRIALS, Trial, Trials, Verdict
+from workbench.ground.faults.worker_process import WorkerProcess
 from workbench.ir import AtenGraph, Input, LoweredNode, Node, Origin, Ref, TensorType, Tree, codec
 from workbench.lowering.lower import lower
-from workbench.tensors.element_types import DTYPES
-from workbench.tensors.torch_literals import to_arg, to_overload, to_type
+from workbench.operators.aten import proven
+from workbench.operators.aten.automatic_route import class_of
+from workbench.operators.aten.registry import DEFAULT
+from workbench.operators.formulas import FORMULAS
+from workbench.operators.formulas.formula_builder import infer
+from workbench.operators.tensors.element_types import DTYPES
+from workbench.operators.tensors.torch_literals import to_arg, to_overload, to_type
 
 MACHINES = ("tpu-v3", "edge-8x8")
 PROCESSORS = (*[name for name in available() if name != "x86-64"], NATIVE)

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
+    from workbench.operators.aten.registry import Registry
 
 
 FAMILIES = (

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from workbench.aten.extra_ops import ATTENTION
-from workbench.aten.overload_schema import arguments
 from workbench.ir import Arg, Literal, Node, Ref
-from workbench.kernels.template import Tensor
+from workbench.operators.aten.extra_ops import ATTENTION
+from workbench.operators.aten.overload_schema import arguments
+from workbench.scheduling.kernels.template import Tensor
 
 AXES = {"query": "qw", "key": "kw", "value": "kv", "attn_mask": "qk", "result": "qv"}
 """The last two axes of each tensor, by letters: queries, keys, the widths of a key and of a value."""

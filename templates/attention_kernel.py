@@ -19,14 +19,14 @@ from templates.attention_call import Call, plain
 from templates.attention_price import chosen_tile
 from templates.attention_text import AttentionText
 from templates.writing import FLOATS, signature
-from workbench.aten.extra_ops import ATTENTION
-from workbench.aten.overload_schema import arguments
-from workbench.aten.registry import OneKernel
 from workbench.ir import Mapping, Node, Ref, TensorType
-from workbench.kernels.template import Template
+from workbench.operators.aten.extra_ops import ATTENTION
+from workbench.operators.aten.overload_schema import arguments
+from workbench.operators.aten.registry import OneKernel
+from workbench.scheduling.kernels.template import Template
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
+    from workbench.operators.aten.registry import Registry
 
 
 MOST_WIDTH = 512

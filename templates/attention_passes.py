@@ -12,7 +12,7 @@ from typing import TypeAlias
 from templates.attention_call import Call
 from templates.attention_tiles import Held, Tiles
 from templates.writing import Body, Index, View, Writer, literal
-from workbench.importing.importer import element_type
+from workbench.scheduling.importing.importer import element_type
 
 Box: TypeAlias = "Dict[str, tuple[Index, Index]]"
 """Where a part of a tensor begins along an axis, and its extent, by the letters of axes."""

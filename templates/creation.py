@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, cast
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from workbench.kernels.node_builder import NodeBuilder, to_float
+from workbench.scheduling.kernels.node_builder import NodeBuilder, to_float
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
     from workbench.mlir.bindings import Value
+    from workbench.operators.aten.registry import Registry
 
 
 def full(op: NodeBuilder) -> Value:

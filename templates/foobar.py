@@ -16,7 +16,7 @@ import torch
 
 from simulator.machine.machine import Machine
 from workbench.ir import Mapping
-from workbench.kernels.template import Template, Tile
+from workbench.scheduling.kernels.template import Template, Tile
 
 STEPS = 8
 """The number of tiles to aim at, so that moving and copying can overlap."""

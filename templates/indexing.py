@@ -18,8 +18,8 @@ from workbench.mlir.bindings import Value, shape_of
 from workbench.scheduling.passes.split_gathers import gather
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
-    from workbench.kernels.node_builder import NodeBuilder
+    from workbench.operators.aten.registry import Registry
+    from workbench.scheduling.kernels.node_builder import NodeBuilder
 
 
 def embedding(op: NodeBuilder) -> Value:

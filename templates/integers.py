@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from workbench.kernels.node_builder import NodeBuilder, converted
+from workbench.scheduling.kernels.node_builder import NodeBuilder, converted
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
     from workbench.mlir.bindings import Value
+    from workbench.operators.aten.registry import Registry
 
 
 def of_two(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from workbench.kernels.node_builder import NodeBuilder
+from workbench.scheduling.kernels.node_builder import NodeBuilder
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
     from workbench.mlir.bindings import Value
+    from workbench.operators.aten.registry import Registry
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tan": math.tan,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from workbench.aten.extra_ops import MATMUL
-from workbench.kernels.node_builder import UNSIGNED, NodeBuilder, converted
+from workbench.operators.aten.extra_ops import MATMUL
+from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder, converted
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
     from workbench.mlir.bindings import Value
+    from workbench.operators.aten.registry import Registry
 
 
 def matmul(op: NodeBuilder) -> Value:

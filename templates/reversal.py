@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 
 from torch_mlir.dialects import tensor
 
-from workbench.kernels.node_builder import NodeBuilder
+from workbench.scheduling.kernels.node_builder import NodeBuilder
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
     from workbench.mlir.bindings import Value
+    from workbench.operators.aten.registry import Registry
 
 
 def flip(op: NodeBuilder) -> Value:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import MAX_RANK
 from templates.writing import FLOATS, Body, Index, View, Writer, element_bytes, literal, row_major, signature, worst
-from workbench.importing.importer import element_type
 from workbench.ir import Literal, Mapping, Node, TensorType
-from workbench.kernels.node_builder import UNSIGNED
-from workbench.kernels.template import Template, Tensor
+from workbench.scheduling.importing.importer import element_type
+from workbench.scheduling.kernels.node_builder import UNSIGNED
+from workbench.scheduling.kernels.template import Template, Tensor
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
+    from workbench.operators.aten.registry import Registry
 
 Numbers = list[str]
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import MAX_RANK
-from workbench.aten.overload_schema import arguments
-from workbench.formulas.scattering import chosen_shape
-from workbench.importing.importer import layout_strides
 from workbench.ir import Literal, Mapping, Node, Ref, Sequence, TensorType
-from workbench.kernels.template import Template, Tensor, Tile
+from workbench.operators.aten.overload_schema import arguments
+from workbench.operators.formulas.scattering import chosen_shape
+from workbench.scheduling.importing.importer import layout_strides
+from workbench.scheduling.kernels.template import Template, Tensor, Tile
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
+    from workbench.operators.aten.registry import Registry
 
 _COMBINERS = {
     "sum": ("arith.addf", "arith.addi"),

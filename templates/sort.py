@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import MAX_RANK
 from templates.writing import FLOATS, Body, Index, View, Writer, element_bytes, literal, row_major, signature, worst
-from workbench.aten.overload_schema import plain_arguments
-from workbench.importing.importer import element_type
 from workbench.ir import Mapping, Node, TensorType
-from workbench.kernels.node_builder import UNSIGNED
-from workbench.kernels.template import Template, Tensor
+from workbench.operators.aten.overload_schema import plain_arguments
+from workbench.scheduling.importing.importer import element_type
+from workbench.scheduling.kernels.node_builder import UNSIGNED
+from workbench.scheduling.kernels.template import Template, Tensor
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
+    from workbench.operators.aten.registry import Registry
 
 PLACE = "i32"
 """The type of places while sorting: no row has more elements, and vectors hold twice as many as of i64."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from workbench.kernels.node_builder import UNSIGNED, NodeBuilder
+from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder
 
 if TYPE_CHECKING:
-    from workbench.aten.registry import Registry
     from workbench.mlir.bindings import Value
+    from workbench.operators.aten.registry import Registry
 
 _EQUAL, _LESS = arith.CmpFPredicate.OEQ, arith.CmpFPredicate.OLT
 _LESS_INT = arith.CmpIPredicate.slt

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
-from workbench.importing.importer import element_type
-from workbench.kernels.node_builder import UNSIGNED
-from workbench.kernels.template import Template, Tensor, Tile
+from workbench.scheduling.importing.importer import element_type
+from workbench.scheduling.kernels.node_builder import UNSIGNED
+from workbench.scheduling.kernels.template import Template, Tensor, Tile
 
 Index = int | str
 """A number, or the SSA name of one."""

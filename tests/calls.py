@@ -31,7 +31,7 @@ import torch
 
 import workbench as wb
 from simulator.errors import WorkbenchError
-from workbench import cli
+from workbench.commands import cli
 from workbench.stages.options import CompileOptions
 
 ROOT = Path(__file__).resolve().parent.parent

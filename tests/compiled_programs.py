@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 import workbench as wb
-from workbench.errors import HostRoute
+from workbench.ground.errors import HostRoute
 
 Call = tuple[Any, ...]
 

@@ -14,12 +14,12 @@ import workbench.journey  # noqa: F401 - which hands the shipped operators to th
 from simulator.machine.machine import Machine
 from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import Opcode, Space, TileProgram
-from workbench.aten.registry import DEFAULT
 from workbench.capturing.live_call import CapturedProgram
-from workbench.host.host_steps import functions
 from workbench.ir import KernelGraph, KernelModule, ScheduledProgram
 from workbench.lowering.lower import lower
 from workbench.lowering.product_room import room_of
+from workbench.operators.aten.registry import DEFAULT
+from workbench.operators.host.host_steps import functions
 from workbench.rendering.render import render
 from workbench.rendering.write_templates import written
 from workbench.running.native_store import default_native_store

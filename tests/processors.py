@@ -22,9 +22,9 @@ import torch
 import workbench as wb
 from tests.operators import OPERATORS
 from tests.tensors.test_element_types import KERNEL_DTYPES, assert_alike, taken, values
-from workbench.environment.processor import NATIVE, SWITCH, available
-from workbench.errors import WorkbenchError
-from workbench.tensors.element_types import dtype_name
+from workbench.ground.environment.processor import NATIVE, SWITCH, available
+from workbench.ground.errors import WorkbenchError
+from workbench.operators.tensors.element_types import dtype_name
 
 PROCESSORS = (*available(), NATIVE)
 

@@ -10,9 +10,9 @@ import torch
 from simulator.trace.trace import Trace
 from tests.flow import Flow
 from workbench.checking.replay.timeline_order import kernels_in_order
+from workbench.operators.tensors.element_types import uninitialised
 from workbench.running import run_program
 from workbench.running.run_program import NativeProgram
-from workbench.tensors.element_types import uninitialised
 
 
 def replayed(made: Flow, trace: Trace, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:

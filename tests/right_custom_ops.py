@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import workbench as wb
-from workbench.errors import HostRoute
+from workbench.ground.errors import HostRoute
 
 HALF = (torch.float16, torch.bfloat16)
 FLOATS = (torch.float32, torch.float32, *HALF)

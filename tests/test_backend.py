@@ -12,7 +12,7 @@ from torch import nn
 import workbench as wb
 from simulator.errors import MachineError
 from tests.programs import MLP, PROGRAMS
-from workbench import errors
+from workbench.ground import errors
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import workbench as wb
-from workbench import errors
+from workbench.ground import errors
 
 Compiles = Callable[[Any], Any]
 Seen = list[torch.Tensor | None]
@@ -331,7 +331,7 @@ def a_checkpoint_calls_a_compiled_model_twice(compiles: Compiles) -> Seen:
 
 @pytest.mark.test_all
 @pytest.mark.sweep(one_in=2)
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 @pytest.mark.parametrize("name", SCENES)
 def test_what_is_left_is_what_pytorch_leaves(name: str):
     torch.manual_seed(3)

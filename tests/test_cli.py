@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from workbench import cli
-from workbench.errors import ProgramFileError
-from workbench.program_file import load_program
+from workbench.commands import cli
+from workbench.commands.program_file import load_program
+from workbench.ground.errors import ProgramFileError
 
 ADD = """
 import torch
@@ -319,7 +319,7 @@ def test_a_full_disk_is_told_in_a_line(
 
 def in_a_process(arguments: list[str], **how: Any) -> tuple[int, str]:
     """Exit code and what is on stderr; the rest of `how` goes to `subprocess.run`."""
-    command, root = [sys.executable, "-m", "workbench.cli", *arguments], Path(__file__).parents[1]
+    command, root = [sys.executable, "-m", "workbench.commands.cli", *arguments], Path(__file__).parents[1]
     usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(command, cwd=root, env=usual, stderr=subprocess.PIPE, text=True, **how)
     return done.returncode, done.stderr

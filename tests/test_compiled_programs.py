@@ -11,7 +11,7 @@ import torch
 
 import workbench as wb
 from tests.compiled_programs import PROGRAMS, judge
-from workbench import errors
+from workbench.ground import errors
 
 FOUND = (
     *("float_argument", "float_returned", "many_values_of_a_float", "changing_global", "changing_attribute"),

@@ -55,7 +55,7 @@ def test_importing_the_workbench_loads_nothing_heavy():
 
 @pytest.mark.test_all
 def test_compiling_loads_neither_the_simulator_nor_what_arranges_tables():
-    later = ["numba", "pandas", "matplotlib", "simulator.engine.engine", "workbench.findings"]
+    later = ["numba", "pandas", "matplotlib", "simulator.engine.engine", "workbench.explaining.findings"]
     code = (
         "import torch, workbench as wb\n"
         "kernels = wb.trace(lambda x: x.softmax(1), torch.randn(8, 8)).scheduled.kernels\n"
@@ -65,13 +65,16 @@ def test_compiling_loads_neither_the_simulator_nor_what_arranges_tables():
 
 
 def test_the_command_line_helps_without_any_heavy_library():
-    code = "from workbench.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit as end:\n    print(end.code)"
+    code = (
+        "from workbench.commands.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as end:\n    print(end.code)"
+    )
     out = run(code)
     assert "trace" in out and out.endswith("0\n")
 
 
 def test_machines_are_listed_without_any_heavy_library():
-    out = run("from workbench.cli import main\nprint(main(['machines']))")
+    out = run("from workbench.commands.cli import main\nprint(main(['machines']))")
     assert "tpu-v3" in out and "edge-8x8" in out and out.endswith("0\n")
 
 
@@ -127,8 +130,8 @@ def test_the_simulator_imports_numpy_numba_and_the_standard_library_only():
 
 def test_pictures_say_what_to_install_when_matplotlib_is_missing():
     code = """
-from workbench.artefacts import drawing
-from workbench.errors import MissingExtra
+from workbench.explaining.artefacts import drawing
+from workbench.ground.errors import MissingExtra
 try:
     drawing()
 except MissingExtra as error:

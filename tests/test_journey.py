@@ -18,8 +18,8 @@ from simulator.errors import MachineError
 from simulator.machine import dram_file
 from simulator.machine.figure_places import Figure
 from tests.programs import MLP, PROGRAMS
-from workbench.errors import BadOption, EmptyTable, InputMismatch, NotCopied, NotYet
-from workbench.views.timelines.timeline import EVENT_COLUMNS
+from workbench.explaining.views.timelines.timeline import EVENT_COLUMNS
+from workbench.ground.errors import BadOption, EmptyTable, InputMismatch, NotCopied, NotYet
 
 SMALL = (
     "add_broadcast",
@@ -322,7 +322,7 @@ def test_what_an_empty_table_advises_fills_it(product: wb.Journey, recwarn: pyte
 )
 def test_the_picture_is_that_of_the_stalls(product: wb.Journey, figures: dict[str, Figure]):
     """Idle time cause by cause, also where a span waits on its way, and bars in full colour for what is busy."""
-    from workbench.views.timelines.timeline import gantt_of
+    from workbench.explaining.views.timelines.timeline import gantt_of
 
     simulated = product.with_(machine=product.machine.with_(**figures)).simulated
     view, stalls = gantt_of(simulated.trace), simulated.stalls.set_index("unit")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from workbench import cli, lab_server
-from workbench.errors import BadOption
+from workbench.commands import cli, lab_server
+from workbench.ground.errors import BadOption
 
 ROOT = Path(__file__).resolve().parents[1]
 

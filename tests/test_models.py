@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench import cli
-from workbench.errors import BadOption, HostRoute, MissingExtra
+from workbench.commands import cli
+from workbench.ground.errors import BadOption, HostRoute, MissingExtra
 from workbench.models.seeded import seeded
 from workbench.running.run_program import NativeProgram
 

@@ -14,30 +14,41 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-from workbench.version import VERSION
+from workbench.ground.moved_names import find_moved_names
+from workbench.ground.version import VERSION
 
 if TYPE_CHECKING:
     from simulator.machine.machine import Machine as Machine
     from workbench import models as models
-    from workbench import ops as ops
-    from workbench.artefacts import Captured as Captured
-    from workbench.artefacts import Lowered as Lowered
-    from workbench.artefacts import Rendered as Rendered
-    from workbench.artefacts import Scheduled as Scheduled
-    from workbench.artefacts import Simulated as Simulated
     from workbench.backend import last_journeys as last_journeys
+    from workbench.capturing.rewriting.graph_pass import graph_pass as graph_pass
+    from workbench.capturing.rewriting.pattern import pattern as pattern
     from workbench.checking.check_report import Check as Check
-    from workbench.comparison import Comparison as Comparison
-    from workbench.errors import WorkbenchError as WorkbenchError
-    from workbench.findings import Facts as Facts
-    from workbench.findings import Finding as Finding
-    from workbench.findings import Remedy as Remedy
-    from workbench.findings import finding as finding
-    from workbench.findings.folded_windows import folded_window as folded_window
-    from workbench.findings.int8_weights import int8_linear as int8_linear
+    from workbench.explaining.artefacts import Captured as Captured
+    from workbench.explaining.artefacts import Lowered as Lowered
+    from workbench.explaining.artefacts import Rendered as Rendered
+    from workbench.explaining.artefacts import Scheduled as Scheduled
+    from workbench.explaining.artefacts import Simulated as Simulated
+    from workbench.explaining.findings import Facts as Facts
+    from workbench.explaining.findings import Finding as Finding
+    from workbench.explaining.findings import Remedy as Remedy
+    from workbench.explaining.findings import finding as finding
+    from workbench.explaining.findings.folded_windows import folded_window as folded_window
+    from workbench.explaining.findings.int8_weights import int8_linear as int8_linear
+    from workbench.explaining.views.selections.origins import BufferAt as BufferAt
+    from workbench.explaining.views.selections.origins import InstructionAt as InstructionAt
+    from workbench.explaining.views.selections.origins import MlirLine as MlirLine
+    from workbench.explaining.views.selections.origins import RenderedLine as RenderedLine
+    from workbench.explaining.views.selections.origins import SpanAt as SpanAt
+    from workbench.explaining.views.selections.origins import TileAt as TileAt
+    from workbench.explaining.views.selections.selection import Selection as Selection
+    from workbench.explaining.views.selections.selection_model import SelectionModel as SelectionModel
+    from workbench.exploring.comparison import Comparison as Comparison
+    from workbench.ground.basics.table import Table as Table
+    from workbench.ground.basics.user_views import view as view
+    from workbench.ground.errors import WorkbenchError as WorkbenchError
     from workbench.journey import Journey as Journey
-    from workbench.rewriting.graph_pass import graph_pass as graph_pass
-    from workbench.rewriting.pattern import pattern as pattern
+    from workbench.operators import ops as ops
     from workbench.scheduling.passes.kernel_pass import KernelPass as KernelPass
     from workbench.scheduling.passes.user_passes import mlir_pass as mlir_pass
     from workbench.verbs import capture as capture
@@ -52,18 +63,10 @@ if TYPE_CHECKING:
     from workbench.verbs import simulate as simulate
     from workbench.verbs import trace as trace
     from workbench.verbs import tune as tune
-    from workbench.views.basics.table import Table as Table
-    from workbench.views.basics.user_views import view as view
-    from workbench.views.selections.origins import BufferAt as BufferAt
-    from workbench.views.selections.origins import InstructionAt as InstructionAt
-    from workbench.views.selections.origins import MlirLine as MlirLine
-    from workbench.views.selections.origins import RenderedLine as RenderedLine
-    from workbench.views.selections.origins import SpanAt as SpanAt
-    from workbench.views.selections.origins import TileAt as TileAt
-    from workbench.views.selections.selection import Selection as Selection
-    from workbench.views.selections.selection_model import SelectionModel as SelectionModel
 
 __version__ = VERSION
+
+find_moved_names()
 
 _HOMES = {
     "workbench.journey": ("Journey",),
@@ -81,25 +84,33 @@ _HOMES = {
         "trace",
         "tune",
     ),
-    "workbench.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
+    "workbench.explaining.artefacts": ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated"),
     "workbench.backend": ("last_journeys",),
     "workbench.checking.check_report": ("Check",),
-    "workbench.comparison": ("Comparison",),
-    "workbench.errors": ("WorkbenchError",),
-    "workbench.findings.folded_windows": ("folded_window",),
-    "workbench.findings.int8_weights": ("int8_linear",),
-    "workbench.findings": ("Facts", "Finding", "Remedy", "finding"),
-    "workbench.rewriting.graph_pass": ("graph_pass",),
-    "workbench.rewriting.pattern": ("pattern",),
+    "workbench.exploring.comparison": ("Comparison",),
+    "workbench.ground.errors": ("WorkbenchError",),
+    "workbench.explaining.findings.folded_windows": ("folded_window",),
+    "workbench.explaining.findings.int8_weights": ("int8_linear",),
+    "workbench.explaining.findings": ("Facts", "Finding", "Remedy", "finding"),
+    "workbench.capturing.rewriting.graph_pass": ("graph_pass",),
+    "workbench.capturing.rewriting.pattern": ("pattern",),
     "workbench.scheduling.passes.kernel_pass": ("KernelPass",),
     "workbench.scheduling.passes.user_passes": ("mlir_pass",),
-    "workbench.views.basics.user_views": ("view",),
-    "workbench.views.basics.table": ("Table",),
-    "workbench.views.selections.origins": ("BufferAt", "InstructionAt", "MlirLine", "RenderedLine", "SpanAt", "TileAt"),
-    "workbench.views.selections.selection_model": ("SelectionModel",),
-    "workbench.views.selections.selection": ("Selection",),
+    "workbench.ground.basics.user_views": ("view",),
+    "workbench.ground.basics.table": ("Table",),
+    "workbench.explaining.views.selections.origins": (
+        "BufferAt",
+        "InstructionAt",
+        "MlirLine",
+        "RenderedLine",
+        "SpanAt",
+        "TileAt",
+    ),
+    "workbench.explaining.views.selections.selection_model": ("SelectionModel",),
+    "workbench.explaining.views.selections.selection": ("Selection",),
     "simulator.machine.machine": ("Machine",),
 }
+_PACKAGES = {"models": "workbench.models", "ops": "workbench.operators.ops"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -166,8 +177,8 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is not None:
         return getattr(importlib.import_module(home), name)
-    if name in ("models", "ops"):
-        return importlib.import_module(f"workbench.{name}")
+    if name in _PACKAGES:
+        return importlib.import_module(_PACKAGES[name])
     raise AttributeError(f"module 'workbench' has no attribute {name!r}")
 
 

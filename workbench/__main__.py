@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.cli import main
+from workbench.commands.cli import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -14,45 +14,45 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast, final
 
 from simulator import Machine
 from simulator.files.versioned_files import replace_file
-from workbench import ops as ops  # which hands the shipped operators to the registry
-from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
-from workbench.artefacts.pictures import lab_widgets
 from workbench.checking.check_report import Check
-from workbench.environment.registered import PASSES
-from workbench.environment.verb_options import knows_its_options
-from workbench.errors import BadOption, NotCopied
+from workbench.explaining.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.explaining.artefacts.pictures import lab_widgets
+from workbench.explaining.views.pages import journey_html
+from workbench.explaining.views.selections import selection, selection_model
+from workbench.explaining.views.timelines import perfetto
+from workbench.exploring.summary import MOST_SPANS, name_of, overview
+from workbench.exploring.tuning.tuning_budget import BUDGET
+from workbench.ground.basics.shown import Shown
+from workbench.ground.environment.registered import PASSES
+from workbench.ground.environment.verb_options import knows_its_options
+from workbench.ground.errors import BadOption, NotCopied
+from workbench.ground.version import VERSION
 from workbench.ir import archive
 from workbench.lowering.product_room import counts
-from workbench.pipeline import Stages
-from workbench.run_and_check import Computing
+from workbench.operators import ops as ops  # which hands the shipped operators to the registry
 from workbench.stages.journey_request import Request
 from workbench.stages.option_checks import warn_without_common_memory
 from workbench.stages.options import checked_options, options_among
-from workbench.summary import MOST_SPANS, name_of, overview
-from workbench.tuning.tuning_budget import BUDGET
-from workbench.version import VERSION
-from workbench.views.basics.shown import Shown
-from workbench.views.pages import journey_html
-from workbench.views.selections import selection, selection_model
-from workbench.views.timelines import perfetto
+from workbench.stages.pipeline import Stages
+from workbench.stages.run_and_check import Computing
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from workbench.advice import Advice
-    from workbench.findings.findings_answer import Findings
-    from workbench.knobs import Experiment, Knobs
+    from workbench.explaining.findings.findings_answer import Findings
+    from workbench.explaining.views.pages.overview import Overview
+    from workbench.explaining.views.selections.selection import Selection
+    from workbench.explaining.views.selections.selection_model import SelectionModel
+    from workbench.exploring.advice import Advice
+    from workbench.exploring.knobs import Experiment, Knobs
+    from workbench.exploring.tuning.map_space import MapSpace
+    from workbench.exploring.tuning.measured import Executor
+    from workbench.exploring.tuning.tuning_answer import Tuning
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
     from workbench.running.run_program import NativeProgram
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
-    from workbench.tuning.map_space import MapSpace
-    from workbench.tuning.measured import Executor
-    from workbench.tuning.tuning_answer import Tuning
-    from workbench.views.pages.overview import Overview
-    from workbench.views.selections.selection import Selection
-    from workbench.views.selections.selection_model import SelectionModel
 
 
 @final
@@ -103,7 +103,7 @@ class Journey(Shown):
         return replace(self._stages.scheduled(), _mapspace=self._mapspace)
 
     def _mapspace(self, kernel: str, simulate: int, executor: Executor | None) -> MapSpace:
-        from workbench.tuning.tuner import map_space  # only here: it loads MLIR
+        from workbench.exploring.tuning.tuner import map_space  # only here: it loads MLIR
 
         return map_space(self, self._request, kernel, simulate, executor)
 
@@ -130,13 +130,13 @@ class Journey(Shown):
         """The reasons for the run's time: a line that says what binds it, then one row a finding, with its
         reason, the line of Python, the spans that show it, the remedy to try, and its saving in cycles where that can
         be predicted. Those about what binds the run come first. `.findings.tried()` measures each saving."""
-        from workbench.findings.findings_answer import Findings  # only here: it loads pandas
+        from workbench.explaining.findings.findings_answer import Findings  # only here: it loads pandas
 
         return Findings.of(self._advice.found(), self._advice.trials())
 
     @cached_property
     def _advice(self) -> Advice:
-        from workbench.advice import Advice  # only here: it loads all rules
+        from workbench.exploring.advice import Advice  # only here: it loads all rules
 
         return Advice(self, self._request)
 
@@ -145,7 +145,7 @@ class Journey(Shown):
         """The knobs: of a kernel, `j.knobs("k0")`, its tile, order, buffers and cores; of the journey fusion rules and
         the machine's figures. Each has its current value, the values worth trying, the reason where a value is refused,
         and the `with_` call that sets it; `.sweep` maps the cycles over two of them."""
-        from workbench.knobs import knobs_of  # only here, as in `experiment`: most journeys turn no knob
+        from workbench.exploring.knobs import knobs_of  # only here, as in `experiment`: most journeys turn no knob
 
         return knobs_of(self, self._request, kernel)
 
@@ -166,18 +166,18 @@ class Journey(Shown):
         `.journey` has the faster mappings, `.table` a row a kernel, `.save(path)` keeps them for `tuned=path`.
         """
         try:
-            from workbench.tuning.tuner import tuned  # only here: it loads MLIR
+            from workbench.exploring.tuning.tuner import tuned  # only here: it loads MLIR
 
             return tuned(self, self._request, kernels, budget, seed, executor)
         except KeyboardInterrupt:  # while it loads, or while the stages before the search are made
-            from workbench.tuning.tuner import nothing_tuned
+            from workbench.exploring.tuning.tuner import nothing_tuned
 
             return nothing_tuned(self, self._request, budget, seed)
 
     @knows_its_options
     def experiment(self) -> Experiment[Journey]:
         """A session of turning knobs in the background: the newest setting wins, and each step keeps its costs."""
-        from workbench.knobs import Experiment
+        from workbench.exploring.knobs import Experiment
 
         return Experiment(self, self._request)
 

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 from simulator import Machine, machine_names
 from simulator.argument_types import checks_what_it_is_given
 from simulator.machine.machine import Override
-from workbench.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
-from workbench.environment.verb_options import knows_its_options
-from workbench.errors import BadOption, HostRoute, IdleStep, JourneyFileEdited, MappingError
+from workbench.explaining.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
+from workbench.explaining.views.graphs.kernel_groups import Run
+from workbench.explaining.views.timelines.machine_table import told_apart
+from workbench.exploring.tuning.tuning_budget import BUDGET
+from workbench.ground.environment.verb_options import knows_its_options
+from workbench.ground.errors import BadOption, HostRoute, IdleStep, JourneyFileEdited, MappingError
 from workbench.ir import AtenGraph, KernelGraph, RecordFormatError, archive, codec
 from workbench.journey import Journey
-from workbench.pipeline import Grouped, Stages, loaded
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.option_checks import checked_seconds, machine_of, warn_without_common_memory
 from workbench.stages.options import CompileOptions, checked_options, options_among
-from workbench.tuning.tuning_budget import BUDGET
-from workbench.views.graphs.kernel_groups import Run
-from workbench.views.timelines.machine_table import told_apart
+from workbench.stages.pipeline import Grouped, Stages, loaded
 
 if TYPE_CHECKING:
-    from workbench.comparison import Comparison
+    from workbench.exploring.comparison import Comparison
+    from workbench.exploring.tuning.measured import Executor
+    from workbench.exploring.tuning.tuning_answer import Tuning
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
     from workbench.scheduling.user_mapping import UserMapping
-    from workbench.tuning.measured import Executor
-    from workbench.tuning.tuning_answer import Tuning
 
 
 @knows_its_options
@@ -73,7 +73,7 @@ def trace(
     """
     asked = options_among(locals())
     from workbench.capturing.user_call import refuse_uncallable
-    from workbench.host.host_steps import break_texts, warning_text
+    from workbench.operators.host.host_steps import break_texts, warning_text
 
     refuse_uncallable(fn_or_module)
     given, options = MappingProxyType(dict(kwargs or {})), checked_options(**asked)
@@ -262,7 +262,7 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
         Run(name, journey.lowered.record, journey.scheduled.record, journey.simulated.record, journey.options)
         for name, journey in zip(names or _names(journeys), journeys, strict=True)
     )
-    from workbench.comparison import compared  # only here: it loads all rules of findings
+    from workbench.exploring.comparison import compared  # only here: it loads all rules of findings
 
     return compared(tuple(runs))
 

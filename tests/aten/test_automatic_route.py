@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from workbench.aten import automatic_route
-from workbench.formulas.formula_builder import infer
-from workbench.host.run_graph import execute
 from workbench.ir import AtenGraph, Input, Node, Origin, Ref, TensorType, Tree
 from workbench.lowering.lower import lower
+from workbench.operators.aten import automatic_route
+from workbench.operators.formulas.formula_builder import infer
+from workbench.operators.host.run_graph import execute
+from workbench.operators.tensors.torch_literals import to_arg, to_overload
 from workbench.rendering.render import render
 from workbench.running.run_program import KernelCache, NativeProgram
-from workbench.tensors.torch_literals import to_arg, to_overload
 
 AUTOMATIC = automatic_route.POINTWISE | automatic_route.REDUCTION | automatic_route.CONTRACTION | automatic_route.COPY
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from workbench.aten import proven
-from workbench.faults.trial import OK, Trials
-from workbench.faults.worker_process import WorkerProcess
+from workbench.ground.faults.trial import OK, Trials
+from workbench.ground.faults.worker_process import WorkerProcess
 from workbench.ir import AtenGraph
+from workbench.operators.aten import proven
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "sweep_proven.py"
 SAMPLES, SAMPLES_OF_A_SWEEP = 18, 36

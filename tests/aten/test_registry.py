@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench import errors
-from workbench.aten.registry import Registry
-from workbench.ops.listing import handlers
+from workbench.ground import errors
+from workbench.operators.aten.registry import Registry
+from workbench.operators.ops.listing import handlers
 
 SOURCE = """
 def build(op):
@@ -198,7 +198,7 @@ def test_the_table_has_a_row_for_every_registration_with_its_owner():
     [
         ("aten.hypot.default", "builder", "templates.special"),
         ("aten.add.Tensor", "automatic", "torch-mlir imports it"),
-        ("aten.softmax.int", "automatic", "workbench/formulas"),
+        ("aten.softmax.int", "automatic", "workbench/operators/formulas"),
         ("aten.transpose.int", "view", "no kernel"),
         ("aten.lgamma.default", "host", "host link"),
     ],

@@ -7,7 +7,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-from workbench.doctor.installed import parsed, satisfies
+from workbench.commands.doctor.installed import parsed, satisfies
 
 ROOT = Path(__file__).resolve().parents[2]
 BINDER = ROOT / "binder"

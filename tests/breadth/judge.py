@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from workbench.tensors.element_types import DTYPES as DTYPES_KNOWN
+from workbench.operators.tensors.element_types import DTYPES as DTYPES_KNOWN
 
 DTYPES = ("float32", "int64", "bool", "complex64", "float16", "uint8", "bfloat16")
 """Element types that samples are taken in; the first five make the committed result."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from workbench.tensors.torch_literals import to_overload
+from workbench.operators.tensors.torch_literals import to_overload
 
 ENDS_PYTORCH = frozenset({"aten._native_batch_norm_legit.no_stats"})
 """Overloads that end the process in PyTorch itself when they are given what does not fit."""

@@ -18,9 +18,9 @@ from tests.breadth.judge import Call, difference, jobs, judged, operators
 from tests.breadth.odd_programs import PROGRAMS, x, z
 from tests.fuzz.__main__ import answers
 from workbench.capturing.functional_graph import substitute
-from workbench.errors import HostResult, HostRoute
+from workbench.ground.errors import HostResult, HostRoute
 from workbench.ir import TensorType
-from workbench.tensors.element_types import dtype_name
+from workbench.operators.tensors.element_types import dtype_name
 
 EVERY_DTYPE = sorted({each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str)
 
@@ -35,7 +35,7 @@ def test_odd_programs_are_right_when_compiled(kind: str):
 
 
 @pytest.mark.test_all
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 def test_views_of_another_type_share_memory_with_what_they_are_of():
     def parts(z: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return z.real, torch.view_as_real(z), x[1:].view(torch.int32)
@@ -48,7 +48,7 @@ def test_views_of_another_type_share_memory_with_what_they_are_of():
         assert torch.equal(real, a.real) and torch.equal(both, torch.view_as_real(a)) and not bits.any()
 
 
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 def test_a_step_on_the_host_for_a_strange_type_is_costed_and_said():
     with pytest.warns(HostRoute, match=r"_to_copy"):
         journey = wb.trace(lambda x: x.to(torch.float8_e4m3fn).float() + 1, x())
@@ -157,7 +157,7 @@ def test_a_difference_is_seen():
     assert difference(x().to(torch.float8_e5m2), (x() * 2).to(torch.float8_e5m2))
 
 
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 def test_a_graph_with_complex_numbers_is_saved_and_read(tmp_path: Path):
     journey = wb.trace(lambda z: z * (1 + 2j), z())
     journey.save(tmp_path / "complex.atenwb")

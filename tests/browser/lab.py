@@ -25,7 +25,7 @@ from playwright.sync_api import expect
 from tests.browser import chromium, forked_kernels
 from tests.browser.chromium import PATIENCE_SECONDS
 from tests.browser.slow import slowed
-from workbench.lab_server import lab_environment
+from workbench.commands.lab_server import lab_environment
 
 if TYPE_CHECKING:
     import nbformat

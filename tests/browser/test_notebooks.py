@@ -134,7 +134,7 @@ def test_the_gallery(name: str, server: lab.Server, page: Page, folder: Path, wh
 
 def test_a_slow_cell_shows_a_line_while_it_runs_and_leaves_nothing(server: lab.Server, page: Page, folder: Path):
     slow = "with progress.waiting('schedule', delay=0.0):\n    time.sleep(3)"
-    codes = ("import time, workbench, workbench.environment.progress as progress", slow)
+    codes = ("import time, workbench, workbench.ground.environment.progress as progress", slow)
     seen = """() => new Promise(done => {
         const seen = [], look = () => {
             const text = document.querySelector('.jp-OutputArea-output')?.textContent ?? '';

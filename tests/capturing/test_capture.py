@@ -23,11 +23,11 @@ from torch.autograd import forward_ad
 
 import workbench as wb
 from tests.programs import PROGRAMS
-from workbench import errors
 from workbench.capturing.capture import capture
 from workbench.capturing.live_call import CapturedProgram
-from workbench.host.run_graph import InputCountMismatch, execute
+from workbench.ground import errors
 from workbench.ir import AtenGraph
+from workbench.operators.host.run_graph import InputCountMismatch, execute
 
 MODES = ("dynamo", "export")
 

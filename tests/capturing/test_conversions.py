@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import AtenGraph
 
 X, Y = torch.randn(31, 17), torch.randn(31, 17)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import InputMismatch, SharedElements, UnsupportedContainer
+from workbench.ground.errors import InputMismatch, SharedElements, UnsupportedContainer
 
 R = torch.randn
 both = pytest.mark.parametrize("capture", ["dynamo", "export"])

@@ -15,10 +15,10 @@ from torch._dynamo.variables.tensor import TensorVariable
 import workbench as wb
 from simulator.units.host import round_trip
 from tests.eager import same_as_eager
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import BREAK
 
-pytestmark = pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+pytestmark = pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 
 R = torch.randn
 
@@ -268,7 +268,7 @@ def test_repeated_traces_of_one_function_all_break():
         assert len(wb.capture(talking, R(count)).graphs) == 2
 
 
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 def test_a_layer_on_both_sides_of_a_break_has_its_weight_in_both_graphs():
     layer = torch.nn.Linear(3, 3)
 

@@ -19,7 +19,7 @@ import workbench as wb
 from tests.flow import capture
 from tests.programs import PROGRAMS, Program
 from workbench.capturing import by_dynamo, kept_graphs
-from workbench.environment import disk_store
+from workbench.ground.environment import disk_store
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from torch import nn
 
 import workbench as wb
 from tests.programs import PROGRAMS
-from workbench import errors
+from workbench.ground import errors
 
 
 @pytest.mark.test_all(but=1)

@@ -12,7 +12,7 @@ from torch import nn
 
 import workbench as wb
 from tests.capturing.test_training import Step, stepping
-from workbench import errors
+from workbench.ground import errors
 
 
 def layer(device: str = "cpu") -> tuple[nn.Module, torch.optim.Optimizer]:

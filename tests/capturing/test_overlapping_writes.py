@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import SharedElements
+from workbench.ground.errors import SharedElements
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 

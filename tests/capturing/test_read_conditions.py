@@ -13,7 +13,7 @@ from torch import nn
 
 import workbench as wb
 from tests.programs import PROGRAMS
-from workbench.errors import InputMismatch
+from workbench.ground.errors import InputMismatch
 
 SCALE = 2.0
 X = torch.randn(4, 4)

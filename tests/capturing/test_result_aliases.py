@@ -12,7 +12,7 @@ from torch import nn
 
 import workbench as wb
 from tests.eager import Make, same_as_eager
-from workbench import errors
+from workbench.ground import errors
 
 R = torch.randn
 Case = tuple[Callable[..., Any], Make]

@@ -14,9 +14,9 @@ from torch import nn
 
 import workbench as wb
 from tests.asserting import positive, summed
-from workbench import errors
+from workbench.ground import errors
 
-pytestmark = pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+pytestmark = pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 
 
 @pytest.mark.parametrize("capture", ["dynamo", "export"])

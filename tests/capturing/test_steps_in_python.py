@@ -21,7 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 import workbench as wb
 from tests.flow import capture
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import STEP
 
 Step = Callable[[torch.Tensor], torch.Tensor]
@@ -456,7 +456,9 @@ HOOKS_OF_ALL: dict[str, Callable[[], RemovableHandle]] = {
 
 
 @pytest.mark.test_all
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute", "ignore:Full backward hook is firing:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore::workbench.ground.errors.HostRoute", "ignore:Full backward hook is firing:UserWarning"
+)
 @pytest.mark.parametrize("train", [True, False])
 @pytest.mark.parametrize("name", HOOKS_OF_ALL)
 def test_hooks_of_all_modules_are_part_of_the_graph(name: str, *, train: bool) -> None:

@@ -18,11 +18,11 @@ from torch.utils import _pytree as pytree
 
 import workbench as wb
 from tests.eager import same_as_eager
-from workbench.errors import HostRoute, UnreadableTensor, UnsupportedContainer
+from workbench.ground.errors import HostRoute, UnreadableTensor, UnsupportedContainer
 from workbench.ir import BREAK
-from workbench.tensors import containers
+from workbench.operators.tensors import containers
 
-pytestmark = pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+pytestmark = pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 
 R = torch.randn
 both = pytest.mark.parametrize("capture", ["dynamo", "export"])

@@ -19,8 +19,8 @@ from torch.utils.checkpoint import checkpoint
 
 import workbench as wb
 from tests.flow import capture
-from workbench import errors
 from workbench.checking.drawn_roundings import roundings_drawn
+from workbench.ground import errors
 from workbench.ir import BACKWARD, FORWARD, HOST, STEP, AtenGraph
 
 Step = Callable[..., torch.Tensor]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import HostRoute
+from workbench.ground.errors import HostRoute
 
 LOG = logging.getLogger("tests.unheard")
 X = torch.randn(4, 5)
@@ -98,7 +98,7 @@ def scaled(x: torch.Tensor) -> torch.Tensor:
     return x * ANSWERING.scale(3)
 
 
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 @pytest.mark.parametrize("function", [answered, scaled])
 def test_what_a_method_of_its_own_returns_is_kept(function: Callable[[torch.Tensor], torch.Tensor]):
     j = wb.trace(function, X)

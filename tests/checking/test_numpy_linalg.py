@@ -10,7 +10,7 @@ import torch
 from tests.mlir.modules import ELEMENT
 from workbench.checking.replay.numpy_elementwise import ELEMENTS
 from workbench.checking.replay.numpy_linalg import LinalgOp, read_ops
-from workbench.errors import ReplayError
+from workbench.ground.errors import ReplayError
 from workbench.running.jit import compile_scheduled
 
 FLOATS = torch.tensor([-2.5, -1.0, -0.5, 0.0, 0.25, 0.5, 1.0, 1.5, 3.0, float("inf"), float("nan"), 0.75])

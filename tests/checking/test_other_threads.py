@@ -16,7 +16,7 @@ from torch import nn
 import workbench as wb
 from workbench.capturing.by_export import _Places
 from workbench.checking.widening import Wide
-from workbench.environment.this_thread import Filter, unlogged_here, warnings_here
+from workbench.ground.environment.this_thread import Filter, unlogged_here, warnings_here
 
 WEIGHTS = torch.linspace(-1, 1, 128).reshape(16, 8)
 MODEL = nn.Sequential(nn.Linear(16, 6), nn.BatchNorm1d(6))

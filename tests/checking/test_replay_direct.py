@@ -8,11 +8,11 @@ import pytest
 
 from simulator import Launched, load_machine, simulate, verify
 from workbench.checking.replay.replay_trace import replay
-from workbench.errors import ReplayError
-from workbench.extraction.extract import extract
+from workbench.ground.errors import ReplayError
 from workbench.ir import ScheduledKernel
 from workbench.ir.kernels import Mapping
 from workbench.mlir.context import parse
+from workbench.scheduling.extraction.extract import extract
 
 Floats = npt.NDArray[np.float32]
 MACHINE = load_machine("edge-8x8")

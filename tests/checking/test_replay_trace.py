@@ -14,7 +14,7 @@ from simulator.tileprogram.program import Access, Buffer, Instruction, Opcode, O
 from simulator.tileprogram.program_builder import ProgramBuilder
 from tests.mlir.tile_programs import Edge, edges, matmul_kernel, one_by_one, softmax_kernel, timeline
 from workbench.checking.replay.replay_trace import replay
-from workbench.errors import ReplayError
+from workbench.ground.errors import ReplayError
 from workbench.ir import ScheduledKernel
 from workbench.running.jit import compile_scheduled
 

@@ -13,7 +13,7 @@ from workbench.checking.check_report import Check
 from workbench.checking.rounding_allowance import own_errors, spread
 from workbench.checking.tensor_comparison import Pair, compare
 from workbench.checking.wide_reference import Answers, Arithmetic
-from workbench.tensors.torch_literals import to_type
+from workbench.operators.tensors.torch_literals import to_type
 
 
 @dataclass

@@ -13,7 +13,7 @@ import workbench as wb
 from simulator.tileprogram.program import Opcode
 from simulator.trace.trace import Trace
 from workbench.checking.replay.timeline_order import kernels_in_order
-from workbench.errors import HostRoute
+from workbench.ground.errors import HostRoute
 from workbench.running.run_program import NativeProgram
 
 

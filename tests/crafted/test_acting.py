@@ -23,7 +23,7 @@ from simulator.machine.toml_text import toml_of
 from tests.crafted.craft import CANARY, crafted_texts
 from tests.crafted.judge import BAD, Opener, originals, verdicts
 from tests.crafted.test_crafted import changed, text_with
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import graph_checks
 from workbench.scheduling import foreign_code
 
@@ -307,7 +307,7 @@ def calling(op: str, *args: object) -> Change:
     return change
 
 
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 @pytest.mark.parametrize("op", ["aten.from_file.default", "load_library.__call__.__call__", "aten.no_such_op.default"])
 def test_a_call_that_opens_a_file_is_not_made(whole: dict[str, bytes], tmp_path: Path, canary: Path, op: str):
     journey = loaded(whole["host"], tmp_path, calling(op, str(canary), True, 16))
@@ -318,7 +318,7 @@ def test_a_call_that_opens_a_file_is_not_made(whole: dict[str, bytes], tmp_path:
     assert not canary.exists()
 
 
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 def test_records_that_no_op_takes_are_told_when_a_stage_is_repeated(whole: dict[str, bytes], tmp_path: Path):
     journey = loaded(whole["host"], tmp_path, named("other", "aten.linalg_det.default"))
     with pytest.raises(errors.JourneyFileUnfit, match="a stage cannot be repeated from what it says"):

@@ -24,7 +24,7 @@ from simulator.analysis.critical_path import critical_path_of
 from simulator.errors import FileFormatError, MachineError, SimulatorError
 from simulator.files import unpacking
 from tests.crafted.judge import BAD, Opener, originals, verdicts
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import AtenGraph, KernelGraph, RecordFormatError
 
 SAMPLE = 48

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench import cli
+from workbench.commands import cli
 
 Capture = pytest.CaptureFixture[str]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench.doctor import child_processes, installed, surroundings
-from workbench.doctor.diagnosis import Finding, Level, as_text, healthy, ok, problem, warning
-from workbench.environment.processor import available
+from workbench.commands.doctor import child_processes, installed, surroundings
+from workbench.commands.doctor.diagnosis import Finding, Level, as_text, healthy, ok, problem, warning
+from workbench.ground.environment.processor import available
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASH = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
@@ -26,7 +26,14 @@ def only(findings: object) -> Finding:
 
 def doctor(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "workbench.cli", "doctor", "--json"],  # as the command: without the folder
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "workbench.commands.cli",
+            "doctor",
+            "--json",
+        ],  # as the command: without the folder
         capture_output=True,
         text=True,
         cwd=folder,

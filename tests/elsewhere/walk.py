@@ -12,12 +12,12 @@ import torch
 import workbench as wb
 from tests.faults.test_faults import int8_mm
 from tests.running.test_guarded_call import PAST, N
-from workbench.doctor import surroundings
-from workbench.errors import KernelCrashed, KernelOverran
-from workbench.faults import worker_process
-from workbench.faults.fences import fence
-from workbench.faults.trial import TRIALS, Trial
-from workbench.importing.import_trial import import_trial
+from workbench.commands.doctor import surroundings
+from workbench.ground.errors import KernelCrashed, KernelOverran
+from workbench.ground.faults import worker_process
+from workbench.ground.faults.fences import fence
+from workbench.ground.faults.trial import TRIALS, Trial
+from workbench.operators.aten.import_trial import import_trial
 from workbench.running.guarded_call import Arguments, run_trial
 from workbench.running.native_store import default_native_store
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from workbench.environment import blas_library
-from workbench.environment.blas_library import blas
-from workbench.environment.processor import processor
+from workbench.ground.environment import blas_library
+from workbench.ground.environment.blas_library import blas
+from workbench.ground.environment.processor import processor
 
 needs_blas = pytest.mark.skipif(blas(processor()) is None, reason="scipy-openblas32 has no library for this system")
 
 LOADS = """
 import os
-from workbench.environment.blas_library import blas
-from workbench.environment.processor import processor
+from workbench.ground.environment.blas_library import blas
+from workbench.ground.environment.processor import processor
 threads = lambda: len(os.listdir("/proc/self/task"))
 before, said = threads(), dict(os.environ)
 assert blas(processor())

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from workbench.environment.call_sites import place_of
+from workbench.ground.environment.call_sites import place_of
 
 TORCH = f'  File "{torch.nn.__file__}", line 7, in forward\n    code\n'
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.environment.disk_store import Store
-from workbench.errors import CacheWarning
+from workbench.ground.environment.disk_store import Store
+from workbench.ground.errors import CacheWarning
 from workbench.scheduling.kernel_store import default_store
 
 ROOT = Path(__file__).parents[3]
@@ -177,7 +177,7 @@ def test_a_folder_that_cannot_be_written_still_reads(tmp_path: Path):
 WRITER = """
     import random, sys
     from pathlib import Path
-    from workbench.environment.disk_store import Store
+    from workbench.ground.environment.disk_store import Store
     folder, keys, size, limit, rounds = Path(sys.argv[1]), int(sys.argv[2]), *map(int, sys.argv[3:6])
     store = Store(folder, limit)
     order = random.Random()
@@ -213,7 +213,7 @@ def test_two_processes_at_the_same_keys(tmp_path: Path):
 SLOW_WRITER = """
     import os, random, sys, time
     from pathlib import Path
-    from workbench.environment.disk_store import Store
+    from workbench.ground.environment.disk_store import Store
 
     class Slow:
         def __init__(self, handle): self.file = os.fdopen(handle, "wb", buffering=0)
@@ -228,7 +228,7 @@ SLOW_WRITER = """
         fdopen = staticmethod(lambda handle, mode: Slow(handle))
         def __getattr__(self, name): return getattr(os, name)
 
-    import workbench.environment.disk_store as module
+    import workbench.ground.environment.disk_store as module
     module.os = SlowOs()
     store = Store(Path(sys.argv[1]))
     contents = {str(key): random.Random(str(key)).randbytes(40_000) for key in range(4)}

@@ -23,7 +23,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made_by(library: Path) -> str:
-    code = "import workbench.environment.made_by as v; print(v.__file__, v.made_by())"
+    code = "import workbench.ground.environment.made_by as v; print(v.__file__, v.made_by())"
     wanted = {**os.environ, "PYTHONPATH": str(library)}
     told = subprocess.run([sys.executable, "-c", code], env=wanted, cwd=library, capture_output=True, text=True)
     file, digest = told.stdout.split()
@@ -36,9 +36,9 @@ def made_by(library: Path) -> str:
     "source",
     [
         "workbench/scheduling/passes/promote.py",
-        "workbench/extraction/extract.py",
+        "workbench/scheduling/extraction/extract.py",
         "workbench/lowering/lower.py",
-        "workbench/kernels/template.py",
+        "workbench/scheduling/kernels/template.py",
         "workbench/mlir/named_dims.py",
         "simulator/tileprogram/program.py",
     ],
@@ -52,6 +52,6 @@ def test_a_changed_source_makes_other_kernels(library: Path, source: str) -> Non
 
 def test_a_changed_view_makes_the_same_kernels(library: Path) -> None:
     before = made_by(library)
-    with (library / "workbench" / "views" / "basics" / "table.py").open("a") as written:
+    with (library / "workbench" / "ground" / "basics" / "table.py").open("a") as written:
         written.write("# another line\n")
     assert made_by(library) == before

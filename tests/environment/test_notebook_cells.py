@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from workbench.environment.notebook_cells import cell_name, cell_with
-from workbench.environment.owners import Owner
-from workbench.kernels.template import Template
+from workbench.ground.environment.notebook_cells import cell_name, cell_with
+from workbench.ground.environment.owners import Owner
+from workbench.scheduling.kernels.template import Template
 
 CELL = "/tmp/ipykernel_7/42.py"
 SOURCE = 'import workbench\n\nclass InCell(Template):\n    source = """\nfunc.func @x() {\n"""\n'

@@ -14,14 +14,14 @@ import workbench as wb
 from tests.mlir.examples import row_softmax
 from tests.mlir.modules import rendered
 from tests.processors import PROCESSORS, casts, problems, samples
-from workbench.aten import proven
-from workbench.environment import processor as processors
-from workbench.environment.disk_store import Store
-from workbench.environment.operating_system import can_link
-from workbench.environment.processor import NATIVE, SWITCH, available, processor, processor_named
-from workbench.errors import BadOption, MissingFunctions
-from workbench.faults.trial import FAILED, OK, Trials
-from workbench.faults.worker_process import WorkerProcess
+from workbench.ground.environment import processor as processors
+from workbench.ground.environment.disk_store import Store
+from workbench.ground.environment.operating_system import can_link
+from workbench.ground.environment.processor import NATIVE, SWITCH, available, processor, processor_named
+from workbench.ground.errors import BadOption, MissingFunctions
+from workbench.ground.faults.trial import FAILED, OK, Trials
+from workbench.ground.faults.worker_process import WorkerProcess
+from workbench.operators.aten import proven
 from workbench.running import jit
 from workbench.running.guarded_call import Arguments, run_trial
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled

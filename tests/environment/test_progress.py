@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from workbench.environment.progress import Progress, counted, in_background, so_far, waiting
-from workbench.errors import Stopped
+from workbench.ground.environment.progress import Progress, counted, in_background, so_far, waiting
+from workbench.ground.errors import Stopped
 
 
 def until_drawn(out: io.StringIO) -> None:

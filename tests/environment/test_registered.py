@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.environment.registered import PASSES
-from workbench.errors import RegistrationClash
-from workbench.findings import rule_search
+from workbench.explaining.findings import rule_search
+from workbench.ground.environment.registered import PASSES
+from workbench.ground.errors import RegistrationClash
 
 
 @pytest.fixture(autouse=True)

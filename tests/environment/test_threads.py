@@ -19,10 +19,10 @@ import torch.nn.functional as F
 
 import workbench as wb
 from tests.faults.pretender import pretender
-from workbench.aten.registry import DEFAULT
-from workbench.environment.turns import compiling, turn
-from workbench.errors import HostRoute
-from workbench.faults.messages import Message
+from workbench.ground.environment.turns import compiling, turn
+from workbench.ground.errors import HostRoute
+from workbench.ground.faults.messages import Message
+from workbench.operators.aten.registry import DEFAULT
 from workbench.stages.once import Once
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,7 +207,7 @@ def test_names_of_the_package_are_fetched_by_threads_at_once() -> None:
     alone("""
 import threading, workbench as wb
 from workbench import ops
-from workbench.aten.registry import DEFAULT
+from workbench.operators.aten.registry import DEFAULT
 ready, errors, counts = threading.Barrier(8), [], set()
 names = ["trace", "Journey", "last_journeys", "compare", "Selection", "machine", "mlir_pass", "Table"]
 def work(name):

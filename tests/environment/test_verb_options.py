@@ -11,8 +11,8 @@ import torch
 import workbench as wb
 from simulator.errors import DoesNotFit
 from tests.flow import flow
-from workbench.aten.registry import DIALECTS
-from workbench.errors import BadOption, BadRegistration, MappingError, UnknownOption
+from workbench.ground.errors import BadOption, BadRegistration, MappingError, UnknownOption
+from workbench.operators.aten.registry import DIALECTS
 
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ import torch
 import workbench as wb
 from simulator.errors import MachineError, WorkbenchError
 from tests.calls import run
-from workbench.errors import BadArgument, BadOption, BadRegistration, InputMismatch
+from workbench.ground.errors import BadArgument, BadOption, BadRegistration, InputMismatch
 
 
 def test_six_hundred_wrong_calls_are_told_in_our_words():

@@ -6,9 +6,9 @@ import pytest
 
 from simulator import load_machine, verify
 from simulator.tileprogram.program import Opcode, TileProgram
-from workbench.extraction.extract import extract
 from workbench.mlir.context import parse
 from workbench.mlir.scheduled_form import verify_scheduled
+from workbench.scheduling.extraction.extract import extract
 
 KERNEL = """func.func @k(%a: memref<8x8xf32>, %b: memref<8x8xf32>, %y: memref<8x8xf32>) {{
   %zero = arith.constant 0.0 : f32

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from simulator import load_machine, verify
 from simulator.tileprogram.program import MAX_RANK, Opcode, TileProgram
-from workbench.extraction.extract import extract
 from workbench.mlir.context import parse
 from workbench.mlir.scheduled_form import verify_scheduled
+from workbench.scheduling.extraction.extract import extract
 
 FLAT = """func.func @k(%x: memref<6x8xf32>, %y: memref<32xf32>) {
   %t = memref.alloc() : memref<6x8xf32, 1>

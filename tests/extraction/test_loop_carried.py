@@ -11,9 +11,9 @@ from simulator import Launched, load_machine, simulate, verify
 from simulator.errors import InvariantViolation
 from simulator.tileprogram.program import Carried, Opcode, TileProgram
 from simulator.units import scalar
-from workbench.extraction.extract import extract
 from workbench.mlir.context import parse
 from workbench.mlir.scheduled_form import verify_scheduled
+from workbench.scheduling.extraction.extract import extract
 
 MACHINE = load_machine("edge-8x8", alu_latency_cycles=3, scalar_outstanding=1000)
 FAR, ALU, SPECIAL = (

@@ -8,15 +8,15 @@ import sys
 import time
 from typing import BinaryIO
 
-from workbench.faults.messages import Message
-from workbench.faults.serving import Say, serve
-from workbench.faults.worker_process import WorkerProcess
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.serving import Say, serve
+from workbench.ground.faults.worker_process import WorkerProcess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BOOT = f"""
 import sys
 sys.path.insert(0, {ROOT!r})
-from workbench.faults.messages import taken
+from workbench.ground.faults.messages import taken
 ends = taken()
 from tests.faults.pretender import main
 main(*ends)

@@ -14,7 +14,7 @@ from torch_mlir.dialects import arith
 
 import workbench as wb
 from tests.running.test_guarded_call import GOOD, PAST, READS
-from workbench.errors import (
+from workbench.ground.errors import (
     HostRoute,
     KernelCrashed,
     KernelHung,
@@ -23,12 +23,12 @@ from workbench.errors import (
     TemplateBoundsError,
     TooManyInstructions,
 )
-from workbench.faults.trial import TRIALS, Verdict
-from workbench.faults.worker_process import WorkerProcess
-from workbench.importing.import_trial import import_trial
+from workbench.ground.faults.trial import TRIALS, Verdict
+from workbench.ground.faults.worker_process import WorkerProcess
 from workbench.ir import Node, Origin, Ref, TensorType
-from workbench.kernels.template import Template
+from workbench.operators.aten.import_trial import import_trial
 from workbench.running.guarded_call import Arguments, run_trial
+from workbench.scheduling.kernels.template import Template
 
 X = torch.linspace(-2, 2, 16)
 HEAD = "func.func @{{ kernel }}({{ signature }}) {\n"

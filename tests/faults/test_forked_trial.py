@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import BuilderFailed
-from workbench.faults.forked_trial import fault_in_fork
+from workbench.ground.errors import BuilderFailed
+from workbench.ground.faults.forked_trial import fault_in_fork
 
 
 def first_line(function: Any) -> int:

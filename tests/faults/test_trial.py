@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.pretender import pretender
-from workbench.errors import BadOption, KernelCrashed, KernelHung, KernelOverran
-from workbench.faults import trial
-from workbench.faults.messages import Message
-from workbench.faults.trial import Trial, Trials, Verdict
-from workbench.faults.worker_process import WorkerProcess, ending
+from workbench.ground.errors import BadOption, KernelCrashed, KernelHung, KernelOverran
+from workbench.ground.faults import trial
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.trial import Trial, Trials, Verdict
+from workbench.ground.faults.worker_process import WorkerProcess, ending
 
 
 def asked(kind: str = "good", key: str = "k", **body: object) -> Trial:

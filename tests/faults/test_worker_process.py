@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.pretender import ROOT, pretender
-from workbench.errors import WorkerUnavailable
-from workbench.faults.messages import Message
-from workbench.faults.worker_process import Died, Overdue, WorkerProcess, ending
+from workbench.ground.errors import WorkerUnavailable
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.worker_process import Died, Overdue, WorkerProcess, ending
 
 LONG = 60.0
 
@@ -161,7 +161,7 @@ def test_it_goes_when_the_process_that_asked_is_killed(asked: dict[str, float]) 
     code = f"""
 import os, sys
 sys.path.insert(0, {ROOT!r})
-import workbench.faults.serving as serving
+import workbench.ground.faults.serving as serving
 from tests.faults.test_worker_process import job, pretender
 worker = pretender()
 worker.ask(job(), 60)

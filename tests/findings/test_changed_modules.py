@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 
 
 class Made(nn.Module):

@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from workbench.errors import BadOption
-from workbench.findings import findings_answer, rule_registry, rule_search
-from workbench.findings.folded_windows import folded_window, folds
-from workbench.findings.source_changes import changed
+from workbench.explaining.findings import findings_answer, rule_registry, rule_search
+from workbench.explaining.findings.folded_windows import folded_window, folds
+from workbench.explaining.findings.source_changes import changed
+from workbench.ground.errors import BadOption
 
 
 @pytest.fixture
@@ -509,7 +509,7 @@ def test_only_a_plain_convolution_is_folded():
         lambda x: x.clone().exponential_() + x.clone().exponential_(),
     ],
 )
-@pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")
+@pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 def test_drawn_numbers_are_never_the_same(drawn: Callable[[torch.Tensor], torch.Tensor]):
     assert "computed twice" not in set(wb.trace(drawn, torch.randn(64, 64)).findings.rule)
 

@@ -19,8 +19,8 @@ from benchmarks.monotonic import journey
 from simulator.machine.machine_file import machine_names
 from tests.programs import PROGRAMS
 from tests.rewriting import own_ops
-from workbench.findings.rule_search import rules
-from workbench.kernels.template import Template
+from workbench.explaining.findings.rule_search import rules
+from workbench.scheduling.kernels.template import Template
 
 Program = Callable[[], wb.Journey]
 

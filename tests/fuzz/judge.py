@@ -13,7 +13,7 @@ from tests.fuzz.own_pattern import patterned
 from tests.fuzz.random_mappings import mapped
 from workbench.checking.tensor_comparison import OutputCheck, Pair, compare
 from workbench.checking.wide_reference import Answers, Arithmetic
-from workbench.tensors.torch_literals import to_type
+from workbench.operators.tensors.torch_literals import to_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import workbench as wb
 from simulator.errors import DoesNotFit
-from workbench.errors import MappingError, TooManyInstructions
+from workbench.ground.errors import MappingError, TooManyInstructions
 from workbench.ir import ScheduledKernel
 
 TRIES = 4

@@ -13,7 +13,7 @@ import torch
 import workbench as wb
 from tests.gradients.gradient_case import DTYPES, Case
 from tests.gradients.on_the_host import REFUSED
-from workbench.errors import HostRoute, NoTrainingStep, WorkbenchError
+from workbench.ground.errors import HostRoute, NoTrainingStep, WorkbenchError
 from workbench.ir import HOST
 
 T = torch.Tensor

@@ -22,7 +22,7 @@ from workbench.capturing.between_graphs import BetweenGraphs
 from workbench.ir import MADE_BY_PYTHON, AtenGraph, HostWork, RecordFormatError, between_text
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute"),
+    pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning:torch"),
 ]

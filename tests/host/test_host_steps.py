@@ -11,12 +11,13 @@ import torch
 
 import workbench as wb
 from tests.flow import capture, flow
-from workbench import cli, errors
-from workbench.host.host_steps import flops
+from workbench.commands import cli
+from workbench.ground import errors
 from workbench.ir import KernelGraph, ScheduledProgram
 from workbench.lowering.layout_options import Layout
 from workbench.lowering.layouts import laid_out
 from workbench.lowering.lower import lower
+from workbench.operators.host.host_steps import flops
 
 X, W = torch.randn(37, 29), torch.randn(29, 41)
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests.flow import capture
-from workbench.errors import CaptureFailed
-from workbench.host.run_graph import execute
+from workbench.ground.errors import CaptureFailed
 from workbench.ir import AtenGraph, Literal, Ref, Sequence
-from workbench.tensors.element_types import DTYPES, dtype_name, to_dtype
-from workbench.tensors.torch_literals import from_arg, from_literal, to_arg, to_literal
+from workbench.operators.host.run_graph import execute
+from workbench.operators.tensors.element_types import DTYPES, dtype_name, to_dtype
+from workbench.operators.tensors.torch_literals import from_arg, from_literal, to_arg, to_literal
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 2.5, float("inf"), "tanh", torch.bfloat16, torch.strided,

@@ -11,9 +11,9 @@ from torch_mlir import fx as torch_mlir_fx
 
 from tests.flow import capture
 from tests.programs import PROGRAMS
-from workbench.importing.fx_graph import kernel_graph_module
 from workbench.ir import KernelGraph
 from workbench.lowering.lower import lower
+from workbench.scheduling.importing.fx_graph import kernel_graph_module
 
 
 def lowered(name: str) -> KernelGraph:

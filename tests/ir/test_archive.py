@@ -19,7 +19,7 @@ import workbench as wb
 from simulator.errors import MachineError, NoFolder
 from simulator.machine import dram_file
 from tests.programs import MLP
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import archive
 
 

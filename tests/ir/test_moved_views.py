@@ -12,7 +12,7 @@ import torch
 from workbench.ir import TensorType
 from workbench.ir.dram_blocks import dense_in
 from workbench.ir.moved_views import moved, overlaps_itself
-from workbench.tensors.torch_literals import to_type
+from workbench.operators.tensors.torch_literals import to_type
 
 
 def places(kind: TensorType) -> torch.Tensor:

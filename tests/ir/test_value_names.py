@@ -7,7 +7,7 @@ import torch
 
 from workbench.ir import Literal, Ref, Sequence, TensorType
 from workbench.ir.value_names import counted_name, marked_name, with_names
-from workbench.tensors.tensor_memory import span
+from workbench.operators.tensors.tensor_memory import span
 
 
 def test_a_new_name_is_one_that_no_other_has() -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tests.browser.lab import patient, settle
 from tests.jupyter.served import served
+from workbench.ground.basics import markup
 from workbench.jupyter.widgets.answers import Later
 from workbench.jupyter.widgets.es_modules import styles
 from workbench.jupyter.widgets.look import Look
-from workbench.views.basics import markup
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

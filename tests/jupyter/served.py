@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Mapping
 
 from tests.jupyter.http_server import Handler, answering
+from workbench.explaining.views.timelines.columns import Columns
+from workbench.ground.basics import markup
 from workbench.jupyter.widgets.es_modules import JS, styles
-from workbench.views.basics import markup
-from workbench.views.timelines.columns import Columns
 
 _KINDS = {"js": "text/javascript", "css": "text/css", "html": "text/html; charset=utf-8", "json": "application/json"}
 

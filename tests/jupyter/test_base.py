@@ -16,7 +16,7 @@ from ipywidgets.widgets.widget import _instances
 from markupsafe import Markup
 
 from tests.jupyter.browserless import Front
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets import widget_base
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.widget_base import VIEW, LabWidget

@@ -14,7 +14,7 @@ from jupyter_client.manager import start_new_kernel
 
 SLOW = """
 import time
-import workbench.environment.progress as progress
+import workbench.ground.environment.progress as progress
 progress._REDRAW_SECONDS = 0.1
 with progress.waiting("schedule", delay=0.0):
     for _ in progress.counted(range(4)):

@@ -17,9 +17,9 @@ import workbench as wb
 from tests.browser.lab import becomes, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
-from workbench.errors import BadOption
+from workbench.explaining.views.timelines.columns import Columns, timeline_columns
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.comparison_widget import ComparisonWidget
-from workbench.views.timelines.columns import Columns, timeline_columns
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -19,8 +19,8 @@ from tests.browser.lab import becomes, settle
 from tests.jupyter.looked_at import Seen, looked_at
 from tests.jupyter.test_explaining_widgets import product, softmax
 from tests.jupyter.timelines import two_cores
+from workbench.explaining.views.timelines.arrays import doing_at, incoming_at, matmuls, tile_at
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
-from workbench.views.timelines.arrays import doing_at, incoming_at, matmuls, tile_at
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

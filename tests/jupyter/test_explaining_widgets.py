@@ -10,8 +10,8 @@ import pytest
 import workbench as wb
 from tests.jupyter.browserless import Front
 from tests.programs import PROGRAMS
+from workbench.explaining.views.timelines.columns import Columns
 from workbench.jupyter.widgets.explaining_widgets import ArrayWidget, PassesWidget, PipelineWidget
-from workbench.views.timelines.columns import Columns
 
 
 @functools.cache

@@ -18,10 +18,10 @@ from tests.browser.lab import PATIENCE_SECONDS, becomes, patient
 from tests.jupyter.browserless import Front
 from tests.jupyter.live import live
 from tests.jupyter.timelines import NORMS_APART
-from workbench.errors import BadOption
-from workbench.findings.findings_answer import Findings
+from workbench.explaining.findings.findings_answer import Findings
+from workbench.ground.basics.cards import Card
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.stepper_widget import Stepper
-from workbench.views.basics.cards import Card
 
 
 @pytest.fixture

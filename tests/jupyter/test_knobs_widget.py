@@ -14,10 +14,10 @@ import torch.nn.functional as F
 import workbench as wb
 from tests.jupyter.browserless import Front
 from tests.jupyter.timelines import NORMS_APART, by_host
-from workbench.errors import BadOption
+from workbench.explaining.views.timelines.columns import Columns, timeline_columns
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.knobs_widget import KnobsWidget
 from workbench.jupyter.widgets.stepper_widget import Stepper
-from workbench.views.timelines.columns import Columns, timeline_columns
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import torch
 from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.jupyter.test_cell_line import kernel, run
-from workbench.environment.turns import turn
+from workbench.ground.environment.turns import turn
 from workbench.jupyter import loading_ahead
 from workbench.jupyter.loading_ahead import MODULES, LoadingAhead
 

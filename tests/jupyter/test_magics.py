@@ -14,7 +14,7 @@ from IPython.utils.capture import capture_output
 
 import workbench as wb
 from tests.sessions import own_session
-from workbench.errors import MlirSyntaxError
+from workbench.ground.errors import MlirSyntaxError
 from workbench.mlir.user_text import check_text
 
 MLIR = """func.func @f(%a: i32) -> i32 {
@@ -180,7 +180,10 @@ def test_without_tensors_a_template_is_registered_if_its_text_is_jinja(shell: An
         ("%%kernel aten::frac torch.rand(4) torch.rand(4)\n" + FRAC, "at most 1 argument(s) but received 2"),
         ("%%kernel aten::add torch.rand(4)\n" + FRAC, "missing value for argument 'other'"),
         ("%%mlir --as lambda\n" + MLIR, "--as lambda: expected the name of a variable"),
-        ("%%kernel aten::frac --like torch.Tensor\nx", "expected a subclass of workbench.kernels.template.Template"),
+        (
+            "%%kernel aten::frac --like torch.Tensor\nx",
+            "expected a subclass of workbench.scheduling.kernels.template.Template",
+        ),
     ],
 )
 def test_every_mistake_has_its_message_and_no_traceback(shell: Any, cell: str, words: str):

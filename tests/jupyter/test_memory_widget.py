@@ -16,7 +16,7 @@ import workbench as wb
 from simulator.errors import DoesNotFit
 from tests.jupyter.browserless import Front
 from tests.jupyter.timelines import RUNS, softmax, two_cores
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.memory_widget import MemoryWidget
 
 

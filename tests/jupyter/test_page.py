@@ -19,16 +19,16 @@ from tests.browser.lab import becomes, patient
 from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS, program
 from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
-from workbench.errors import BadOption, WorkbenchError
+from workbench.explaining.views.selections.lab_lists import Listing
+from workbench.explaining.views.selections.naming import names_of
+from workbench.explaining.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
+from workbench.ground.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets import recording, stepper_widget
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.plain_values import LISTS as MADE
 from workbench.jupyter.widgets.plain_values import about_selection, cells
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-from workbench.views.selections.lab_lists import Listing
-from workbench.views.selections.naming import names_of
-from workbench.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

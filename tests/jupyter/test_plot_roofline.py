@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 from simulator import load_machine
 from simulator.analysis.machine_roofs import peaks
-from workbench.errors import BadOption
+from workbench.explaining.views.timelines.gantt import NOTHING
+from workbench.explaining.views.timelines.roofline import WHOLE, Point, Roofline
+from workbench.ground.basics.colours import DARK, LIGHT, Style
+from workbench.ground.errors import BadOption
 from workbench.jupyter.plot_roofline import draw, roofline
-from workbench.views.basics.colours import DARK, LIGHT, Style
-from workbench.views.timelines.gantt import NOTHING
-from workbench.views.timelines.roofline import WHOLE, Point, Roofline
 
 PRODUCT = Point("k0_mm", 1, 1000, 2_000_000, 0, 64_000, 64_000, 32_000, 10.0, 10.0, (61.0, 0.0, 125.0, 1.0))
 SLOW = replace(PRODUCT, kernel="k1_slow", macs=0, element_ops=8000, stretches=16_000.0, least=(0.0, 8.0, 125.0, 500.0))

@@ -12,9 +12,9 @@ from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import Opcode
 from simulator.units.unit_table import STALLS
+from workbench.explaining.views.timelines.gantt import OTHER, Gantt, Spans, gantt
+from workbench.ground.basics.colours import DARK, LIGHT, Style
 from workbench.jupyter.plot_timeline import timeline_figure
-from workbench.views.basics.colours import DARK, LIGHT, Style
-from workbench.views.timelines.gantt import OTHER, Gantt, Spans, gantt
 
 
 def timeline(spans_per_lane: int, *, busy: int = 3, waits: int = 0, period: int = 10) -> Gantt:

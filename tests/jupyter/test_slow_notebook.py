@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 SLOW = """
 import time
-import workbench.environment.progress as progress
+import workbench.ground.environment.progress as progress
 with progress.waiting("schedule", delay=0.0) as shown:
     for _ in progress.counted(range(3)):
         time.sleep(0.2)

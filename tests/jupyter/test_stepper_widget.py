@@ -20,7 +20,7 @@ import workbench as wb
 from templates.foobar import FoobarTiled, register_fake
 from tests.jupyter.browserless import Front
 from tests.programs import PROGRAMS
-from workbench.errors import BadOption, UnknownSelection
+from workbench.ground.errors import BadOption, UnknownSelection
 from workbench.jupyter.widgets.stepper_widget import STAGES, Stepper
 from workbench.models.resnet import resnet18
 from workbench.models.seeded import with_statistics

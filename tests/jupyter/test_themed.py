@@ -10,7 +10,7 @@ import torch
 from matplotlib import pyplot
 
 import workbench as wb
-from workbench.views.basics.colours import DARK
+from workbench.ground.basics.colours import DARK
 
 
 @pytest.fixture(scope="module")

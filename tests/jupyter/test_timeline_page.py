@@ -24,13 +24,13 @@ from simulator.tileprogram.program import Opcode
 from tests.browser.lab import becomes, patient, settle
 from tests.jupyter.served import page_files, served
 from tests.jupyter.timelines import shared, softmax, two_cores
-from workbench.errors import BadOption
+from workbench.explaining.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
+from workbench.explaining.views.timelines.gantt import NOTHING, Gantt
+from workbench.explaining.views.timelines.gaps import gap
+from workbench.explaining.views.timelines.timeline import gantt_of, on_critical_path
+from workbench.ground.basics.colours import DARK, LIGHT
+from workbench.ground.errors import BadOption
 from workbench.ir import Launch, Launches
-from workbench.views.basics.colours import DARK, LIGHT
-from workbench.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
-from workbench.views.timelines.gantt import NOTHING, Gantt
-from workbench.views.timelines.gaps import gap
-from workbench.views.timelines.timeline import gantt_of, on_critical_path
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -13,12 +13,12 @@ import workbench as wb
 from simulator.errors import BadArgument
 from tests.jupyter.browserless import Front
 from tests.jupyter.timelines import by_host, softmax, two_cores
-from workbench.errors import BadOption
-from workbench.findings.finding_record import Finding
-from workbench.findings.findings_at import about
+from workbench.explaining.findings.finding_record import Finding
+from workbench.explaining.findings.findings_at import about
+from workbench.explaining.views.timelines.columns import Columns, timeline_columns
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets import timeline_widget as timelines
 from workbench.jupyter.widgets.timeline_widget import TimelineWidget
-from workbench.views.timelines.columns import Columns, timeline_columns
 
 
 def opened(journey: wb.Journey, beside: wb.Journey | None = None) -> tuple[TimelineWidget, Front]:

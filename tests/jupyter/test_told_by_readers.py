@@ -15,8 +15,8 @@ import torch
 
 import workbench as wb
 from tests.jupyter.browserless import PATIENCE_SECONDS, Front
-from workbench.errors import BadOption
-from workbench.findings import rule_search
+from workbench.explaining.findings import rule_search
+from workbench.ground.errors import BadOption
 
 
 @pytest.fixture(scope="module")

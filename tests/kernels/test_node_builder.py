@@ -12,7 +12,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, math, tosa
 
 import workbench as wb
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import KernelGraph
 from workbench.rendering.render import render
 from workbench.scheduling.pass_pipeline import reproduce

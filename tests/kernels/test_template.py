@@ -16,7 +16,7 @@ from simulator.machine.machine import Machine
 from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import Opcode, Space
 from templates.foobar import FoobarTiled, register_fake
-from workbench.errors import (
+from workbench.ground.errors import (
     DataDecides,
     NotAffine,
     TemplateBoundsError,
@@ -27,9 +27,9 @@ from workbench.errors import (
     TemplateSyntaxError,
 )
 from workbench.ir import KernelModule, Literal, Mapping, Node, Origin, Ref, TensorType, Written
-from workbench.kernels.handwritten import check_written
-from workbench.kernels.template import Template, Tile, instantiate
 from workbench.running.jit import compile_scheduled
+from workbench.scheduling.kernels.handwritten import check_written
+from workbench.scheduling.kernels.template import Template, Tile, instantiate
 
 HERE = Path(__file__)
 
@@ -340,7 +340,7 @@ def test_a_template_file_is_named_with_its_line(tmp_path: Path):
         "{# a comment\nof two lines #}\nfunc.func @{{ kernel }}({{ signature }}) {\n oops\n}\n"
     )
     (folder / "op.py").write_text(
-        "from workbench.kernels.template import Template\nclass Op(Template):\n    source = 'op.mlir.j2'\n"
+        "from workbench.scheduling.kernels.template import Template\nclass Op(Template):\n    source = 'op.mlir.j2'\n"
         "    def dims(self):\n        return {'d0': 16}\n"
     )
     space: dict[str, object] = {"__name__": "broken_op"}

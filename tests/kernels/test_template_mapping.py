@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import TemplateOutputError
-from workbench.kernels.template import Template, Tile
+from workbench.ground.errors import TemplateOutputError
+from workbench.scheduling.kernels.template import Template, Tile
 
 SOURCE = """
 func.func @{{ kernel }}({{ signature }}) {

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import workbench as wb
-from workbench.environment.turns import turn
-from workbench.errors import BadOption
-from workbench.knobs import Experiment, Step
+from workbench.exploring.knobs import Experiment, Step
+from workbench.ground.environment.turns import turn
+from workbench.ground.errors import BadOption
 
 
 @pytest.fixture(scope="module")

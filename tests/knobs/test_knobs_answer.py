@@ -12,10 +12,10 @@ from torch import nn
 
 import workbench as wb
 from simulator.errors import MachineError
-from workbench.errors import BadOption, MappingError
-from workbench.knobs.dim_words import dim_words
-from workbench.knobs.figure_words import FIGURE_WORDS
-from workbench.knobs.knob import text_of, value_from
+from workbench.exploring.knobs.dim_words import dim_words
+from workbench.exploring.knobs.figure_words import FIGURE_WORDS
+from workbench.exploring.knobs.knob import text_of, value_from
+from workbench.ground.errors import BadOption, MappingError
 
 
 @pytest.fixture(scope="module")

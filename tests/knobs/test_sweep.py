@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.environment.progress import in_background
-from workbench.errors import BadOption, Stopped
-from workbench.knobs import Point, Sweep
+from workbench.exploring.knobs import Point, Sweep
+from workbench.ground.environment.progress import in_background
+from workbench.ground.errors import BadOption, Stopped
 
 
 @pytest.fixture(scope="module")

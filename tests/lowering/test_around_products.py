@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
-from workbench.errors import MappingError
+from workbench.ground.errors import MappingError
 from workbench.lowering.around_products import BOTH_SIDES, IN_GROUPS, LONGEST, OF_WINDOWS, ROWS_ONLY
 from workbench.lowering.product_room import FULL
 

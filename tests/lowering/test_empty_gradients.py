@@ -10,7 +10,7 @@ from torch import nn
 
 import workbench as wb
 
-pytestmark = pytest.mark.filterwarnings("ignore::workbench.errors.HostRoute")  # the forward pass of empty bags
+pytestmark = pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")  # the forward pass of empty bags
 
 Made = tuple[nn.Module, torch.Tensor]
 

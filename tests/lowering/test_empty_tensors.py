@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from tests.eager import same_as_eager
-from workbench import errors
+from workbench.ground import errors
 
 R = torch.randn
 

@@ -18,11 +18,11 @@ from torch import nn
 
 import workbench as wb
 from tests.programs import PROGRAMS
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 from workbench.ir import KernelGraph, RecordFormatError
 from workbench.ir.dram_blocks import axes_of
 from workbench.lowering.layouts import as_in_pytorch
-from workbench.tensors.containers import leaves
+from workbench.operators.tensors.containers import leaves
 
 BLOCKS = wb.machine("tpu-v3")
 NO_BLOCKS = wb.machine("tpu-v3", dram_tile="")

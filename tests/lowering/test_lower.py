@@ -12,12 +12,12 @@ from torch import nn
 
 from tests.flow import capture, flow
 from tests.programs import PROGRAMS
-from workbench import errors
-from workbench.host.run_graph import run_nodes
+from workbench.ground import errors
 from workbench.ir import KernelGraph, RecordFormatError
 from workbench.lowering.fusion_rules import RULES
 from workbench.lowering.lower import lower
-from workbench.tensors.element_types import to_dtype
+from workbench.operators.host.run_graph import run_nodes
+from workbench.operators.tensors.element_types import to_dtype
 
 
 def lowered(fn: Any, *inputs: torch.Tensor) -> KernelGraph:

@@ -16,9 +16,9 @@ import workbench as wb
 from templates.where import choice
 from tests.agreement import agrees
 from tests.rewriting.own_ops import scaled_relu, scaled_relu_op
-from workbench.errors import FusionError
-from workbench.kernels.node_builder import NodeBuilder
+from workbench.ground.errors import FusionError
 from workbench.mlir.bindings import Value
+from workbench.scheduling.kernels.node_builder import NodeBuilder
 
 OFF: Any = {"off": ["attention"]}
 INF = math.inf

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 import workbench as wb
 from simulator.machine.machine_file import load_machine
 from tests.flow import flow, moved
-from workbench.errors import MappingError, ScheduleScriptError
+from workbench.ground.errors import MappingError, ScheduleScriptError
 from workbench.lowering.product_room import FEW, READ_ONCE
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_space import mapping_space

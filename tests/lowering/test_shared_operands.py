@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from tests.flow import moved
-from workbench.errors import FusionError
+from workbench.ground.errors import FusionError
 from workbench.lowering.around_products import ROWS_OF_SEVERAL
 from workbench.lowering.product_room import FEW, SHARED
 from workbench.lowering.shared_operands import ONE_PRODUCT, WINDOWS

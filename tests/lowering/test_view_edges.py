@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
-from workbench import errors
+from workbench.ground import errors
 from workbench.lowering.fusion_rules import RULES, SWITCHES
 
 X, ROWS, W = (2, 8, 64), (16, 64), (64, 64)

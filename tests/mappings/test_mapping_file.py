@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import MappingError, MappingFileError
-from workbench.mappings.key_lines import lines_of_json
+from workbench.ground.errors import MappingError, MappingFileError
+from workbench.scheduling.mappings.key_lines import lines_of_json
 
 INPUTS = torch.randn(64, 32), torch.randn(32, 48)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import BadOption, MappingFileError, TunedTableError
+from workbench.ground.errors import BadOption, MappingFileError, TunedTableError
 
 
 def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

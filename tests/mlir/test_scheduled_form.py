@@ -2,7 +2,7 @@
 
 import pytest
 
-from workbench.errors import MlirSyntaxError, ScheduledFormError
+from workbench.ground.errors import MlirSyntaxError, ScheduledFormError
 from workbench.mlir.scheduled_form import verify_scheduled
 
 GOOD = """

@@ -41,12 +41,12 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
         "for place in range(known - 2, -1, -1):",
     ): "the last event in topological order has no successor",
     (
-        "workbench/extraction/evaluate.py",
+        "workbench/scheduling/extraction/evaluate.py",
         "for number, value in enumerate(range(low(state), high(state), every or 1)):",
         "for number, value in enumerate(range(low(state), high(state), every or 2)):",
     ): "loops step by more than zero; what stands after `or` is for the checker of types",
     (
-        "workbench/extraction/extract.py",
+        "workbench/scheduling/extraction/extract.py",
         "for number, (argument, box) in enumerate(zip(entry.arguments, boxes, strict=True)):",
         "for number, (argument, box) in enumerate(zip(entry.arguments, boxes, strict=False)):",
     ): "both are as long: a box is made of each argument",

@@ -14,11 +14,11 @@ import torch
 
 import workbench as wb
 import workbench.journey
-from workbench import cli
-from workbench.errors import BadOption, FileInTheWay, MissingRoutes, OpHasRoute, UnknownOverload
-from workbench.new_op.operator_facts import facts_of
-from workbench.new_op.skeleton import stub
-from workbench.new_op.write_files import new_op
+from workbench.commands import cli
+from workbench.ground.errors import BadOption, FileInTheWay, MissingRoutes, OpHasRoute, UnknownOverload
+from workbench.operators.new_op.operator_facts import facts_of
+from workbench.operators.new_op.skeleton import stub
+from workbench.operators.new_op.write_files import new_op
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,8 +16,8 @@ from tests.flow import Flow
 from tests.operators import OPERATORS
 from tests.operators.entry import OTHERS, SINGLE, Case, Operator
 from tests.replaying import replayed
-from workbench.errors import HostRoute
-from workbench.tensors.element_types import dtype_name
+from workbench.ground.errors import HostRoute
+from workbench.operators.tensors.element_types import dtype_name
 
 Call = tuple[torch.dtype, Case]
 AT_ONCE = 6

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench import cli, errors
+from workbench.commands import cli
+from workbench.ground import errors
 
 CELL = """
 import torch

@@ -10,7 +10,7 @@ import torch
 import workbench as wb
 from simulator import Machine, NoSuchPlace
 from workbench import Journey
-from workbench.errors import BadOption, EmptyTable
+from workbench.ground.errors import BadOption, EmptyTable
 
 FIGURES = {"cores": 2, "chiplets": 2, "dram_channels": 2, "dram_bytes_per_second": 51_200_000_000}
 SIZE = 128 * 128 * 4

@@ -12,8 +12,8 @@ from simulator import CommonMemoryFull
 from simulator.analysis.stalls import channels_of
 from simulator.records.spans import Via
 from workbench import Journey
-from workbench.errors import BadOption, EmptyTable, NoCommonMemory
-from workbench.planning import common_memory_plan
+from workbench.ground.errors import BadOption, EmptyTable, NoCommonMemory
+from workbench.scheduling.planning import common_memory_plan
 
 WEIGHT, ROWS = 64 * 64 * 4, 32 * 64 * 4
 """Bytes of the weight and of the rows that go through it."""

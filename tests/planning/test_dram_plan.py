@@ -15,7 +15,15 @@ from tests.flow import capture
 from tests.programs import PROGRAMS
 from workbench.ir import KernelGraph, Launches, TensorType
 from workbench.lowering.lower import lower
-from workbench.planning.dram_plan import ALIGNMENT, Lifetime, grid_of, grids, place, plan_launches, storage_bytes
+from workbench.scheduling.planning.dram_plan import (
+    ALIGNMENT,
+    Lifetime,
+    grid_of,
+    grids,
+    place,
+    plan_launches,
+    storage_bytes,
+)
 
 LAUNCHES = 12
 

@@ -14,8 +14,8 @@ import torch
 
 import workbench as wb
 from tests.rewriting import own_ops
-from workbench import errors
-from workbench.environment.registered import REWRITES
+from workbench.ground import errors
+from workbench.ground.environment.registered import REWRITES
 from workbench.ir import AtenGraph, Literal, Mutation, Node, Ref, TensorType
 
 Pass = Callable[[AtenGraph], Any]

@@ -13,7 +13,7 @@ from torch_mlir.dialects import arith, math
 
 import workbench as wb
 from tests.rewriting import own_ops
-from workbench import errors
+from workbench.ground import errors
 
 Program = Callable[..., object]
 
@@ -285,7 +285,7 @@ def test_a_saved_journey_needs_no_pattern(tmp_path: Path):
     assert ops(loaded.with_(fusion={"off": ["elementwise chain"]})) == ["scaled_relu", "add"]
     assert ops(loaded.with_(fusion={"off": ["it"]})) == ops(off) == ["mul", "relu", "add"]
     assert loaded.select("mul").nodes == ("mul", "relu")
-    from workbench.environment.registered import REWRITES
+    from workbench.ground.environment.registered import REWRITES
 
     REWRITES.put_back({})
     with pytest.raises(errors.RegistrationGone, match=r"the pattern 'it' must run anew.*Register it, or leave fusion="):

@@ -10,8 +10,8 @@ import torch
 
 import workbench as wb
 from tests.rewriting import own_ops
-from workbench import errors
-from workbench.environment.registered import REWRITES
+from workbench.ground import errors
+from workbench.ground.environment.registered import REWRITES
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.rewriting import own_ops
-from workbench.formulas.formula_builder import infer
-from workbench.host.run_graph import execute
+from workbench.capturing.rewriting.lowered_origins import with_origins
+from workbench.capturing.rewriting.pattern import Pattern
+from workbench.capturing.rewriting.rewrite import rewritten
 from workbench.ir import AtenGraph, Input, KernelGraph, Literal, Node, Origin, Ref, TensorType, Tree, graph_checks
 from workbench.lowering.lower import lower
-from workbench.rewriting.lowered_origins import with_origins
-from workbench.rewriting.pattern import Pattern
-from workbench.rewriting.rewrite import rewritten
-from workbench.tensors.torch_literals import to_arg
+from workbench.operators.formulas.formula_builder import infer
+from workbench.operators.host.run_graph import execute
+from workbench.operators.tensors.torch_literals import to_arg
 
 SHAPE = (3, 4)
 TWO, HALF = Literal("float", 2.0), Literal("float", 0.5)

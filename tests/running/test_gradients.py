@@ -12,7 +12,7 @@ import torch.autograd.forward_ad as forward_ad
 from torch import nn
 
 import workbench as wb
-from workbench.errors import NotYet
+from workbench.ground.errors import NotYet
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from tests.mlir.examples import broadcast_add, row_softmax, tiled_matmul
 from tests.mlir.modules import memref, rendered
-from workbench.errors import NativeArgumentError, PassError, ScheduledFormError
+from workbench.ground.errors import NativeArgumentError, PassError, ScheduledFormError
 from workbench.mlir.context import new_context, operations, run_passes
 from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.running.contraction_loops import speed_up_reductions

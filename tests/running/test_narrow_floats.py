@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.mlir.modules import rendered
-from workbench.environment.processor import available, processor_named
+from workbench.ground.environment.processor import available, processor_named
 from workbench.running.jit import compile_rendered
 
 PROCESSORS = [*available(), "native"]

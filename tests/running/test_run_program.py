@@ -10,7 +10,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 import workbench as wb
 from tests.mlir.modules import rendered
-from workbench.errors import NativeInputError, NoData
+from workbench.ground.errors import NativeInputError, NoData
 from workbench.ir import (
     AtenGraph,
     Input,

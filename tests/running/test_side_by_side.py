@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import workbench as wb
-from workbench.faults.trial import TRIALS
+from workbench.ground.faults.trial import TRIALS
 from workbench.ir import TensorType
 from workbench.running import run_program
 from workbench.running.side_by_side import Touched, most_at_once, side_by_side, waits

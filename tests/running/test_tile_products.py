@@ -11,10 +11,10 @@ from torch.nn import functional
 import workbench as wb
 from tests.mlir.examples import tiled_matmul
 from tests.mlir.modules import rendered
-from workbench.environment import blas_library
-from workbench.environment.blas_library import SGEMM, blas
-from workbench.environment.processor import available, processor, processor_named
-from workbench.errors import BadOption
+from workbench.ground.environment import blas_library
+from workbench.ground.environment.blas_library import SGEMM, blas
+from workbench.ground.environment.processor import available, processor, processor_named
+from workbench.ground.errors import BadOption
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled, unpack
 from workbench.running.machine_code import needed_symbols, object_of, target
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.mlir.modules import rendered
-from workbench.environment.processor import available, processor_named
+from workbench.ground.environment.processor import available, processor_named
 from workbench.running.jit import compile_rendered
 from workbench.running.machine_code import needed_symbols, object_of
 

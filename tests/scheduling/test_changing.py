@@ -11,7 +11,7 @@ import workbench as wb
 from simulator.errors import DoesNotFit
 from simulator.tileprogram.program import Opcode
 from tests.programs import PROGRAMS
-from workbench.errors import FusionError, MappingError, ScheduleScriptError
+from workbench.ground.errors import FusionError, MappingError, ScheduleScriptError
 from workbench.scheduling.pass_pipeline import reproduce
 
 ANY = "!transform.any_op"

@@ -17,15 +17,15 @@ from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
 from tests.flow import Flow, capture, count, moved
 from tests.replaying import replayed
-from workbench.errors import MappingError, ScheduledFormError
+from workbench.explaining.views.kernel_lists import kernel_tables
+from workbench.explaining.views.pages import stage_html
+from workbench.ground.errors import MappingError, ScheduledFormError
 from workbench.lowering.lower import lower
 from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.rendering.render import render
 from workbench.running.jit import compile_scheduled
 from workbench.scheduling.schedule import schedule
 from workbench.simulating.simulate import simulate
-from workbench.views.kernel_lists import kernel_tables
-from workbench.views.pages import stage_html
 
 
 def spread(
@@ -251,8 +251,8 @@ def test_shares_lie_apart_in_memory():
 
 
 def test_iterations_are_dealt_to_the_cores_there_are():
-    from workbench.extraction.extract import extract
     from workbench.mlir.context import parse
+    from workbench.scheduling.extraction.extract import extract
 
     verify_scheduled(TILES)
     for cores, dealt in ((1, [0] * 5), (2, [0, 1, 0, 1, 0]), (8, [0, 1, 2, 3, 4])):
@@ -268,8 +268,8 @@ def test_iterations_are_dealt_to_the_cores_there_are():
 
 def test_work_before_and_after_what_is_spread_meets_it():
     """Twice the loop, in between and before it something that one core does alone."""
-    from workbench.extraction.extract import extract
     from workbench.mlir.context import parse
+    from workbench.scheduling.extraction.extract import extract
 
     lines = TILES.strip().splitlines()
     body, alone = lines[1:-2], ["  %a = memref.alloc() : memref<10x8xf32, 1>"]

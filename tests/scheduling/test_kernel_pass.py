@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import BadOption, BadRegistration, PassError
+from workbench.ground.errors import BadOption, BadRegistration, PassError
 from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript
 from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake
 from workbench.scheduling.passes.promote import Promote

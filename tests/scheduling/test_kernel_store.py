@@ -24,8 +24,8 @@ from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import TileProgram
 from tests.flow import Flow, flow
 from tests.programs import PROGRAMS
-from workbench.environment import made_by
-from workbench.environment.operating_system import can_link
+from workbench.ground.environment import made_by
+from workbench.ground.environment.operating_system import can_link
 from workbench.ir import ScheduledKernel
 from workbench.ir.kernel_identity import machine_key, module_key, nameless, schedule_key, taken_over
 from workbench.scheduling import kernel_store

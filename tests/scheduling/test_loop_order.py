@@ -15,7 +15,7 @@ import workbench as wb
 from simulator.errors import DoesNotFit
 from simulator.tileprogram.program import Opcode
 from tests.flow import Flow, count, flow, moved
-from workbench.errors import MappingError
+from workbench.ground.errors import MappingError
 from workbench.scheduling import schedule_kernel
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_space import mapping_space

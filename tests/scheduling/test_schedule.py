@@ -15,7 +15,7 @@ from simulator.errors import DoesNotFit
 from simulator.machine.machine_file import load_machine, machine_names
 from simulator.tileprogram.program import Opcode
 from tests.flow import Flow, capture, count, flow, moved
-from workbench.errors import MappingError
+from workbench.ground.errors import MappingError
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.scheduling import heuristic

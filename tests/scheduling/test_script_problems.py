@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import ScheduleScriptError
+from workbench.ground.errors import ScheduleScriptError
 
 
 @pytest.fixture(scope="module")

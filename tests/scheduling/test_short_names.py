@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench import errors
+from workbench.ground import errors
 
 X = torch.randn(64, 64)
 

@@ -7,8 +7,8 @@ import torch
 
 import workbench as wb
 from simulator.errors import DoesNotFit
-from workbench.errors import BadOption, TooManyInstructions
-from workbench.extraction import extract, program_size
+from workbench.ground.errors import BadOption, TooManyInstructions
+from workbench.scheduling.extraction import extract, program_size
 
 TINY = {"vector_lanes": 4, "scratchpad_bytes_per_lane": 128}
 """512 bytes: four vectors."""

@@ -16,7 +16,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 import workbench as wb
-from workbench.errors import BadOption, BadRegistration, PassError
+from workbench.ground.errors import BadOption, BadRegistration, PassError
 from workbench.scheduling.pass_pipeline import reproduce
 
 

@@ -46,7 +46,7 @@ def test_a_recording_is_what_the_script_makes_today(name: str, remade: dict[str,
 def test_a_recording_opens_without_pytorch(name: str, tmp_path: Path):
     path, page = FOLDER / f"{name}.journey", tmp_path / "page.html"
     code = f"""{WITHOUT}
-from workbench.cli import main
+from workbench.commands.cli import main
 j = wb.load({str(path)!r})
 lab = wb.lab({str(path)!r})
 lab.selection = 3

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench import cli
+from workbench.commands import cli
 from workbench.ir.archive import AS_JSON, Asked
 from workbench.journey import KEEP, Journey
-from workbench.pipeline import Stages
 from workbench.stages.options import OPTIONS, CompileOptions, Options
+from workbench.stages.pipeline import Stages
 
 LATER = {"schedule", "passes"}
 """Options of `with_` alone: they follow from what was scheduled."""

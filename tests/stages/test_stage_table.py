@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import workbench as wb
-from workbench.pipeline import Stages
 from workbench.stages.journey_request import Request
 from workbench.stages.options import OPTIONS
+from workbench.stages.pipeline import Stages
 
 ALL = Stages.table
 STAGES = tuple(stage for stage in ALL if not stage.beside)

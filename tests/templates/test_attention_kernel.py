@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 import workbench as wb
 from tests.agreement import agrees
-from workbench.errors import FusionError, MappingError
+from workbench.ground.errors import FusionError, MappingError
 
 OFF: Any = {"fusion": {"off": ["attention"]}}
 

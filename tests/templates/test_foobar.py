@@ -10,7 +10,7 @@ import torch
 import workbench as wb
 from templates.foobar import FoobarDirect, FoobarDoubleBuffered, FoobarTiled, register_fake
 from tests.flow import moved
-from workbench.errors import TemplateHookUnused
+from workbench.ground.errors import TemplateHookUnused
 
 FORMS = [FoobarDirect, FoobarTiled, FoobarDoubleBuffered]
 SHAPES = [(1, 1), (47, 10), (128, 128), (512, 768)]

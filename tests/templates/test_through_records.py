@@ -20,7 +20,7 @@ from simulator.machine.machine import Machine
 from simulator.machine.machine_file import load_machine
 from templates.foobar import FoobarDoubleBuffered, FoobarTiled, register_fake
 from tests.test_imports import run
-from workbench.errors import (
+from workbench.ground.errors import (
     JourneyFileEdited,
     MappingError,
     RegistrationGone,
@@ -30,8 +30,8 @@ from workbench.errors import (
 from workbench.ir import KernelModule, ScheduledKernel
 from workbench.ir.journey_versions import VERSION_1
 from workbench.ir.kernel_identity import nameless, without_origins
-from workbench.kernels.read_figures import noting, others
 from workbench.mlir.context import parse
+from workbench.scheduling.kernels.read_figures import noting, others
 
 MACHINES = ("tpu-v3", "edge-8x8")
 OP = "aten._foobar.default"
@@ -135,7 +135,7 @@ def test_what_follows_from_cores_that_differ_reads_no_other_figures():
 CHILD = """
 import json, sys, warnings
 import workbench as wb
-from workbench.errors import TemplateNotRegistered, TemplateOfAnotherMachine
+from workbench.ground.errors import TemplateNotRegistered, TemplateOfAnotherMachine
 path, template, other = {path!r}, {template!r}, {other!r}
 j = wb.load(path)
 def cycles(**options):

@@ -10,7 +10,7 @@ import torch
 
 import workbench as wb
 from tests.eager import same_as_eager
-from workbench.errors import InputMismatch, UnsupportedContainer
+from workbench.ground.errors import InputMismatch, UnsupportedContainer
 
 R = torch.randn
 Old = namedtuple("Old", "only")

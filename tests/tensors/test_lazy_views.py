@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import workbench as wb
-from workbench.errors import InputMismatch, SharedElements, UnreadableTensor, WorkbenchError
+from workbench.ground.errors import InputMismatch, SharedElements, UnreadableTensor, WorkbenchError
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.tensors.raw_contents import contents, refill
+from workbench.operators.tensors.raw_contents import contents, refill
 
 
 class _Made(OrderedDict[str, Any]):

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import workbench as wb
-from workbench.tensors.reachable_tensors import reachable
+from workbench.operators.tensors.reachable_tensors import reachable
 
 
 class AnswersAll:

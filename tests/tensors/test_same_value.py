@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import HostRoute, InputMismatch
+from workbench.ground.errors import HostRoute, InputMismatch
 from workbench.ir import Literal, codec
-from workbench.tensors.same_value import same_value
+from workbench.operators.tensors.same_value import same_value
 
 X = torch.tensor([1.0, -1.0])
 NAN = float("nan")

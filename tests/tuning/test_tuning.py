@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import BadOption
+from workbench.exploring.tuning import measured
+from workbench.exploring.tuning.measured import Measured, Work
+from workbench.ground.errors import BadOption
 from workbench.scheduling import schedule
 from workbench.scheduling.user_mapping import UserMapping
-from workbench.tuning import measured
-from workbench.tuning.measured import Measured, Work
 
 
 def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -136,7 +136,7 @@ class _Interrupted:
     """Finds modules by being interrupted, once."""
 
     def find_spec(self, name: str, *_: object) -> None:
-        if name == "workbench.tuning.tuner":
+        if name == "workbench.exploring.tuning.tuner":
             sys.meta_path.remove(self)  # type: ignore[arg-type]
             raise KeyboardInterrupt
 
@@ -149,7 +149,7 @@ def test_an_interrupt_while_the_search_loads_or_stages_are_made_is_an_answer_of_
         journey = wb.trace(torch.relu, torch.randn(20, 30), machine="edge-8x8")
         with monkeypatch.context() as patch:
             if place == "the import":
-                patch.delitem(sys.modules, "workbench.tuning.tuner", raising=False)
+                patch.delitem(sys.modules, "workbench.exploring.tuning.tuner", raising=False)
                 patch.setattr(sys, "meta_path", [_Interrupted(), *sys.meta_path])
             else:
                 patch.setattr(schedule, "schedule", interrupt)

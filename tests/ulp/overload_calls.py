@@ -10,9 +10,9 @@ from typing import Any, Literal
 import torch
 
 import workbench.journey  # noqa: F401 - hands the shipped operators to the registry
-from workbench.aten import automatic_route
-from workbench.aten.registry import DEFAULT
-from workbench.formulas import of_family
+from workbench.operators.aten import automatic_route
+from workbench.operators.aten.registry import DEFAULT
+from workbench.operators.formulas import of_family
 
 Numbers = Mapping[str, Any]
 Unit = Literal["own", "row", "terms"]

@@ -15,7 +15,7 @@ from tests.ulp.exactly import exact
 from tests.ulp.exceptions import allowed, ignores_zeros, rows_left_out
 from tests.ulp.measure import Error, Exact, error, unit
 from tests.ulp.overload_calls import Call, calls
-from workbench.errors import HostRoute, WorkbenchError
+from workbench.ground.errors import HostRoute, WorkbenchError
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 ALL = 2**16

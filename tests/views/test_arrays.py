@@ -15,8 +15,8 @@ from simulator.analysis.array_steps import ArrayWalk, array_walk
 from simulator.tileprogram.program import Opcode
 from tests.jupyter.timelines import shared
 from tests.programs import PROGRAMS
-from workbench.errors import BadOption
-from workbench.views.timelines.arrays import PARTS, doing_at, facts, share
+from workbench.explaining.views.timelines.arrays import PARTS, doing_at, facts, share
+from workbench.ground.errors import BadOption
 
 MACHINES = {
     "tpu-v3": wb.machine("tpu-v3"),

@@ -18,12 +18,12 @@ import workbench as wb
 from tests.jupyter.timelines import shared
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import Tree, assert_self_contained, svgs
-from workbench.errors import BadOption
-from workbench.views.basics.common_parts import matched, merged, refined
-from workbench.views.comparisons.compare import LAUNCHING, Compared
-from workbench.views.comparisons.finding_groups import Found, kept
-from workbench.views.timelines.aligned import AS_LONG, SLOWER, aligned
-from workbench.views.timelines.gantt import NOTHING
+from workbench.explaining.views.comparisons.compare import LAUNCHING, Compared
+from workbench.explaining.views.comparisons.finding_groups import Found, kept
+from workbench.explaining.views.timelines.aligned import AS_LONG, SLOWER, aligned
+from workbench.explaining.views.timelines.gantt import NOTHING
+from workbench.ground.basics.common_parts import matched, merged, refined
+from workbench.ground.errors import BadOption
 
 
 @pytest.fixture(scope="module")

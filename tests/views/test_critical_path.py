@@ -9,7 +9,7 @@ import torch
 
 import workbench as wb
 from workbench import Journey
-from workbench.views.timelines.gantt import OTHER
+from workbench.explaining.views.timelines.gantt import OTHER
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.views.basics.colours import DARK, LIGHT, Style
-from workbench.views.timelines.gantt import Gantt, Spans, fitting, gantt, occupancy, unused_text
-from workbench.views.timelines.letters import timeline_text
-from workbench.views.timelines.svg_gantt import gantt_svg, ticks_to
+from workbench.explaining.views.timelines.gantt import Gantt, Spans, fitting, gantt, occupancy, unused_text
+from workbench.explaining.views.timelines.letters import timeline_text
+from workbench.explaining.views.timelines.svg_gantt import gantt_svg, ticks_to
+from workbench.ground.basics.colours import DARK, LIGHT, Style
 
 
 def spans(*rows: tuple[int, int, int, int, int, int], waits: tuple[tuple[int, int], ...] = ()) -> Spans:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from matplotlib import pyplot
 
+from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot, short, summary
+from workbench.explaining.views.comparisons.svg_heat_map import heat_map_svg
 from workbench.jupyter.plot_heat_map import heat_map
-from workbench.views.comparisons.heat_map import HeatMap, Spot, short, summary
-from workbench.views.comparisons.svg_heat_map import heat_map_svg
 
 MAP = HeatMap(
     ("tile.m", "order"),

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from markupsafe import Markup
 
-from workbench.views.basics import highlight, markup, mlir_diff
-from workbench.views.basics.html_builder import MOST_LETTERS, as_html, escaped, html, inside_script, joined
-from workbench.views.basics.table import Table
+from workbench.ground.basics import highlight, markup, mlir_diff
+from workbench.ground.basics.html_builder import MOST_LETTERS, as_html, escaped, html, inside_script, joined
+from workbench.ground.basics.table import Table
 
 
 def test_text_is_escaped_and_html_is_not() -> None:

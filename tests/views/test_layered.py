@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from workbench.views.graphs.layered_layout import layered
+from workbench.explaining.views.graphs.layered_layout import layered
 
 
 def test_what_only_prepares_operands_stands_just_above_its_reader():

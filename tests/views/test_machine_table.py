@@ -7,9 +7,9 @@ from dataclasses import replace
 from simulator import Launched, simulate
 from simulator.machine.machine_file import load_machine, parse_machine
 from tests.simulator.units.test_closed_forms import one_matmul
-from workbench.views.pages import objects
-from workbench.views.timelines import timeline
-from workbench.views.timelines.machine_table import figures_table, machines_table
+from workbench.explaining.views.pages import objects
+from workbench.explaining.views.timelines import timeline
+from workbench.explaining.views.timelines.machine_table import figures_table, machines_table
 
 MEASURED = """
 version = 2

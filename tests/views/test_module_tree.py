@@ -10,10 +10,18 @@ from torch import nn
 
 import workbench as wb
 from tests.programs import PROGRAMS
-from workbench.errors import HostRoute
+from workbench.explaining.views.graphs.module_tree import (
+    MOST_ROWS,
+    Leaf,
+    Module,
+    captured_tree,
+    folded,
+    lowered_tree,
+    opened,
+)
+from workbench.ground.errors import HostRoute
 from workbench.models.resnet import BasicBlock
 from workbench.models.shipped.gpt import GPT2
-from workbench.views.graphs.module_tree import MOST_ROWS, Leaf, Module, captured_tree, folded, lowered_tree, opened
 
 SCREEN = 32
 """Rows of a tree that a screen of 800 pixels has room for: its head, one for launches and 30 below."""

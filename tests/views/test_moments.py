@@ -15,10 +15,10 @@ import torch
 import workbench as wb
 from simulator.tileprogram.program import Access, Space
 from tests.jupyter.timelines import RUNS
-from workbench.errors import BadOption, EmptyTable
-from workbench.views.scratchpads.moments import EMPTY, IN_USE, WAITS
-from workbench.views.scratchpads.replay_columns import replay_columns
-from workbench.views.scratchpads.tiles import BY_INDEX
+from workbench.explaining.views.scratchpads.moments import EMPTY, IN_USE, WAITS
+from workbench.explaining.views.scratchpads.replay_columns import replay_columns
+from workbench.explaining.views.scratchpads.tiles import BY_INDEX
+from workbench.ground.errors import BadOption, EmptyTable
 
 
 @pytest.fixture(scope="module", params=RUNS)

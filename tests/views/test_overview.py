@@ -12,7 +12,7 @@ from torch.fx import symbolic_trace
 
 import workbench as wb
 from tests.views.test_stage_html import assert_self_contained
-from workbench.errors import EmptyTable
+from workbench.ground.errors import EmptyTable
 from workbench.models.resnet import resnet50
 from workbench.stages.journey_request import GraphCall
 from workbench.verbs import of_graph

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import BadOption, BadRegistration
+from workbench.ground.errors import BadOption, BadRegistration
 
 
 @pytest.fixture(autouse=True)

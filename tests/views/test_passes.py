@@ -12,10 +12,10 @@ from torch import nn
 import workbench as wb
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import assert_self_contained
-from workbench.errors import BadOption
+from workbench.ground.basics.mlir_diff import canonical, compared
+from workbench.ground.errors import BadOption
 from workbench.scheduling.passes.our_passes import OUR_PASSES
 from workbench.scheduling.passes.pass_places import passes_of, places
-from workbench.views.basics.mlir_diff import canonical, compared
 
 BEFORE = """\
 #map = affine_map<(d0) -> (d0)>

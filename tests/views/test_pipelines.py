@@ -11,9 +11,9 @@ import torch
 import workbench as wb
 from tests.jupyter.timelines import by_host, softmax, two_cores
 from tests.programs import PROGRAMS
-from workbench.errors import BadOption
-from workbench.views.timelines.columns import NONE
-from workbench.views.timelines.pipelines import LOAD, pipeline_columns
+from workbench.explaining.views.timelines.columns import NONE
+from workbench.explaining.views.timelines.pipelines import LOAD, pipeline_columns
+from workbench.ground.errors import BadOption
 
 
 def product() -> wb.Journey:

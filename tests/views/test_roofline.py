@@ -14,10 +14,10 @@ import torch
 
 import workbench as wb
 from tests.views.test_stage_html import svgs
-from workbench.errors import EmptyTable, HostRoute
-from workbench.views.timelines.gantt import NOTHING
-from workbench.views.timelines.roof_chart import Chart, Line, chart, decades, number_text
-from workbench.views.timelines.roofline import WHOLE, Point, Roofline
+from workbench.explaining.views.timelines.gantt import NOTHING
+from workbench.explaining.views.timelines.roof_chart import Chart, Line, chart, decades, number_text
+from workbench.explaining.views.timelines.roofline import WHOLE, Point, Roofline
+from workbench.ground.errors import EmptyTable, HostRoute
 
 X = torch.randn(64, 64)
 ROW_AFTER_ROW = wb.machine("tpu-v3", dram_tile="")

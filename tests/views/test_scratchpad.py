@@ -15,10 +15,10 @@ import torch
 import workbench as wb
 from simulator.errors import DoesNotFit
 from tests.programs import PROGRAMS
-from workbench.errors import BadArgument, BadOption, EmptyTable
+from workbench.explaining.views.scratchpads.scratchpad import INSIDE, Band, Held, Occupancy
+from workbench.explaining.views.scratchpads.scratchpad_layout import layout
+from workbench.ground.errors import BadArgument, BadOption, EmptyTable
 from workbench.models.resnet import BasicBlock
-from workbench.views.scratchpads.scratchpad import INSIDE, Band, Held, Occupancy
-from workbench.views.scratchpads.scratchpad_layout import layout
 
 PLACE = ["buffer", "tensor", "slot", "bytes", "address", "role"]
 

@@ -12,9 +12,9 @@ import torch
 import workbench as wb
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import Tree, svgs
-from workbench.errors import BadOption
-from workbench.views.graphs.svg_graph import lowered_svg
-from workbench.views.timelines.gantt import NOTHING
+from workbench.explaining.views.graphs.svg_graph import lowered_svg
+from workbench.explaining.views.timelines.gantt import NOTHING
+from workbench.ground.errors import BadOption
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import workbench as wb
 from templates.foobar import FoobarDirect, FoobarDoubleBuffered, FoobarTiled, register_fake
 from tests.layers import Plain
 from tests.programs import PROGRAMS
-from workbench.errors import AmbiguousSelection, HostRoute, UnknownSelection
-from workbench.views.kernel_lists.kernel_tables import scheduled_line_origins
+from workbench.explaining.views.kernel_lists.kernel_tables import scheduled_line_origins
+from workbench.ground.errors import AmbiguousSelection, HostRoute, UnknownSelection
 
 NAMES = ("softmax_last", "ffn_residual", "rmsnorm_written_out", "both_transposed", "results_in_dict", "var_last")
 HERE = Path(__file__).name

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.errors import UnknownSelection
-from workbench.views.selections.selection_model import KEPT
+from workbench.explaining.views.selections.selection_model import KEPT
+from workbench.ground.errors import UnknownSelection
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from simulator import Cause
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import Opcode
 from simulator.units.unit_table import STALLS
-from workbench.views.basics import markup
-from workbench.views.basics.colours import DARK, HUES, LIGHT, Style, colour_of_step
-from workbench.views.basics.style_sheet import Sheet
+from workbench.ground.basics import markup
+from workbench.ground.basics.colours import DARK, HUES, LIGHT, Style, colour_of_step
+from workbench.ground.basics.style_sheet import Sheet
 
 RULES = """
 .wb{color:var(--ink)}.wb b,.wb .none{color:red}

@@ -15,10 +15,10 @@ from torch import nn
 
 import workbench as wb
 from tests.programs import PROGRAMS
-from workbench.views.basics.highlight import mlir_line
-from workbench.views.basics.markup import SHEET, page
-from workbench.views.graphs.layered_layout import layered
-from workbench.views.timelines.svg_gantt import gantt_svg
+from workbench.explaining.views.graphs.layered_layout import layered
+from workbench.explaining.views.timelines.svg_gantt import gantt_svg
+from workbench.ground.basics.highlight import mlir_line
+from workbench.ground.basics.markup import SHEET, page
 
 STAGES = ("captured", "lowered", "rendered", "scheduled", "simulated")
 _VOID = {"meta", "br", "img", "hr", "link", "wbr"}

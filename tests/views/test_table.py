@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.views.basics.data_frames import frame
-from workbench.views.basics.table import Table
+from workbench.ground.basics.data_frames import frame
+from workbench.ground.basics.table import Table
 
 TABLE = Table(
     ("name", "shape", "bytes", "share", "line"),

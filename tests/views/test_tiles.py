@@ -17,9 +17,9 @@ import workbench as wb
 from simulator.tileprogram.program import Access, Opcode, Operand, Space
 from templates.foobar import FoobarDirect, register_fake
 from tests.programs import PROGRAMS
-from workbench.errors import BadOption
-from workbench.views.scratchpads.tile_grids import coarse, grids
-from workbench.views.scratchpads.tiles import Touch
+from workbench.explaining.views.scratchpads.tile_grids import coarse, grids
+from workbench.explaining.views.scratchpads.tiles import Touch
+from workbench.ground.errors import BadOption
 
 TOUCHED = ["instruction", "kind", "tensor", "access", "start", "extent", "buffer", "slot"]
 

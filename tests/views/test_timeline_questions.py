@@ -14,11 +14,11 @@ from simulator.analysis.slack import dependences, slack_of
 from simulator.analysis.stalls import stalls_of
 from simulator.tileprogram.program import Opcode
 from tests.jupyter.timelines import RUNS, shared, softmax, two_cores
-from workbench.errors import BadOption
-from workbench.views.timelines.columns import critical_columns, dependence_columns, packed, timeline_columns
-from workbench.views.timelines.gantt import LAUNCH
-from workbench.views.timelines.gaps import MEMORY, REASONS, gap
-from workbench.views.timelines.timeline import gantt_of
+from workbench.explaining.views.timelines.columns import critical_columns, dependence_columns, packed, timeline_columns
+from workbench.explaining.views.timelines.gantt import LAUNCH
+from workbench.explaining.views.timelines.gaps import MEMORY, REASONS, gap
+from workbench.explaining.views.timelines.timeline import gantt_of
+from workbench.ground.errors import BadOption
 
 
 @pytest.fixture(params=RUNS)

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import workbench as wb
+from workbench.explaining.views.graphs.titles import Titles, kernel_titles, scheduled_titles, short_op
 from workbench.models.resnet import BasicBlock
-from workbench.views.graphs.titles import Titles, kernel_titles, scheduled_titles, short_op
 
 
 @pytest.mark.parametrize(

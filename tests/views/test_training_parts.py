@@ -12,10 +12,10 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import workbench as wb
-from workbench.errors import HostRoute
-from workbench.views.timelines.dram_contents import BETWEEN, SAVED
-from workbench.views.timelines.timeline import gantt_of
-from workbench.views.timelines.training_parts import NO_PARTS
+from workbench.explaining.views.timelines.dram_contents import BETWEEN, SAVED
+from workbench.explaining.views.timelines.timeline import gantt_of
+from workbench.explaining.views.timelines.training_parts import NO_PARTS
+from workbench.ground.errors import HostRoute
 
 
 def journey(*, twice: bool) -> Any:

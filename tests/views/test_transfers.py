@@ -7,7 +7,7 @@ import torch
 
 import workbench as wb
 from tests.simulator.build import at_peak
-from workbench.errors import EmptyTable
+from workbench.ground.errors import EmptyTable
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench import lab_server
+from workbench.commands import lab_server
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("workbench", "simulator", "templates", "scripts", "notebooks", "docs")

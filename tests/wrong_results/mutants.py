@@ -13,8 +13,8 @@ from tests.operators.entry import OTHERS, SINGLE, Case, Operator
 from workbench.checking.rounding_allowance import one_unit
 from workbench.checking.tensor_comparison import Pair, compare
 from workbench.checking.wide_reference import Answers, Arithmetic
-from workbench.tensors.element_types import dtype_name
-from workbench.tensors.torch_literals import to_type
+from workbench.operators.tensors.element_types import dtype_name
+from workbench.operators.tensors.torch_literals import to_type
 
 SMALLER = {
     torch.float64: torch.float32, torch.float32: torch.float16, torch.float16: torch.float8_e5m2,

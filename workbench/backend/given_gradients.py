@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from workbench.errors import NoGradients
+from workbench.ground.errors import NoGradients
 
 Needs = tuple[frozenset[int], ...]
 """For each gradient that a backward graph makes, the results of the forward graph whose gradients it is made of."""

@@ -14,8 +14,8 @@ from torch.autograd import forward_ad
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.result_aliases import refuse_unwritable
 from workbench.capturing.specialise import Specialised
-from workbench.environment.call_sites import called_from, is_torchs
-from workbench.errors import (
+from workbench.ground.environment.call_sites import called_from, is_torchs
+from workbench.ground.errors import (
     BadOption,
     HostRoute,
     InputMismatch,
@@ -27,8 +27,8 @@ from workbench.errors import (
     WorkbenchError,
     not_yet,
 )
-from workbench.host import host_steps
 from workbench.journey import Journey
+from workbench.operators.host import host_steps
 from workbench.running.run_program import NativeProgram
 from workbench.stages.journey_request import GraphCall
 from workbench.stages.options import CompileOptions

@@ -15,10 +15,10 @@ from workbench.backend.recent_journeys import RECENT
 from workbench.backend.saved_tensors import unseen_by_hooks
 from workbench.backend.trained_graph import Trained
 from workbench.capturing.specialise import floats, specialise
-from workbench.environment.turns import compiling
-from workbench.errors import BadOption
+from workbench.ground.environment.turns import compiling
+from workbench.ground.errors import BadOption
+from workbench.operators.tensors.tensor_memory import memory_of
 from workbench.stages.options import CompileOptions, checked_compile_options
-from workbench.tensors.tensor_memory import memory_of
 
 
 def npu(

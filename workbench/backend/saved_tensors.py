@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from typing_extensions import TypeIs
 
-from workbench.tensors.tensor_memory import memory_of
+from workbench.operators.tensors.tensor_memory import memory_of
 
 
 def apart(results: Sequence[object], places: Collection[int], given: Sequence[object] = ()) -> list[object]:

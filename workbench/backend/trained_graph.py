@@ -28,8 +28,8 @@ from workbench.backend.saved_tensors import apart, kept_by_hooks, unseen_by_hook
 from workbench.capturing.by_training import taken_apart, tidied
 from workbench.capturing.specialise import Specialised, specialise
 from workbench.capturing.torch_export import exporting_here_alone
-from workbench.environment.turns import compiling
-from workbench.errors import CaptureFailed, NoGradients
+from workbench.ground.environment.turns import compiling
+from workbench.ground.errors import CaptureFailed, NoGradients
 from workbench.ir import BACKWARD, FORWARD
 from workbench.journey import Journey
 from workbench.stages.options import CompileOptions

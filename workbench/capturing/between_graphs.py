@@ -15,9 +15,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.capturing.counted_operations import PackedWeights, operations
-from workbench.environment.call_sites import Place, called_from
+from workbench.ground.environment.call_sites import Place, called_from
 from workbench.ir import MADE_BY_PYTHON, HostWork
-from workbench.tensors.tensor_memory import memory_of
+from workbench.operators.tensors.tensor_memory import memory_of
 
 _FREE = frozenset({
     "aten._local_scalar_dense", "aten.empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty",

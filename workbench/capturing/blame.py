@@ -14,12 +14,12 @@ from torch._functorch import eager_transforms
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from workbench import errors
-from workbench.aten import overload_names
-from workbench.aten.overload_schema import schema_of
 from workbench.capturing.graph_breaks import faked, gradients_in, in_words, lines, quiet, reshaped_in
-from workbench.environment.call_sites import is_torchs, place_text
-from workbench.environment.this_thread import Filter, warnings_here
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import is_torchs, place_text
+from workbench.ground.environment.this_thread import Filter, warnings_here
+from workbench.operators.aten import overload_names
+from workbench.operators.aten.overload_schema import schema_of
 
 _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
 """How export warns of a tensor attribute that it will leave out of the graph.

@@ -10,7 +10,6 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
-from workbench import errors
 from workbench.capturing.blame import exports_errors, user_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.dynamo_once import no_other_compiler, static_graphs, unmeasured_guards
@@ -26,9 +25,10 @@ from workbench.capturing.read_conditions import Guards, Made, Reading, calls_of
 from workbench.capturing.record_nodes import Recorded, Slot
 from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
-from workbench.environment.call_sites import place_text
-from workbench.tensors.refused_tensors import refuse_unreadable
-from workbench.tensors.tensor_memory import is_lazy, memory_of, plain
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import place_text
+from workbench.operators.tensors.refused_tensors import refuse_unreadable
+from workbench.operators.tensors.tensor_memory import is_lazy, memory_of, plain
 
 
 def read_by_dynamo(trace: Capturing) -> Reading:

@@ -16,7 +16,6 @@ from torch import nn
 from torch.export.graph_signature import TensorArgument
 from torch.overrides import TorchFunctionMode
 
-from workbench import errors
 from workbench.capturing.blame import replaced, user_errors
 from workbench.capturing.capture_state import Capturing, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import functional, substitute
@@ -24,12 +23,13 @@ from workbench.capturing.module_twins import on_twins
 from workbench.capturing.record_nodes import Recorded, result_names
 from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
-from workbench.environment.call_sites import place_text
-from workbench.environment.without_onednn import without_onednn
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import place_text
+from workbench.ground.environment.without_onednn import without_onednn
 from workbench.ir import Tree
-from workbench.tensors.doubles import Doubles
-from workbench.tensors.reachable_tensors import Reachable
-from workbench.tensors.tensor_memory import is_lazy
+from workbench.operators.tensors.doubles import Doubles
+from workbench.operators.tensors.reachable_tensors import Reachable
+from workbench.operators.tensors.tensor_memory import is_lazy
 
 
 def by_export(given_trace: Capturing) -> Recorded:

@@ -23,7 +23,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from workbench import errors
 from workbench.capturing.blame import exports_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
 from workbench.capturing.functional_graph import functional, in_atens_words
@@ -38,10 +37,11 @@ from workbench.capturing.step_parts import Known, Parts
 from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
 from workbench.capturing.torch_export import export, exporting_here_alone
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
-from workbench.environment.without_onednn import without_onednn
+from workbench.ground import errors
+from workbench.ground.environment.without_onednn import without_onednn
 from workbench.ir import Tree
-from workbench.tensors.attention_layout import also_going_back, as_fused
-from workbench.tensors.reachable_tensors import Held, Reachable
+from workbench.operators.tensors.attention_layout import also_going_back, as_fused
+from workbench.operators.tensors.reachable_tensors import Held, Reachable
 
 _MOST_WALKS = 4
 """What the first call of a step leaves behind is there in the next one; more than a few new places are a mistake."""

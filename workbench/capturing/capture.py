@@ -21,8 +21,6 @@ from torch import nn
 from torch.export.graph_signature import TensorArgument
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack  # pyright: ignore[reportPrivateUsage]
 
-from workbench import errors
-from workbench.aten.registry import DEFAULT, Registrations
 from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo, made_by_reading, read_by_dynamo
 from workbench.capturing.by_export import by_export
@@ -39,10 +37,12 @@ from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
 from workbench.capturing.torch_export import export, no_transform_left
 from workbench.capturing.unheard_logs import UnheardLogs
 from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
-from workbench.environment.this_thread import Filter, warnings_here
+from workbench.ground import errors
+from workbench.ground.environment.this_thread import Filter, warnings_here
 from workbench.ir import AtenGraph, Tree
-from workbench.tensors.given_containers import GivenContainers
-from workbench.tensors.refused_tensors import refuse_unreadable
+from workbench.operators.aten.registry import DEFAULT, Registrations
+from workbench.operators.tensors.given_containers import GivenContainers
+from workbench.operators.tensors.refused_tensors import refuse_unreadable
 
 _OF_PICKLES = Filter("ignore", FutureWarning, module="copyreg")
 

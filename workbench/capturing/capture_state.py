@@ -12,20 +12,20 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec
 
-from workbench import errors
-from workbench.aten.registry import Registrations
 from workbench.capturing.blame import replaced
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.record_nodes import Recorded, Slot, Traced, record
 from workbench.capturing.tensor_copies import apart, copies
 from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
-from workbench.environment.call_sites import Place, called_from
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import Place, called_from
 from workbench.ir import Tree
-from workbench.tensors import containers
-from workbench.tensors.given_containers import GivenContainers
-from workbench.tensors.reachable_tensors import Held, Reachable, reachable
-from workbench.tensors.refused_tensors import refuse_unreadable
-from workbench.tensors.tensor_memory import unreadable
+from workbench.operators.aten.registry import Registrations
+from workbench.operators.tensors import containers
+from workbench.operators.tensors.given_containers import GivenContainers
+from workbench.operators.tensors.reachable_tensors import Held, Reachable, reachable
+from workbench.operators.tensors.refused_tensors import refuse_unreadable
+from workbench.operators.tensors.tensor_memory import unreadable
 
 if TYPE_CHECKING:
     from workbench.capturing.read_conditions import Conditions

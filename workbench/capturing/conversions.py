@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from workbench import errors
-from workbench.aten.overload_schema import arguments
-from workbench.aten.registry import Registration
-from workbench.formulas.decompose import renamed
-from workbench.formulas.formula_builder import Builder
+from workbench.ground import errors
 from workbench.ir import Node, Ref, TensorType
-from workbench.tensors.torch_literals import from_arg
+from workbench.operators.aten.overload_schema import arguments
+from workbench.operators.aten.registry import Registration
+from workbench.operators.formulas.decompose import renamed
+from workbench.operators.formulas.formula_builder import Builder
+from workbench.operators.tensors.torch_literals import from_arg
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def unmeasured_guards() -> Generator[None]:
     """Within the block PyTorch does not measure how long it takes to see that a graph may be used again.
 
     It empties the processor's caches for that, and writes the figure to its log. The caller has the turn
-    (`workbench.environment.turns`).
+    (`workbench.ground.environment.turns`).
     """
     with mock.patch.object(guards, "profile_guard_manager", _not_measured):
         yield
@@ -48,7 +48,7 @@ def no_other_compiler() -> Generator[None]:
     whether the backend is the one that compiles nothing; to mark equal parts of a graph; to leave its own files out of
     the places of calls, where only the user's are looked for; and to name changes of the user's objects for a warning.
     And it would load what spreads tensors over machines, to see whether a value is from there. Where somebody asked for
-    any of this it stays. The caller has the turn (`workbench.environment.turns`).
+    any of this it stays. The caller has the turn (`workbench.ground.environment.turns`).
     """
     config = cast(Any, dynamo.config)
     changed: list[tuple[object, str, object]] = [

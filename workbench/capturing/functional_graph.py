@@ -15,14 +15,14 @@ from torch._functorch import predispatch
 from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 
-from workbench import errors
 from workbench.capturing.overlapping_writes import refuse_overlapping, tensors_given, writes
 from workbench.capturing.result_aliases import itself
 from workbench.capturing.torch_export import exporting_here_alone, onednn_as_it_is
 from workbench.capturing.whole_ops import quickly_kept_whole
-from workbench.environment.call_sites import place_text
-from workbench.tensors.refused_tensors import refuse_unreadable_in
-from workbench.tensors.tensor_memory import share_elements
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import place_text
+from workbench.operators.tensors.refused_tensors import refuse_unreadable_in
+from workbench.operators.tensors.tensor_memory import share_elements
 
 
 def functional(name: str, exported: ExportedProgram) -> ExportedProgram:

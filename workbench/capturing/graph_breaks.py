@@ -6,7 +6,7 @@ import ast
 import re
 from contextlib import AbstractContextManager
 
-from workbench.environment.this_thread import unlogged_here
+from workbench.ground.environment.this_thread import unlogged_here
 
 _SAID = (
     (r"generic_jump", "a branch that depends on the data"),

@@ -27,9 +27,9 @@ from torch.fx.experimental import _config as fx_config
 
 from workbench.capturing.capture_state import Capturing
 from workbench.capturing.record_nodes import Slot
-from workbench.environment.call_sites import place_of
+from workbench.ground.environment.call_sites import place_of
 from workbench.ir import AtenGraph, Tree, codec
-from workbench.tensors.tensor_memory import is_lazy, memory_of
+from workbench.operators.tensors.tensor_memory import is_lazy, memory_of
 
 _torch: Final = cast(Any, torch)
 _PLAIN: Final = (torch.Tensor, nn.Parameter, nn.Buffer)

@@ -23,11 +23,11 @@ from workbench.capturing.graph_breaks import in_words, quiet
 from workbench.capturing.record_nodes import Namer, Slot
 from workbench.capturing.torch_export import hooks_of_users_modules
 from workbench.capturing.user_call import Target
-from workbench.environment.call_sites import Place, place_of
+from workbench.ground.environment.call_sites import Place, place_of
 from workbench.ir import BREAK, AtenGraph, HostWork, Input, Mutation, Node, Origin, Ref, TensorType, Tree
 from workbench.ir import Sequence as SequenceArg
 from workbench.ir.value_names import with_names
-from workbench.tensors.torch_literals import to_type
+from workbench.operators.tensors.torch_literals import to_type
 
 Runner = Callable[[int, torch.fx.GraphModule, tuple[object, ...]], Sequence[torch.Tensor]]
 """Runs a graph, given by its number and as Dynamo made it, on what Python calls it with."""

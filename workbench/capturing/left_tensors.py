@@ -14,9 +14,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from workbench import errors
 from workbench.capturing.function_caches import Cache, cached
-from workbench.environment.call_sites import place_text
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import place_text
 
 
 class Made:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
-from workbench import errors
 from workbench.capturing.result_aliases import refuse_shared_memory, refuse_unwritable, returned
 from workbench.capturing.user_call import call_form, flatten_inputs
+from workbench.ground import errors
 from workbench.ir import AtenGraph, Tree
-from workbench.tensors import containers
-from workbench.tensors.containers import NOWHERE
-from workbench.tensors.element_types import dtype_name
-from workbench.tensors.given_containers import GivenContainers
-from workbench.tensors.tensor_memory import is_lazy, plain, unreadable
-from workbench.tensors.torch_literals import to_type
+from workbench.operators.tensors import containers
+from workbench.operators.tensors.containers import NOWHERE
+from workbench.operators.tensors.element_types import dtype_name
+from workbench.operators.tensors.given_containers import GivenContainers
+from workbench.operators.tensors.tensor_memory import is_lazy, plain, unreadable
+from workbench.operators.tensors.torch_literals import to_type
 
 if TYPE_CHECKING:
     from workbench.capturing.read_conditions import Conditions

@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from workbench.tensors.reachable_tensors import Reachable, reachable, variables
+from workbench.operators.tensors.reachable_tensors import Reachable, reachable, variables
 
 Target = Callable[..., object]
 

@@ -23,8 +23,8 @@ from torch.optim import Optimizer
 
 from workbench.capturing.function_caches import Cache, cached, is_cache
 from workbench.capturing.step_surroundings import HOOKS
-from workbench.tensors.raw_contents import Store, contents
-from workbench.tensors.reachable_tensors import OF_THEIR_OWN, Held, attributes_of, variables
+from workbench.operators.tensors.raw_contents import Store, contents
+from workbench.operators.tensors.reachable_tensors import OF_THEIR_OWN, Held, attributes_of, variables
 
 OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 """Where a module has its hooks."""

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from workbench import errors
 from workbench.capturing.result_aliases import itself
-from workbench.environment.call_sites import place_text
-from workbench.tensors.tensor_memory import lies_on_itself, memory_of, share_elements
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import place_text
+from workbench.operators.tensors.tensor_memory import lies_on_itself, memory_of, share_elements
 
 
 def refuse_overlapping(name: str, graph: fx.Graph) -> None:

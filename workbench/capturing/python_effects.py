@@ -18,8 +18,8 @@ from torch.optim import Optimizer
 
 from workbench.capturing.named_values import Named, Owner
 from workbench.capturing.tensor_copies import assign, stores_of, value_of
-from workbench.tensors.raw_contents import Store, contents
-from workbench.tensors.reachable_tensors import attributes_of, variables
+from workbench.operators.tensors.raw_contents import Store, contents
+from workbench.operators.tensors.reachable_tensors import attributes_of, variables
 
 
 @contextlib.contextmanager

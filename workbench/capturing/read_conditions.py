@@ -21,7 +21,7 @@ from torch.fx.node import map_arg  # pyright: ignore[reportUnknownVariableType]
 
 from workbench.capturing.step_conditions import hooks_of_all_modules
 from workbench.ir import Tree
-from workbench.tensors.same_value import same_value
+from workbench.operators.tensors.same_value import same_value
 
 Scope = Mapping[str, object]
 """The variables of the frame that Dynamo read: the target, and the arguments of a call."""

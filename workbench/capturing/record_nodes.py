@@ -14,15 +14,12 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
-from workbench import errors
-from workbench.aten.overload_schema import arguments
-from workbench.aten.registry import Registrations
-from workbench.aten.run_node import HIGHER_ORDER
 from workbench.capturing.conversions import convert
 from workbench.capturing.dynamo_names import module_as_written
 from workbench.capturing.placed_gradients import without_copies
 from workbench.capturing.result_aliases import aliases, offset_bytes, owners_among, results
-from workbench.environment.call_sites import Place, place_of, place_text
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import Place, place_of, place_text
 from workbench.ir import (
     ASSERTIONS,
     BACKWARD,
@@ -41,8 +38,11 @@ from workbench.ir import (
     Tree,
 )
 from workbench.ir.value_names import counted_name
-from workbench.tensors.tensor_memory import memory_of, span
-from workbench.tensors.torch_literals import options_literal, to_arg, to_type
+from workbench.operators.aten.overload_schema import arguments
+from workbench.operators.aten.registry import Registrations
+from workbench.operators.aten.run_node import HIGHER_ORDER
+from workbench.operators.tensors.tensor_memory import memory_of, span
+from workbench.operators.tensors.torch_literals import options_literal, to_arg, to_type
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
-from workbench.errors import InputMismatch, SharedElements
+from workbench.ground.errors import InputMismatch, SharedElements
 from workbench.ir import Alias, AtenGraph, TensorType
-from workbench.tensors.element_types import seen_as, to_dtype
-from workbench.tensors.tensor_memory import memory_of, share_elements
-from workbench.tensors.torch_literals import to_type
+from workbench.operators.tensors.element_types import seen_as, to_dtype
+from workbench.operators.tensors.tensor_memory import memory_of, share_elements
+from workbench.operators.tensors.torch_literals import to_type
 
 
 @dataclass(frozen=True)

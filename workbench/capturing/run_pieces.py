@@ -10,8 +10,8 @@ import torch
 from workbench.capturing.graph_pieces import BrokenUp
 from workbench.capturing.result_aliases import returned
 from workbench.ir import AtenGraph, KernelGraph, TensorType
-from workbench.tensors import containers
-from workbench.tensors.torch_literals import to_type
+from workbench.operators.tensors import containers
+from workbench.operators.tensors.torch_literals import to_type
 
 Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
 """Computes a graph: from its inputs, which it may change, to its outputs."""

@@ -15,8 +15,8 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from workbench import errors
-from workbench.tensors.tensor_memory import span
+from workbench.ground import errors
+from workbench.operators.tensors.tensor_memory import span
 
 _NUMBERS = (bool, int, float, torch.Size)
 

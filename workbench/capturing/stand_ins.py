@@ -12,8 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # pyright: ignore[reportPrivateUsage]
 from torch.utils._pytree import tree_leaves, tree_map
 
-from workbench import errors
 from workbench.capturing.step_parts import Parts
+from workbench.ground import errors
 from workbench.ir import BACKWARD, FORWARD, STEP
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from workbench.capturing.named_values import OF_MODULES
 from workbench.capturing.step_surroundings import HOOKS
-from workbench.tensors.reachable_tensors import Held, Reachable
+from workbench.operators.tensors.reachable_tensors import Held, Reachable
 
 Conditions = Mapping[str, object]
 """By what they are called in a message."""

@@ -9,9 +9,9 @@ from collections.abc import Generator
 
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
-from workbench import errors
 from workbench.capturing.blame import is_of_torch, raised
-from workbench.environment.call_sites import place_text
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import place_text
 
 _REFUSED_BY_AUTOGRAD = {
     "backward through the graph a second time": (

@@ -26,12 +26,12 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from workbench import errors
 from workbench.capturing.functional_graph import substitute
 from workbench.capturing.left_tensors import Made
 from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
-from workbench.environment.call_sites import place_text
+from workbench.ground import errors
+from workbench.ground.environment.call_sites import place_text
 from workbench.ir import BACKWARD, STEP
 
 _MODULES = cast(Any, torch.nn.modules.module)

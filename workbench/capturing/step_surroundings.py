@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import torch
 
-from workbench.tensors.tensor_memory import memory_of
+from workbench.operators.tensors.tensor_memory import memory_of
 
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 """Where a tensor has its hooks."""

@@ -11,9 +11,9 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from workbench.tensors.raw_contents import Store, contents, refill
-from workbench.tensors.reachable_tensors import attributes_of, variables
-from workbench.tensors.tensor_memory import copied, memory_of, plain
+from workbench.operators.tensors.raw_contents import Store, contents, refill
+from workbench.operators.tensors.reachable_tensors import attributes_of, variables
+from workbench.operators.tensors.tensor_memory import copied, memory_of, plain
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -27,7 +27,7 @@ _of_export: Final = _trace._override_builtin_ops
 
 
 def export(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, object] | None = None) -> ExportedProgram:
-    """The exported graph of one call. The caller has the turn (`workbench.environment.turns`)."""
+    """The exported graph of one call. The caller has the turn (`workbench.ground.environment.turns`)."""
     builtin = nullcontext if isinstance(module, fx.GraphModule) else _builtins_of_tensors  # a graph calls none of them
     with (
         exporting_here_alone(),

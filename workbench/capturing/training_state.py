@@ -17,12 +17,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from workbench import errors
 from workbench.capturing.named_values import Named, named_by, shown_value
 from workbench.capturing.step_conditions import Conditions, conditions
+from workbench.ground import errors
 from workbench.ir import AtenGraph
-from workbench.tensors.reachable_tensors import Held, Reachable
-from workbench.tensors.same_value import same_value
+from workbench.operators.tensors.reachable_tensors import Held, Reachable
+from workbench.operators.tensors.same_value import same_value
 
 Initial = Callable[[], torch.Tensor]
 """Makes the tensor that stands in an empty place before the first step."""

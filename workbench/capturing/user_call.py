@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import Tree
-from workbench.tensors import containers
-from workbench.tensors.given_containers import GivenContainers, told_place
-from workbench.tensors.torch_literals import from_literal
+from workbench.operators.tensors import containers
+from workbench.operators.tensors.given_containers import GivenContainers, told_place
+from workbench.operators.tensors.torch_literals import from_literal
 
 Target = Callable[..., object]
 

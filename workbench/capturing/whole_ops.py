@@ -30,7 +30,7 @@ _random, _switches = cast("tuple[Any, Any]", (decompositions_for_rng, functorch_
 _of_namespace: Final = _utils._collect_all_valid_cia_ops_for_namespace
 _by_pytorch: Final = _program._override_composite_implicit_decomp
 _KERNELS: Final[dict[Any, _Given]] = {}
-"""By op; used and filled in turn (`environment/turns.py`)."""
+"""By op; used and filled in turn (`ground/environment/turns.py`)."""
 
 _NAMESPACES: Final = (
     "profiler", "inductor", "quantized", "prim", "export", "debug_mode_ops", "prims", "rngprims", "debugprims",

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.views.basics import data_frames
-from workbench.views.basics.table import Table
+from workbench.ground.basics import data_frames
+from workbench.ground.basics.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -48,9 +48,9 @@ from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, i
 from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, bias_apart, products, running_products
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, error_in_order, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
-from workbench.environment.turns import turn
-from workbench.environment.without_onednn import without_onednn
-from workbench.tensors.attention_layout import also_going_back, as_fused
+from workbench.ground.environment.turns import turn
+from workbench.ground.environment.without_onednn import without_onednn
+from workbench.operators.tensors.attention_layout import also_going_back, as_fused
 
 aten = torch.ops.aten
 WIDE: Final = torch.float64

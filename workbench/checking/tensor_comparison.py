@@ -21,9 +21,9 @@ from typing import Final, Protocol
 import torch
 
 from workbench.checking.rounding_allowance import DRAWS, one_unit, own_errors, spread
-from workbench.errors import OtherResults
+from workbench.ground.errors import OtherResults
 from workbench.ir import TensorType
-from workbench.tensors.element_types import dtype_name
+from workbench.operators.tensors.element_types import dtype_name
 
 EXACT: Final = "exact"
 UNIT: Final = "one unit"

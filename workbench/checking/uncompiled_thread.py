@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from torch._dynamo import eval_frame
 
-from workbench.environment.turns import own_lock
+from workbench.ground.environment.turns import own_lock
 
 
 class _Stance:

@@ -16,16 +16,16 @@ from functools import cached_property
 
 import torch
 
-from workbench.aten.overload_names import draws_lots
 from workbench.checking.drawn_roundings import Rounded, roundings_drawn
 from workbench.checking.held_tensors import Arithmetic, Holds, as_given
 from workbench.checking.tensor_comparison import numbers_of
 from workbench.checking.widened_subgraphs import computed_inside
 from workbench.checking.widening import CannotWiden, Wide, widened
-from workbench.errors import OtherResults
+from workbench.ground.errors import OtherResults
 from workbench.ir import AtenGraph
-from workbench.tensors import containers
-from workbench.tensors.tensor_memory import copied, plain
+from workbench.operators.aten.overload_names import draws_lots
+from workbench.operators.tensors import containers
+from workbench.operators.tensors.tensor_memory import copied, plain
 
 Evaluate = Callable[[Arithmetic], list[torch.Tensor]]
 """Calls the function in an arithmetic: its outputs and mutated inputs."""

@@ -27,7 +27,7 @@ from simulator.files.versioned_files import replace_file
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import TileProgram
 from simulator.trace.trace import Trace
-from workbench.errors import (
+from workbench.ground.errors import (
     JourneyFileEdited,
     JourneyFileForeign,
     JourneyFileTooLarge,

@@ -21,7 +21,7 @@ from workbench.ir import codec
 from workbench.ir.host_work import HostWork
 from workbench.ir.kernel_graph_versions import without_host_work, without_parts
 
-FORMAT, VERSION = "aten-workbench/aten-graph", 4
+FORMAT, VERSION = "aten-workbench/operators/aten-graph", 4
 
 
 ASSERTIONS = ("aten._assert_async.msg", "aten._assert_async.default")

@@ -21,7 +21,7 @@ from workbench.ir.kernels import KernelModule, ScheduledKernel, Snapshot
 _NAMELESS = "kernel"
 
 _ORIGIN = re.compile(r' loc\("aten:\d+":1:0\)')
-"""How a template's text says the origin of an op that stands on it: see `kernels/hooks.py`."""
+"""How a template's text says the origin of an op that stands on it: see `scheduling/kernels/hooks.py`."""
 
 
 def renamed(text: str, old: str, new: str) -> str:

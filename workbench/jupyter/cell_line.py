@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from workbench.environment.progress import draw_below_cells
+from workbench.ground.environment.progress import draw_below_cells
 
 _PATIENCE_SECONDS = 5.0
 """The longest wait for the kernel's thread for outputs. It answers within milliseconds, unless it has ended."""

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from workbench.environment.verb_options import knows_its_options
-from workbench.faults.messages import Message
-from workbench.faults.trial import TRIALS, Trial
+from workbench.ground.basics import highlight, markup
+from workbench.ground.basics.mlir_diff import compared
+from workbench.ground.basics.shown import Shown
+from workbench.ground.environment.verb_options import knows_its_options
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.trial import TRIALS, Trial
 from workbench.mlir.context import parse, print_module
 from workbench.mlir.user_text import check_text
 from workbench.scheduling.pass_pipeline import reproduce
-from workbench.views.basics import highlight, markup
-from workbench.views.basics.mlir_diff import compared
-from workbench.views.basics.shown import Shown
 
 _WHOLE = "builtin.module("
 _LONG = 20_000

@@ -12,13 +12,13 @@ import torch
 
 from simulator.errors import WorkbenchError
 from workbench import verbs
-from workbench.aten import registry
 from workbench.checking.check_report import Check
-from workbench.errors import BadOption, TemplateSyntaxError
+from workbench.ground.errors import BadOption, TemplateSyntaxError
 from workbench.journey import Journey
-from workbench.kernels.rendered_text import Place
-from workbench.kernels.template import Template
 from workbench.mlir.user_text import half_character
+from workbench.operators.aten import registry
+from workbench.scheduling.kernels.rendered_text import Place
+from workbench.scheduling.kernels.template import Template
 
 
 class InCell:
@@ -45,7 +45,7 @@ class Cell:
 
     @property
     def overloads(self) -> tuple[str, ...]:
-        from workbench.aten import overload_names
+        from workbench.operators.aten import overload_names
 
         return overload_names.overloads(self.operator)
 
@@ -100,7 +100,7 @@ class Cell:
     def _template(self) -> type[Template]:
         like = self.like or Template
         if not (isinstance(like, type) and issubclass(like, Template)):
-            raise BadOption(f"--like {like!r}: expected a subclass of workbench.kernels.template.Template")
+            raise BadOption(f"--like {like!r}: expected a subclass of workbench.scheduling.kernels.template.Template")
         name = "Cell_" + re.sub(r"\W+", "_", self.operator)
         body = {"source": self.text, "cell": self.cell, "lines_before": self.lines_before, "__module__": "__main__"}
         return type(name, (InCell, like), body)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from simulator import Machine
     from simulator.tileprogram.program import TileProgram
 
-_OPERATORS = "workbench.ops"
+_OPERATORS = "workbench.operators.ops"
 
 
 def begin() -> None:
@@ -34,7 +34,7 @@ def begin() -> None:
 
 
 def _objects() -> Any:
-    return importlib.import_module("workbench.views.pages.objects")
+    return importlib.import_module("workbench.explaining.views.pages.objects")
 
 
 def _machine(machine: Machine) -> str:

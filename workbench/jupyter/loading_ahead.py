@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
-from workbench.environment.turns import collecting_later, free_turn
+from workbench.ground.environment.turns import collecting_later, free_turn
 
 QUIET_SECONDS: Final = 0.3
 """Cells that a program runs, or a person all at once, follow each other sooner."""

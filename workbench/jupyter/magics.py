@@ -12,11 +12,11 @@ from IPython.core.magic import no_var_expand
 from IPython.display import HTML, display  # pyright: ignore[reportUnknownVariableType] - it has no types
 
 from simulator.errors import WorkbenchError
-from workbench.errors.schedule_errors import Problem
+from workbench.ground.basics import highlight, markup
+from workbench.ground.errors.schedule_errors import Problem
 from workbench.jupyter import magic_completion
 from workbench.jupyter.magic_words import Words, journey_named, words_of
 from workbench.mlir.user_text import writable
-from workbench.views.basics import highlight, markup
 
 if TYPE_CHECKING:
     from workbench.journey import Journey
@@ -187,4 +187,4 @@ def _cell_mlir() -> Any:
 
 
 def _knob() -> Any:
-    return importlib.import_module("workbench.knobs.knob")
+    return importlib.import_module("workbench.exploring.knobs.knob")

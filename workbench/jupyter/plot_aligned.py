@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from workbench.explaining.views.timelines.aligned import AS_LONG, FASTER, SLOWER, Aligned
+from workbench.explaining.views.timelines.gantt import LAUNCH, NOTHING
+from workbench.ground.basics import markup
+from workbench.ground.basics.colours import Style
 from workbench.jupyter.plot_themes import THEME, colours_of, new_figure, words_as_they_are
 from workbench.jupyter.plot_timeline import draw_boxes, draw_shares
-from workbench.views.basics import markup
-from workbench.views.basics.colours import Style
-from workbench.views.timelines.aligned import AS_LONG, FASTER, SLOWER, Aligned
-from workbench.views.timelines.gantt import LAUNCH, NOTHING
 
 _NAME, _STRIP, _LANE, _BAR, _GAP = 0.75, 0.18, 1.0, 0.8, 0.5
 """Heights, in lanes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 
 _WIDEST: Final = 600
 """Of a picture that matplotlib draws: 65,536 dots at 100 an inch are its limit."""

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""The map of mappings drawn with matplotlib, from the same geometry as `views/comparisons/svg_heat_map.py`."""
+"""The map of mappings drawn with matplotlib, from the same geometry as `svg_heat_map.py`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from workbench.explaining.views.comparisons.heat_map import HeatMap, summary
+from workbench.ground.basics.colours import Style, style_named
 from workbench.jupyter.plot_axes import inches
-from workbench.views.basics.colours import Style, style_named
-from workbench.views.comparisons.heat_map import HeatMap, summary
 
 _ROW, _AROUND = 0.42, 1.3
 """Inches that a row of cells is high, and all that stands around them."""

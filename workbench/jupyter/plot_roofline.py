@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""The roofline drawn with matplotlib, from the same geometry as `views/timelines/svg_roofline.py`."""
+"""The roofline drawn with matplotlib, from the same geometry as `explaining/views/timelines/svg_roofline.py`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from workbench.explaining.views.timelines import roof_chart
+from workbench.explaining.views.timelines.gantt import NOTHING
+from workbench.explaining.views.timelines.roof_chart import COLOURS, Chart, Line, Mark, chart, number_text
+from workbench.explaining.views.timelines.roofline import WHOLE, Roofline
+from workbench.ground.basics.colours import Style
 from workbench.jupyter.plot_themes import THEME, colours_of, new_axes, words_as_they_are
-from workbench.views.basics.colours import Style
-from workbench.views.timelines import roof_chart
-from workbench.views.timelines.gantt import NOTHING
-from workbench.views.timelines.roof_chart import COLOURS, Chart, Line, Mark, chart, number_text
-from workbench.views.timelines.roofline import WHOLE, Roofline
 
 _SHAPE = 0.56
 """Height of a new figure, as a part of its width."""

@@ -1,6 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""The scratchpad over time drawn with matplotlib: what `views/scratchpads/svg_scratchpad.py` draws, from the same
-geometry."""
+"""The scratchpad over time drawn with matplotlib: what `svg_scratchpad.py` draws, from the same geometry."""
 
 from __future__ import annotations
 
@@ -11,13 +10,22 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from workbench.explaining.views.scratchpads.scratchpad import (
+    BEYOND,
+    BOTH,
+    FADED,
+    LOADED,
+    NOTHING,
+    STORED,
+    WORDS,
+    Occupancy,
+)
+from workbench.explaining.views.scratchpads.scratchpad_layout import Bar, Layout, Mark, Panel, bytes_text, layout
+from workbench.explaining.views.timelines.gantt import fitting
+from workbench.ground.basics import markup
+from workbench.ground.basics.colours import HELD, HUES, LIGHT, Style
 from workbench.jupyter.plot_axes import inches, with_commas
 from workbench.jupyter.plot_themes import THEME, colours_of, new_axes, words_as_they_are
-from workbench.views.basics import markup
-from workbench.views.basics.colours import HELD, HUES, LIGHT, Style
-from workbench.views.scratchpads.scratchpad import BEYOND, BOTH, FADED, LOADED, NOTHING, STORED, WORDS, Occupancy
-from workbench.views.scratchpads.scratchpad_layout import Bar, Layout, Mark, Panel, bytes_text, layout
-from workbench.views.timelines.gantt import fitting
 
 _GAP, _HEAD = 30.0, 22.0
 _APART = 9.0

@@ -14,10 +14,10 @@ from matplotlib import pyplot, rc_context, rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from workbench.ground.basics import markup
+from workbench.ground.basics.colours import LIGHT, Style, style_named
+from workbench.ground.basics.html_builder import html, trusted
 from workbench.jupyter.plot_axes import inches
-from workbench.views.basics import markup
-from workbench.views.basics.colours import LIGHT, Style, style_named
-from workbench.views.basics.html_builder import html, trusted
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false
 """The tensors of a kernel as grids of tiles drawn with matplotlib, from the same geometry as
-`views/scratchpads/svg_tiles.py`."""
+`explaining/views/scratchpads/svg_tiles.py`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from workbench.explaining.views.scratchpads.tile_grids import Grid, caption, drawn, grids, label, size_of, strength
+from workbench.explaining.views.scratchpads.tiles import TensorMoves, Tiling, moved_text
+from workbench.ground.basics.colours import Style
 from workbench.jupyter.plot_themes import THEME, colours_of, new_figure, words_as_they_are
-from workbench.views.basics.colours import Style
-from workbench.views.scratchpads.tile_grids import Grid, caption, drawn, grids, label, size_of, strength
-from workbench.views.scratchpads.tiles import TensorMoves, Tiling, moved_text
 
 _SIDE_BY_SIDE = 3
 _AN_INCH = 80

@@ -19,10 +19,20 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from matplotlib.transforms import blended_transform_factory
 
+from workbench.explaining.views.timelines.gantt import (
+    BUSY,
+    F64,
+    I64,
+    LAUNCH,
+    NOTHING,
+    WAITING,
+    Gantt,
+    fitting,
+    unused_text,
+)
+from workbench.ground.basics.colours import Style, style_named
 from workbench.jupyter.plot_axes import inches, with_commas
 from workbench.jupyter.plot_themes import THEME, colours_of, new_axes, words_as_they_are
-from workbench.views.basics.colours import Style, style_named
-from workbench.views.timelines.gantt import BUSY, F64, I64, LAUNCH, NOTHING, WAITING, Gantt, fitting, unused_text
 
 _BAR_HEIGHT = 0.66
 _STRIP_HEIGHT = 0.12

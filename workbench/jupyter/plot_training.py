@@ -12,14 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from workbench.explaining.views.timelines.dram_contents import KINDS, Contents
+from workbench.explaining.views.timelines.gantt import LAUNCH, NOTHING, Gantt
+from workbench.explaining.views.timelines.svg_dram import COLOURS, MEGABYTE
+from workbench.explaining.views.timelines.training_parts import NO_PARTS
+from workbench.ground.basics.colours import Style
 from workbench.jupyter.plot_axes import with_commas
 from workbench.jupyter.plot_themes import THEME, colours_of, new_axes, new_figure, words_as_they_are
 from workbench.jupyter.plot_timeline import draw_boxes, draw_shares
-from workbench.views.basics.colours import Style
-from workbench.views.timelines.dram_contents import KINDS, Contents
-from workbench.views.timelines.gantt import LAUNCH, NOTHING, Gantt
-from workbench.views.timelines.svg_dram import COLOURS, MEGABYTE
-from workbench.views.timelines.training_parts import NO_PARTS
 
 _NAME, _STRIP, _BAR, _LANE, _GAP = 0.9, 0.2, 0.8, 1.0, 0.5
 """Heights, in lanes."""

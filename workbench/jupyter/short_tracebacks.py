@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from simulator.errors import WorkbenchError
-from workbench.environment.call_sites import users_frames
+from workbench.ground.environment.call_sites import users_frames
 
 _MORE: Final = "\nLines inside the workbench are left out: %tb shows all."
 

@@ -19,14 +19,14 @@ from typing import Any, cast
 
 import torch
 
-from workbench.aten.automatic_route import class_of
-from workbench.aten.overload_schema import arguments
-from workbench.formulas.formula_builder import meta_tensor
 from workbench.ir import BREAK, LoweredNode, Node, Ref, Sequence, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.empty_tensors import NO_ELEMENTS
 from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER
-from workbench.tensors.torch_literals import from_arg, to_arg, to_type
+from workbench.operators.aten.automatic_route import class_of
+from workbench.operators.aten.overload_schema import arguments
+from workbench.operators.formulas.formula_builder import meta_tensor
+from workbench.operators.tensors.torch_literals import from_arg, to_arg, to_type
 
 COPY_RULE = "copied to its place in the result"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from workbench.aten.overload_schema import arguments
 from workbench.ir import Literal, Node, Sequence
 from workbench.lowering.graph_values import GraphValues, unchanged
+from workbench.operators.aten.overload_schema import arguments
 
 _TURNED: Final = ("aten.transpose.int", "aten.t.default", "aten.mT.default", "aten.permute.default")
 _RESHAPES: Final = ("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default")

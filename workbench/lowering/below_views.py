@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from workbench.aten.automatic_route import class_of
-from workbench.formulas.decompose import reading
 from workbench.ir import LoweredNode, Node, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.around_products import free_extent, too_often
@@ -21,6 +19,8 @@ from workbench.lowering.attention_operands import axes_of
 from workbench.lowering.product_room import Room
 from workbench.lowering.reshapes import contiguous
 from workbench.lowering.shared_operands import factors, read_again
+from workbench.operators.aten.automatic_route import class_of
+from workbench.operators.formulas.decompose import reading
 
 RULE = "moved before a pointwise op"
 

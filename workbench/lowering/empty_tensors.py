@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import cast
 
-from workbench import errors
+from workbench.ground import errors
 from workbench.ir import Arg, Literal, Node, Ref, Sequence, TensorType
 
 NO_ELEMENTS = "no elements: there is nothing to compute and nothing to move"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from workbench.formulas.decompose import reading
 from workbench.ir import BREAK, LoweredNode
+from workbench.operators.formulas.decompose import reading
 
 
 def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) -> list[LoweredNode]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from workbench.aten.automatic_route import class_of
 from workbench.ir import Literal, Node, Sequence, TensorType
 from workbench.lowering.product_room import Room
+from workbench.operators.aten.automatic_route import class_of
 
 Shape = tuple[int, ...]
 Classes = Mapping[str, str]

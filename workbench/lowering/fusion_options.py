@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypedDict, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
-from workbench.errors import FusionError
+from workbench.ground.errors import FusionError
 from workbench.lowering.fusion_rules import ACROSS_VIEWS, RULES, SWITCHES
 from workbench.lowering.grouping import Choice
 

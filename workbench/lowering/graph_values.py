@@ -8,10 +8,10 @@ from typing import Final
 
 import torch
 
-from workbench.aten.automatic_route import class_of
-from workbench.aten.overload_schema import arguments
 from workbench.ir import Arg, AtenGraph, Literal, Node, Ref
-from workbench.tensors.element_types import to_dtype
+from workbench.operators.aten.automatic_route import class_of
+from workbench.operators.aten.overload_schema import arguments
+from workbench.operators.tensors.element_types import to_dtype
 
 _FARTHEST: Final = 16
 """Nodes on a way."""

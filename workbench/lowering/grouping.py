@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from workbench.aten.automatic_route import class_of
 from workbench.ir import BREAK, Fusion, Node, TensorType
 from workbench.lowering.around_products import makes_operand
 from workbench.lowering.fusion_candidate import NO_CLASSES, Candidate, Classes, node_class
@@ -15,6 +14,7 @@ from workbench.lowering.kernel_order import KernelOrder
 from workbench.lowering.product_room import FULL, READ_ONCE, ROWS, SHARED, TPU_V3, Room
 from workbench.lowering.reduction_space import folded_away, reads_again, same_everywhere
 from workbench.lowering.shared_operands import siblings
+from workbench.operators.aten.automatic_route import class_of
 
 BETWEEN: Final = "what is made of one's result is read by the other"
 

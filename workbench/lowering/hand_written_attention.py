@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from workbench.aten.overload_schema import arguments
 from workbench.ir import AtenGraph, Node, Ref
 from workbench.lowering.attention_operands import Operands
 from workbench.lowering.graph_values import HIDING, GraphValues, unchanged
+from workbench.operators.aten.overload_schema import arguments
 
 _SOFTMAX: Final = ("aten.softmax.int", "aten._softmax.default")
 

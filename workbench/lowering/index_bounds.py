@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from workbench.aten.overload_schema import arguments, plain_arguments
-from workbench.errors import IndexOutOfRange, IndexType
+from workbench.ground.errors import IndexOutOfRange, IndexType
 from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType, View
 from workbench.lowering.indexing_ops import ALONG_DIM, BY_POSITION, EMBEDDING, FROM_THE_END
+from workbench.operators.aten.overload_schema import arguments, plain_arguments
 
 _BAGS: Final = frozenset(
     f"aten.{name}"

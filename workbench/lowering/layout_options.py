@@ -10,7 +10,7 @@ from simulator import Machine
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.tile_form import Tile
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 
 GIVEN, LEAST = "given", "least"
 

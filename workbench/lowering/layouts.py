@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from simulator.did_you_mean import did_you_mean, sentences
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 from workbench.ir import HOST, AxisOrder, KernelGraph, TensorType
 from workbench.ir.dram_blocks import AS_IN_PYTORCH, axes_of, dense_in, less_padded, padded_elements
 from workbench.ir.moved_views import moved, overlaps_itself

@@ -13,15 +13,8 @@ from functools import cached_property
 
 import torch
 
-from workbench import errors
-from workbench.aten.automatic_route import DTYPES, class_of
-from workbench.aten.overload_names import check_known
-from workbench.aten.proven import proven
-from workbench.aten.registry import DEFAULT, Registrations
-from workbench.faults.trial import OK, TRIALS
-from workbench.formulas.decompose import expand
-from workbench.formulas.layout_changes import FORMULAS as FORMULAS_OF_LAYOUT
-from workbench.importing.import_trial import import_trial
+from workbench.ground import errors
+from workbench.ground.faults.trial import OK, TRIALS
 from workbench.ir import (
     ASSERTIONS,
     BREAK,
@@ -52,6 +45,13 @@ from workbench.lowering.placed_views import PlacedViews
 from workbench.lowering.product_room import ROWS, SHARED, TPU_V3, Room
 from workbench.lowering.reshapes import above_reshapes
 from workbench.lowering.view_edges import across_views
+from workbench.operators.aten.automatic_route import DTYPES, class_of
+from workbench.operators.aten.import_trial import import_trial
+from workbench.operators.aten.overload_names import check_known
+from workbench.operators.aten.proven import proven
+from workbench.operators.aten.registry import DEFAULT, Registrations
+from workbench.operators.formulas.decompose import expand
+from workbench.operators.formulas.layout_changes import FORMULAS as FORMULAS_OF_LAYOUT
 
 REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
 """Ops whose formulas only view and copy, so that they hold for element types that no kernel computes with."""

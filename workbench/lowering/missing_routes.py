@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from workbench import errors
-from workbench.aten.run_node import HIGHER_ORDER
+from workbench.ground import errors
 from workbench.ir import AtenGraph, Node
-from workbench.new_op.operator_facts import facts_of
-from workbench.new_op.skeleton import stub
+from workbench.operators.aten.run_node import HIGHER_ORDER
+from workbench.operators.new_op.operator_facts import facts_of
+from workbench.operators.new_op.skeleton import stub
 
 
 def missing_routes(graph: AtenGraph, missing: list[Node], faulty: Mapping[str, str]) -> errors.MissingRoutes:

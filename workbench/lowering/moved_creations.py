@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from workbench.aten.automatic_route import class_of
-from workbench.formulas.decompose import reading
 from workbench.ir import LoweredNode, TensorType
 from workbench.ir.value_names import marked_name
+from workbench.operators.aten.automatic_route import class_of
+from workbench.operators.formulas.decompose import reading
 
 RULE = "computed where it is read"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from workbench.aten.extra_ops import ATTENTION
-from workbench.aten.registry import Registrations
-from workbench.formulas.formula_builder import infer
 from workbench.ir import Arg, AtenGraph, Literal, LoweredNode, Node, Ref, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.hand_written_attention import AttentionCall, HandWritten, hand_written_attention
 from workbench.lowering.one_kernel import OneKernels
+from workbench.operators.aten.extra_ops import ATTENTION
+from workbench.operators.aten.registry import Registrations
+from workbench.operators.formulas.formula_builder import infer
 
 Apart = Collection[frozenset[str]]
 """Pairs of names that a user keeps apart, of captured nodes or of parts of them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from workbench.aten.registry import Registration
 from workbench.ir import Fusion, LoweredNode, Node, TensorType
+from workbench.operators.aten.registry import Registration
 
 
 @dataclass(frozen=True)

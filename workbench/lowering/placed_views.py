@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from workbench.aten.automatic_route import class_of
-from workbench.formulas.decompose import reading
-from workbench.formulas.formula_builder import infer, meta_tensor
 from workbench.ir import LoweredNode, Node, Ref, TensorType, View
 from workbench.ir.value_names import marked_name
 from workbench.lowering.assembly import assembled
 from workbench.lowering.empty_tensors import NO_ELEMENTS
+from workbench.operators.aten.automatic_route import class_of
+from workbench.operators.formulas.decompose import reading
+from workbench.operators.formulas.formula_builder import infer, meta_tensor
 
 
 @dataclass

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from workbench.aten.automatic_route import class_of
-from workbench.aten.extra_ops import MATMUL
-from workbench.formulas.decompose import reading
 from workbench.ir import Literal, LoweredNode, Node, Ref, Sequence, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.fusion_candidate import reduced_dims
+from workbench.operators.aten.automatic_route import class_of
+from workbench.operators.aten.extra_ops import MATMUL
+from workbench.operators.formulas.decompose import reading
 
 RULE = "moved above a reshape"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench.formulas.decompose import reading
 from workbench.ir import Fusion, LoweredNode, Node, TensorType
 from workbench.lowering.around_products import ONLY_POINTWISE
 from workbench.lowering.fusion_candidate import node_class
@@ -12,6 +11,7 @@ from workbench.lowering.fusion_rules import ACROSS_VIEWS, rule_for
 from workbench.lowering.grouping import Grouping
 from workbench.lowering.reshapes import contiguous
 from workbench.lowering.shared_operands import ONE_PRODUCT
+from workbench.operators.formulas.decompose import reading
 
 
 def across_views(items: Sequence[LoweredNode], grouping: Grouping) -> list[Fusion]:

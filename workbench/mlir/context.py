@@ -15,7 +15,7 @@ from torch_mlir import ir
 from torch_mlir._mlir_libs._torchMlir import register_dialect  # without the 40 ms of classes for torch-mlir's ops
 from torch_mlir.passmanager import PassManager
 
-from workbench.errors import MlirSyntaxError, PassError, Problem
+from workbench.ground.errors import MlirSyntaxError, PassError, Problem
 
 _BUILT_HERE = (
     "func", "arith", "math", "linalg", "tensor", "memref", "scf", "affine", "cf", "bufferization",

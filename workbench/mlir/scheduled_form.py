@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
-from workbench.errors import Problem, ScheduledFormError
+from workbench.ground.errors import Problem, ScheduledFormError
 from workbench.mlir.affine import FORALL_BOUNDS
 from workbench.mlir.bindings import DYNAMIC_STRIDE, integers
 from workbench.mlir.context import line_of, operations, parse

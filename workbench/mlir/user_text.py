@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from workbench.errors import MlirSyntaxError, Problem
+from workbench.ground.errors import MlirSyntaxError, Problem
 
 MOST_NESTING: Final = 200
 """Brackets in each other. The parser can bear thousands; kernels have a dozen."""

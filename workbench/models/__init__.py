@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 
 if TYPE_CHECKING:
     from workbench.models.example import Example as Example

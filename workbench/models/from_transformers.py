@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from workbench.errors import MissingExtra
+from workbench.ground.errors import MissingExtra
 from workbench.models.example import Example
 
 

@@ -8,15 +8,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from workbench.aten.overload_schema import arguments, tensor_arguments
-from workbench.aten.proven import kernel_proven
-from workbench.aten.registry import DEFAULT, Registrations
-from workbench.environment.progress import counted
-from workbench.errors import RegistrationGone
-from workbench.faults.trial import TRIALS
-from workbench.importing.fx_graph import kernel_graph_module
-from workbench.importing.import_trial import import_trial
-from workbench.importing.importer import Imported, Part, assemble_kernel, import_kernel
+from workbench.ground.environment.progress import counted
+from workbench.ground.errors import RegistrationGone
+from workbench.ground.faults.trial import TRIALS
 from workbench.ir import (
     HOST,
     Absorbed,
@@ -29,11 +23,17 @@ from workbench.ir import (
     TensorType,
 )
 from workbench.ir.same_structure import lent, structure, whole_results
-from workbench.kernels.hooks import pointwise_hook
-from workbench.kernels.node_builder import Build
 from workbench.mlir.context import print_module
 from workbench.mlir.location_ids import origins_in
+from workbench.operators.aten.import_trial import import_trial
+from workbench.operators.aten.overload_schema import arguments, tensor_arguments
+from workbench.operators.aten.proven import kernel_proven
+from workbench.operators.aten.registry import DEFAULT, Registrations
 from workbench.rendering.module_store import ModuleStore, kept_or_made
+from workbench.scheduling.importing.fx_graph import kernel_graph_module
+from workbench.scheduling.importing.importer import Imported, Part, assemble_kernel, import_kernel
+from workbench.scheduling.kernels.hooks import pointwise_hook
+from workbench.scheduling.kernels.node_builder import Build
 
 if TYPE_CHECKING:
     import torch

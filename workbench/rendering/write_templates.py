@@ -13,19 +13,19 @@ from dataclasses import replace
 from functools import partial
 
 from simulator.machine.machine import Machine
-from workbench.aten.proven import described, kernel_proven
-from workbench.aten.registry import DEFAULT, Registrations, registered_template
-from workbench.environment.call_sites import called_from
-from workbench.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine
+from workbench.ground.environment.call_sites import called_from
+from workbench.ground.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine
 from workbench.ir import Kernel, KernelGraph, KernelModule, Mapping, Written
 from workbench.ir.kernel_identity import asked_text, machine_key
 from workbench.ir.kernel_names import by_full_names
 from workbench.ir.same_structure import lent, structure
-from workbench.kernels.handwritten import check_written
-from workbench.kernels.read_figures import noting, others
-from workbench.kernels.template import Template, instantiate
-from workbench.kernels.template_mapping import own_mapping
+from workbench.operators.aten.proven import described, kernel_proven
+from workbench.operators.aten.registry import DEFAULT, Registrations, registered_template
 from workbench.rendering.module_store import ModuleStore, kept_or_made
+from workbench.scheduling.kernels.handwritten import check_written
+from workbench.scheduling.kernels.read_figures import noting, others
+from workbench.scheduling.kernels.template import Template, instantiate
+from workbench.scheduling.kernels.template_mapping import own_mapping
 from workbench.scheduling.user_mapping import UserMapping, asked_of, with_users
 
 

@@ -18,14 +18,14 @@ from typing import Final
 
 import torch
 
-from workbench.environment.processor import processor, processor_named
-from workbench.faults.fences import fence
-from workbench.faults.messages import Block, Message
-from workbench.faults.trial import Trial
+from workbench.ground.environment.processor import processor, processor_named
+from workbench.ground.faults.fences import fence
+from workbench.ground.faults.messages import Block, Message
+from workbench.ground.faults.trial import Trial
 from workbench.ir.kernel_identity import nameless
+from workbench.operators.tensors.tensor_memory import span
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.running.machine_code import target
-from workbench.tensors.tensor_memory import span
 
 _PAGE: Final = mmap.PAGESIZE
 _ZONE: Final = 16 * _PAGE

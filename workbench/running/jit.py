@@ -24,9 +24,9 @@ import torch
 from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
-from workbench.environment.blas_library import SGEMM, Blas, blas
-from workbench.environment.processor import Processor, processor
-from workbench.errors import MissingFunctions, NativeArgumentError, PassError, Problem
+from workbench.ground.environment.blas_library import SGEMM, Blas, blas
+from workbench.ground.environment.processor import Processor, processor
+from workbench.ground.errors import MissingFunctions, NativeArgumentError, PassError, Problem
 from workbench.ir.graph import span
 from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes

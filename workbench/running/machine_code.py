@@ -23,8 +23,8 @@ import llvmlite.binding as llvm
 from torch_mlir import ir
 from torch_mlir.execution_engine import ExecutionEngine
 
-from workbench.environment.blas_library import SGEMM, blas
-from workbench.environment.processor import Processor, processor
+from workbench.ground.environment.blas_library import SGEMM, blas
+from workbench.ground.environment.processor import Processor, processor
 from workbench.mlir.context import operations
 
 _SECTION_HEADER, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")

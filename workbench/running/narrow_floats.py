@@ -16,8 +16,8 @@ from typing import Final
 
 from torch_mlir import ir
 
-from workbench.environment.processor import Processor
-from workbench.errors import PassError, Problem
+from workbench.ground.environment.processor import Processor
+from workbench.ground.errors import PassError, Problem
 from workbench.mlir.bindings import Value
 from workbench.mlir.context import operations
 

@@ -18,20 +18,20 @@ from typing import Final, TypeAlias
 
 import torch
 
-from workbench.environment.turns import turn
-from workbench.errors import IndexOutOfRange, NativeInputError, NoData
+from workbench.ground.environment.turns import turn
+from workbench.ground.errors import IndexOutOfRange, NativeInputError, NoData
 from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.ir.index_inputs import input_behind
 from workbench.ir.kernel_identity import nameless
 from workbench.ir.moved_views import moved
+from workbench.operators.tensors.element_types import to_dtype, uninitialised
+from workbench.operators.tensors.kernel_function import KernelFunction
+from workbench.operators.tensors.tensor_memory import plain
 from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
 from workbench.running.machine_code import target
 from workbench.running.native_store import NativeStore
 from workbench.running.side_by_side import Touched, most_at_once, side_by_side, waits
 from workbench.running.tried_kernel import TriedKernel
-from workbench.tensors.element_types import to_dtype, uninitialised
-from workbench.tensors.kernel_function import KernelFunction
-from workbench.tensors.tensor_memory import plain
 
 
 @dataclass

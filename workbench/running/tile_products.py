@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref, scf
 
-from workbench.environment.blas_library import SGEMM
+from workbench.ground.environment.blas_library import SGEMM
 from workbench.mlir.bindings import DYNAMIC_EXTENT, DYNAMIC_STRIDE, Value, copy, maker, segments, shape_of
 from workbench.mlir.context import operations
 from workbench.mlir.linalg_loops import (

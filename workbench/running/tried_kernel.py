@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from workbench.faults.trial import TRIALS, Trial
+from workbench.ground.faults.trial import TRIALS, Trial
 from workbench.ir import Kernel
+from workbench.operators.tensors.kernel_function import KernelFunction
 from workbench.running.guarded_call import Arguments, run_trial
 from workbench.running.jit import NativeKernel
-from workbench.tensors.kernel_function import KernelFunction
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import Final
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from workbench.environment.processor import Processor
+from workbench.ground.environment.processor import Processor
 from workbench.mlir.bindings import Value
 from workbench.mlir.context import operations
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import TileProgram
-from workbench.errors import MappingError
+from workbench.ground.errors import MappingError
 from workbench.mlir.named_dims import Payload
 
 _SMALL = 4

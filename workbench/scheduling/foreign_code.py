@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from workbench.environment.registered import PASSES
-from workbench.errors import MlirSyntaxError, NotTrusted
+from workbench.ground.environment.registered import PASSES
+from workbench.ground.errors import MlirSyntaxError, NotTrusted
 from workbench.ir import KernelModule
 from workbench.mlir.context import operations, parse
 from workbench.mlir.user_text import check_text

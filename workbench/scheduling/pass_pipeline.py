@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from simulator.did_you_mean import did_you_mean
-from workbench.environment.owners import Owner
-from workbench.environment.registered import PASSES
-from workbench.errors import PassError, Problem
-from workbench.faults.forked_trial import fault_in_fork
+from workbench.ground.environment.owners import Owner
+from workbench.ground.environment.registered import PASSES
+from workbench.ground.errors import PassError, Problem
+from workbench.ground.faults.forked_trial import fault_in_fork
 from workbench.ir import Snapshot
 from workbench.mlir.context import parse, print_module, problems_of, run_passes
 from workbench.mlir.location_ids import origins_in

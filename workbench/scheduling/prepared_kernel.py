@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
-from workbench.errors import MappingError
+from workbench.ground.errors import MappingError
 from workbench.ir import KernelModule, Mapping
 from workbench.mlir.context import new_context, parse
 from workbench.mlir.linalg_ops import linalg_ops

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit
-from workbench.aten.proven import described, unproven
-from workbench.aten.registry import DEFAULT, Registrations
-from workbench.environment.progress import counted
-from workbench.faults.messages import Message
-from workbench.faults.trial import TRIALS, Trial
-from workbench.host import host_steps
+from workbench.ground.environment.progress import counted
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.trial import TRIALS, Trial
 from workbench.ir import (
     KernelGraph,
     KernelModule,
@@ -25,11 +22,14 @@ from workbench.ir import (
 )
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
 from workbench.ir.kernel_names import by_full_names
-from workbench.kernels.read_figures import others
-from workbench.planning.dram_plan import plan_launches
+from workbench.operators.aten.proven import described, unproven
+from workbench.operators.aten.registry import DEFAULT, Registrations
+from workbench.operators.host import host_steps
 from workbench.scheduling.core_split import spread_of
 from workbench.scheduling.kernel_store import KernelStore
+from workbench.scheduling.kernels.read_figures import others
 from workbench.scheduling.passes.wanted_passes import UserPasses, check_steps, checked_passes
+from workbench.scheduling.planning.dram_plan import plan_launches
 from workbench.scheduling.user_mapping import UserMapping, asked_of, check_kernels, check_shadowed
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class _Kernels:
 
 def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ...]) -> ScheduledKernel:
     """A template's kernel as its text has it. No pass touches it, and none is recorded."""
-    from workbench.kernels.handwritten import program_of
+    from workbench.scheduling.kernels.handwritten import program_of
 
     written = module.written
     assert written is not None, f"{module.kernel} is not written yet: see rendering/write_templates.py"

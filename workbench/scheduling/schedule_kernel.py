@@ -17,10 +17,8 @@ from simulator.errors import SMALLER, DoesNotFit
 from simulator.machine.machine import Machine
 from simulator.tileprogram.buffer_addresses import check_fit, in_use_at_once
 from simulator.tileprogram.program import TileProgram
-from workbench.environment.progress import so_far
-from workbench.errors import PassError, ScheduledFormError, ScheduleScriptError
-from workbench.extraction.extract import extract
-from workbench.extraction.program_size import buffers_at_once
+from workbench.ground.environment.progress import so_far
+from workbench.ground.errors import PassError, ScheduledFormError, ScheduleScriptError
 from workbench.ir import Folded, KernelModule, Mapping, ScheduledKernel
 from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir.context import print_module
@@ -29,6 +27,8 @@ from workbench.mlir.named_dims import Payload, analyse
 from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.scheduling import heuristic
 from workbench.scheduling.core_split import checked_cores, share, spread, spread_of
+from workbench.scheduling.extraction.extract import extract
+from workbench.scheduling.extraction.program_size import buffers_at_once
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_script import transform_script
 from workbench.scheduling.pass_pipeline import PassTrace

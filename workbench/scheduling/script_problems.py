@@ -8,7 +8,7 @@ import re
 from torch_mlir import ir
 
 from simulator.did_you_mean import did_you_mean
-from workbench.errors import Problem
+from workbench.ground.errors import Problem
 
 _NO_OP = re.compile(r"custom op '([^']*)' is unknown|not found for custom op '([^']*)'")
 """Whatever else is wrong with an op of custom syntax begins with its name, too."""

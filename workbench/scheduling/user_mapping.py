@@ -15,7 +15,7 @@ from typing import Final, TypedDict
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.tileprogram.program import MAX_RANK
-from workbench.errors import MappingError
+from workbench.ground.errors import MappingError
 from workbench.ir import Mapping, ScheduledKernel
 from workbench.ir.kernel_names import EVERY, is_pattern, key_for
 

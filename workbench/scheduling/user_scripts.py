@@ -10,7 +10,7 @@ from typing import cast
 from torch_mlir import ir
 
 from simulator.did_you_mean import did_you_mean, sentences
-from workbench.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
+from workbench.ground.errors import BadOption, MlirSyntaxError, Problem, ScheduleScriptError
 from workbench.ir import KernelModule
 from workbench.mlir.bindings import integer
 from workbench.mlir.context import line_of, operations, parse, run_passes

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from simulator import HostCall, Launched, Machine, Trace
 from simulator.compiled import when_compiling
-from workbench.environment.progress import at, reached
+from workbench.ground.environment.progress import at, reached
 from workbench.ir import KernelGraph, Launch, ScheduledProgram
-from workbench.planning.chiplet_plan import placed
-from workbench.planning.common_memory_plan import residents
-from workbench.planning.dram_plan import grids
+from workbench.scheduling.planning.chiplet_plan import placed
+from workbench.scheduling.planning.common_memory_plan import residents
+from workbench.scheduling.planning.dram_plan import grids
 
 Filled: TypeAlias = Mapping[str, npt.NDArray[np.bool_]]
 """Value -> the nonzero elements of its storage, from its base on."""

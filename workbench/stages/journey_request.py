@@ -7,26 +7,26 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from workbench.aten.registry import DEFAULT
-from workbench.environment.call_sites import called_from
-from workbench.environment.registered import REWRITES
-from workbench.errors import JourneyFileUnfit, WorkbenchError
+from workbench.ground.environment.call_sites import called_from
+from workbench.ground.environment.registered import REWRITES
+from workbench.ground.errors import JourneyFileUnfit, WorkbenchError
 from workbench.ir import BACKWARD
 from workbench.ir.kernel_names import by_full_names
 from workbench.lowering.fusion_options import rewrites_off
 from workbench.lowering.layout_options import Layout, layout_on
 from workbench.lowering.product_room import Room, room_of
-from workbench.mappings.asked_mappings import asked_mappings
+from workbench.operators.aten.registry import DEFAULT
+from workbench.scheduling.mappings.asked_mappings import asked_mappings
 from workbench.scheduling.user_mapping import check_kernels
 from workbench.stages.options import Options
 
 if TYPE_CHECKING:
     import torch
 
-    from workbench.aten.registry import Registrations
+    from workbench.capturing.rewriting.rewrite import Step
     from workbench.ir import AtenGraph, KernelGraph
-    from workbench.mappings.asked_mappings import AskedMappings
-    from workbench.rewriting.rewrite import Step
+    from workbench.operators.aten.registry import Registrations
+    from workbench.scheduling.mappings.asked_mappings import AskedMappings
     from workbench.scheduling.user_mapping import UserMapping
 
 
@@ -122,7 +122,7 @@ class Request(Options):
         """The graph passes and patterns that are turned off."""
         if not self.rewrites:
             return frozenset()
-        from workbench.rewriting.rewrite import is_pattern
+        from workbench.capturing.rewriting.rewrite import is_pattern
 
         patterns = [name for name, step in self.rewrites.items() if is_pattern(step)]
         return rewrites_off(self.fusion, patterns, self.rewrites.keys() - {*patterns})

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from workbench.environment.progress import waiting
-from workbench.environment.turns import compiling, own_lock
+from workbench.ground.environment.progress import waiting
+from workbench.ground.environment.turns import compiling, own_lock
 
 T = TypeVar("T")
 

@@ -12,13 +12,13 @@ from simulator import Machine, load_machine
 from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.parts import POLICIES
-from workbench.errors import BadOption, MappingError, NoCommonMemory
-from workbench.mappings import mapping_file, tuned_table
-from workbench.mappings.mapping_form import OF_A_KERNEL, mistake_in
+from workbench.ground.errors import BadOption, MappingError, NoCommonMemory
+from workbench.scheduling.mappings import mapping_file, tuned_table
+from workbench.scheduling.mappings.mapping_form import OF_A_KERNEL, mistake_in
 
 if TYPE_CHECKING:
-    from workbench.mappings.mapping_file import MappingFile
-    from workbench.mappings.tuned_table import TunedTable
+    from workbench.scheduling.mappings.mapping_file import MappingFile
+    from workbench.scheduling.mappings.tuned_table import TunedTable
     from workbench.scheduling.user_mapping import UserMapping
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cast
 
 from simulator import Machine
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 from workbench.lowering.layout_options import checked_layout
 from workbench.scheduling.passes.wanted_passes import as_texts
 from workbench.stages.option_checks import (
@@ -29,8 +29,8 @@ from workbench.stages.option_checks import (
 if TYPE_CHECKING:
     from workbench.lowering.fusion_options import UserFusion
     from workbench.lowering.layout_options import UserLayout
-    from workbench.mappings.mapping_file import MappingFile
-    from workbench.mappings.tuned_table import TunedTable
+    from workbench.scheduling.mappings.mapping_file import MappingFile
+    from workbench.scheduling.mappings.tuned_table import TunedTable
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
-from workbench.errors import MissingExtra
+from workbench.ground.errors import MissingExtra
 from workbench.stages.journey_request import Request
 from workbench.stages.once import Once
 from workbench.stages.options import OPTIONS

@@ -21,9 +21,9 @@ from simulator.memory import dram, network
 from simulator.tileprogram.program import Access, Instruction, Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
 from tests.simulator.build import Made
+from workbench.explaining.views.timelines.letters import timeline_text
+from workbench.explaining.views.timelines.timeline import gantt_of, stats
 from workbench.jupyter.plot_timeline import timeline_figure
-from workbench.views.timelines.letters import timeline_text
-from workbench.views.timelines.timeline import gantt_of, stats
 
 ROWS, COLUMNS, TILES = 64, 256, 4
 

@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from simulator.units.gather import along
 from workbench.checking.replay.numpy_elementwise import COMBINERS, ELEMENTS, Array, Element
-from workbench.errors import ReplayError
+from workbench.ground.errors import ReplayError
 from workbench.mlir.bindings import maker
 from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.indexed_moves import accesses_in, read_indexed

@@ -27,7 +27,7 @@ from workbench.checking.replay.numpy_elementwise import (
     Element,
     Function,
 )
-from workbench.errors import ReplayError
+from workbench.ground.errors import ReplayError
 from workbench.mlir.affine import compile_expr, compile_map, forall_bounds, loop_bounds
 from workbench.mlir.context import line_of, operations, parse, run_passes
 from workbench.mlir.indexed_moves import accesses_in

@@ -20,8 +20,8 @@ from simulator.units.gather import INDEXED
 from workbench.checking.replay.numpy_elementwise import Array, Element
 from workbench.checking.replay.numpy_gathers import ChosenOp, read_chosen
 from workbench.checking.replay.numpy_linalg import AccessLoop, LinalgOp, read_loops, read_ops
-from workbench.environment.progress import counted
-from workbench.errors import ReplayError
+from workbench.ground.environment.progress import counted
+from workbench.ground.errors import ReplayError
 from workbench.ir import ScheduledKernel
 
 _MOVED_OR_COMPUTED = (Opcode.LOAD, Opcode.STORE, Opcode.COPY, Opcode.MATMUL, Opcode.VECTOR, Opcode.DIRECT, *INDEXED)

@@ -16,7 +16,7 @@ import torch
 from simulator.trace.trace import Trace
 from workbench.checking.replay.replay_trace import replay
 from workbench.ir import KernelGraph, ScheduledKernel, ScheduledProgram, TensorType
-from workbench.tensors.kernel_function import KernelFunction
+from workbench.operators.tensors.kernel_function import KernelFunction
 
 
 def kernels_in_order(lowered: KernelGraph, scheduled: ScheduledProgram, trace: Trace) -> dict[str, KernelFunction]:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final, cast
 import traitlets
 from markupsafe import Markup
 
-from workbench.artefacts import Simulated
-from workbench.errors import BadOption
+from workbench.explaining.artefacts import Simulated
+from workbench.exploring.summary import MOST_SPANS
+from workbench.ground.basics.table import Table
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget
-from workbench.summary import MOST_SPANS
-from workbench.views.basics.table import Table
 
 if TYPE_CHECKING:
-    from workbench.comparison import Comparison
+    from workbench.exploring.comparison import Comparison
 
 NONE: Final = -1
 """No row is marked."""

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from markupsafe import Markup
 
-from workbench.errors import BadOption
+from workbench.explaining.views.kernel_lists import CONTEXT
+from workbench.explaining.views.selections.lab_lists import MlirList
+from workbench.explaining.views.timelines import arrays, pipelines
+from workbench.ground.basics.highlight import mlir_line
+from workbench.ground.basics.mlir_diff import shown
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.widget_base import LabWidget
-from workbench.views.basics.highlight import mlir_line
-from workbench.views.basics.mlir_diff import shown
-from workbench.views.kernel_lists import CONTEXT
-from workbench.views.selections.lab_lists import MlirList
-from workbench.views.timelines import arrays, pipelines
 
 if TYPE_CHECKING:
-    from workbench.artefacts.array_handle import ArrayView
-    from workbench.artefacts.handle import Run
-    from workbench.artefacts.passes_handle import Passes
-    from workbench.artefacts.pipeline_handle import PipelineView
-    from workbench.views.basics.mlir_diff import Diff
-    from workbench.views.kernel_lists.pass_lines import PassTrace
-    from workbench.views.kernel_lists.pass_tables import Step
-    from workbench.views.timelines.columns import Columns
+    from workbench.explaining.artefacts.array_handle import ArrayView
+    from workbench.explaining.artefacts.handle import Run
+    from workbench.explaining.artefacts.passes_handle import Passes
+    from workbench.explaining.artefacts.pipeline_handle import PipelineView
+    from workbench.explaining.views.kernel_lists.pass_lines import PassTrace
+    from workbench.explaining.views.kernel_lists.pass_tables import Step
+    from workbench.explaining.views.timelines.columns import Columns
+    from workbench.ground.basics.mlir_diff import Diff
 
 EXPLAINING_SHEETS: Final = ("explaining.css",)
 

@@ -6,15 +6,15 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from workbench.environment.progress import in_background
+from workbench.exploring.summary import MOST_SPANS
+from workbench.ground.environment.progress import in_background
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look, Question
-from workbench.summary import MOST_SPANS
 
 if TYPE_CHECKING:
-    from workbench.artefacts import Simulated
-    from workbench.findings.findings_answer import Findings
-    from workbench.views.basics.cards import Card
+    from workbench.explaining.artefacts import Simulated
+    from workbench.explaining.findings.findings_answer import Findings
+    from workbench.ground.basics.cards import Card
 
 
 class FindingsLook(Look):

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.knobs.knob import Knob, text_of
-from workbench.views.comparisons.heat_map import HeatMap, Spot, summary
+from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot, summary
+from workbench.exploring.knobs.knob import Knob, text_of
 
 if TYPE_CHECKING:
-    from workbench.knobs import Step, Sweep
-    from workbench.knobs.knob import Value
-    from workbench.knobs.turned_knobs import Turned
+    from workbench.exploring.knobs import Step, Sweep
+    from workbench.exploring.knobs.knob import Value
+    from workbench.exploring.knobs.turned_knobs import Turned
 
 
 def knob_told(knob: Knob) -> dict[str, object]:

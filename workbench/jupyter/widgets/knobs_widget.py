@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from workbench.environment.progress import counted, in_background
-from workbench.errors import BadOption, Stopped
+from workbench.explaining.views.timelines.svg_gantt import gantt_svg
+from workbench.exploring.knobs.knob import kernel_knobs, kernel_names, scheduled_kernel, text_of, value_from
+from workbench.exploring.summary import MOST_SPANS
+from workbench.ground.basics import markup
+from workbench.ground.basics.html_builder import html, joined
+from workbench.ground.environment.progress import counted, in_background
+from workbench.ground.errors import BadOption, Stopped
 from workbench.ir.kernel_names import with_full_kernel
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget
-from workbench.knobs.knob import kernel_knobs, kernel_names, scheduled_kernel, text_of, value_from
-from workbench.summary import MOST_SPANS
-from workbench.views.basics import markup
-from workbench.views.basics.html_builder import html, joined
-from workbench.views.timelines.svg_gantt import gantt_svg
 
 if TYPE_CHECKING:
-    from workbench.artefacts import Simulated
+    from workbench.explaining.artefacts import Simulated
+    from workbench.explaining.views.selections.selection_model import SelectionModel
+    from workbench.exploring.knobs import Experiment, Knob, Step, Sweep
     from workbench.journey import Journey
-    from workbench.knobs import Experiment, Knob, Step, Sweep
-    from workbench.views.selections.selection_model import SelectionModel
 
 KNOB_SHEETS: Final = ("knobs.css",)
 START: Final = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from workbench.errors import BadOption
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Buffer, Later
 
 Question = tuple[str, Mapping[str, object]]

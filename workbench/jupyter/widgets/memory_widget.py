@@ -9,19 +9,19 @@ import numpy as np
 import traitlets
 from markupsafe import Markup
 
-from workbench.errors import BadOption
+from workbench.explaining.views.scratchpads.launch_replay import Replays
+from workbench.explaining.views.scratchpads.moments import Moment, occupancy_of
+from workbench.explaining.views.scratchpads.replay_columns import replay_columns
+from workbench.explaining.views.scratchpads.svg_scratchpad import scratchpad_svg
+from workbench.explaining.views.scratchpads.svg_tiles import tiles_svg
+from workbench.explaining.views.selections.origins import BufferAt, TileAt
+from workbench.explaining.views.selections.selection_model import SelectionModel
+from workbench.ground.basics import markup
+from workbench.ground.basics.html_builder import html
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.widget_base import LabWidget
-from workbench.views.basics import markup
-from workbench.views.basics.html_builder import html
-from workbench.views.scratchpads.launch_replay import Replays
-from workbench.views.scratchpads.moments import Moment, occupancy_of
-from workbench.views.scratchpads.replay_columns import replay_columns
-from workbench.views.scratchpads.svg_scratchpad import scratchpad_svg
-from workbench.views.scratchpads.svg_tiles import tiles_svg
-from workbench.views.selections.origins import BufferAt, TileAt
-from workbench.views.selections.selection_model import SelectionModel
 
 MEMORY_SHEETS: Final = ("memory.css",)
 

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from workbench.pipeline import Stages
-from workbench.stages.journey_request import Request
-from workbench.summary import overview
-from workbench.views.basics.html_builder import as_html
-from workbench.views.selections.lab_lists import (
+from workbench.explaining.views.selections.lab_lists import (
     CallList,
     InstructionList,
     KernelList,
@@ -23,7 +19,11 @@ from workbench.views.selections.lab_lists import (
     SourceList,
     SpanList,
 )
-from workbench.views.selections.selection import Selection
+from workbench.explaining.views.selections.selection import Selection
+from workbench.exploring.summary import overview
+from workbench.ground.basics.html_builder import as_html
+from workbench.stages.journey_request import Request
+from workbench.stages.pipeline import Stages
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check

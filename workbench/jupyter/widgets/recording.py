@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import WorkbenchError
+from workbench.explaining.views.selections.lab_lists import Listing
+from workbench.explaining.views.selections.naming import names_of
+from workbench.explaining.views.selections.selection import Selection, select
+from workbench.explaining.views.selections.selection_lines import rows_html
+from workbench.explaining.views.timelines.columns import packed
+from workbench.ground.basics.html_builder import as_html
+from workbench.ground.errors import WorkbenchError
 from workbench.jupyter.widgets.answers import Answer, Buffer, Later
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.plain_values import (
@@ -29,18 +35,12 @@ from workbench.jupyter.widgets.plain_values import (
     stage_cards,
 )
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-from workbench.pipeline import Stages
 from workbench.stages.journey_request import Request
-from workbench.views.basics.html_builder import as_html
-from workbench.views.selections.lab_lists import Listing
-from workbench.views.selections.naming import names_of
-from workbench.views.selections.selection import Selection, select
-from workbench.views.selections.selection_lines import rows_html
-from workbench.views.timelines.columns import packed
+from workbench.stages.pipeline import Stages
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check
-    from workbench.views.selections.origins import OriginIndex
+    from workbench.explaining.views.selections.origins import OriginIndex
 
 T = TypeVar("T", bound=Hashable)
 

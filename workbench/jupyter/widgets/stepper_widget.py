@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from workbench.errors import BadOption, WorkbenchError
+from workbench.explaining.views.kernel_lists.pass_lines import PassTrace, traces_of
+from workbench.explaining.views.pages import journey_html
+from workbench.explaining.views.selections.lab_lists import Listing
+from workbench.explaining.views.selections.selection import Selection
+from workbench.explaining.views.selections.selection_model import SelectionModel
+from workbench.exploring.summary import overview
+from workbench.ground.basics import markup
+from workbench.ground.basics.html_builder import html
+from workbench.ground.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.es_modules import joined_modules
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
@@ -29,16 +37,8 @@ from workbench.jupyter.widgets.plain_values import (
 from workbench.jupyter.widgets.recording import recorded
 from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget, said
-from workbench.pipeline import Stages
 from workbench.stages.journey_request import Request
-from workbench.summary import overview
-from workbench.views.basics import markup
-from workbench.views.basics.html_builder import html
-from workbench.views.kernel_lists.pass_lines import PassTrace, traces_of
-from workbench.views.pages import journey_html
-from workbench.views.selections.lab_lists import Listing
-from workbench.views.selections.selection import Selection
-from workbench.views.selections.selection_model import SelectionModel
+from workbench.stages.pipeline import Stages
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check

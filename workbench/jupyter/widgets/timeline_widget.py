@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import traitlets
 from markupsafe import Markup
 
-from workbench.environment.verb_options import knows_its_options
-from workbench.errors import BadOption
-from workbench.findings.findings_at import about
-from workbench.findings.rule_search import found
-from workbench.findings.run_facts import Facts
+from workbench.explaining.findings.findings_at import about
+from workbench.explaining.findings.rule_search import found
+from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.views.timelines.columns import Columns, critical_columns, dependence_columns, timeline_columns
+from workbench.explaining.views.timelines.gaps import gap_in
+from workbench.explaining.views.timelines.svg_gantt import gantt_svg
+from workbench.explaining.views.timelines.timeline import gantt_of
+from workbench.exploring.summary import MOST_SPANS
+from workbench.ground.basics import markup
+from workbench.ground.basics.html_builder import html, joined
+from workbench.ground.environment.verb_options import knows_its_options
+from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.widget_base import LabWidget
-from workbench.summary import MOST_SPANS
-from workbench.views.basics import markup
-from workbench.views.basics.html_builder import html, joined
-from workbench.views.timelines.columns import Columns, critical_columns, dependence_columns, timeline_columns
-from workbench.views.timelines.gaps import gap_in
-from workbench.views.timelines.svg_gantt import gantt_svg
-from workbench.views.timelines.timeline import gantt_of
 
 if TYPE_CHECKING:
-    from workbench.artefacts.simulated import Simulated
-    from workbench.findings.finding_record import Finding
-    from workbench.views.timelines.gantt import Gantt
+    from workbench.explaining.artefacts.simulated import Simulated
+    from workbench.explaining.findings.finding_record import Finding
+    from workbench.explaining.views.timelines.gantt import Gantt
 
 SHEETS: Final = ("timeline.css",)
 

@@ -17,12 +17,12 @@ import traitlets
 from IPython.display import publish_display_data
 from markupsafe import Markup
 
-from workbench.errors import BadOption, WorkbenchError
+from workbench.ground.basics import markup
+from workbench.ground.basics.html_builder import html, trusted
+from workbench.ground.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets.answers import Answer, Buffer, Later
 from workbench.jupyter.widgets.es_modules import joined_modules, styles
 from workbench.jupyter.widgets.look import Look
-from workbench.views.basics import markup
-from workbench.views.basics.html_builder import html, trusted
 
 VIEW: Final = "application/vnd.jupyter.widget-view+json"
 

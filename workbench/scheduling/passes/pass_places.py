@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from workbench.environment.owners import Owner
-from workbench.environment.registered import PASSES
+from workbench.ground.environment.owners import Owner
+from workbench.ground.environment.registered import PASSES
 
 OURS: Final = "npu-"
 """How the names of the workbench's own passes begin."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, tensor
 
-from workbench.errors import MappingError, Problem, ScheduledFormError
+from workbench.ground.errors import MappingError, Problem, ScheduledFormError
 from workbench.ir import Mapping
 from workbench.ir.kernels import USER_SCRIPT
 from workbench.mlir.bindings import (

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from torch_mlir.passmanager import PassManager
 
 from simulator.argument_types import checks_what_it_is_given
-from workbench.environment.owners import misfit
-from workbench.environment.registered import PASSES
-from workbench.errors import BadRegistration
+from workbench.ground.environment.owners import misfit
+from workbench.ground.environment.registered import PASSES
+from workbench.ground.errors import BadRegistration
 from workbench.mlir.context import new_context
 from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake, check_options
 from workbench.scheduling.passes.pass_places import OURS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from workbench.environment.registered import PASSES
-from workbench.errors import BadOption
+from workbench.ground.environment.registered import PASSES
+from workbench.ground.errors import BadOption
 from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake, text_of
 from workbench.scheduling.passes.pass_places import OURS
 

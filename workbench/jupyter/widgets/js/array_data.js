@@ -1,7 +1,7 @@
-// One matmul on its array as numbers: what `workbench.views.timelines.arrays` packed, and what is at work in a cycle.
+// One matmul on its array as numbers: what `workbench.explaining.views.timelines.arrays` packed, and what is at work in a cycle.
 import { columnsOf } from "./timeline_data.js";
 
-/** What the array does in a cycle: as `workbench.views.timelines.arrays` says, for a picture of every cycle. */
+/** What the array does in a cycle: as `workbench.explaining.views.timelines.arrays` says, for a picture of every cycle. */
 export class ArrayWalk {
   constructor(block) {
     this.header = block.header;

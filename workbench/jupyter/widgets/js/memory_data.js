@@ -1,4 +1,4 @@
-// One launch as Python packed it (workbench/views/scratchpads/replay_columns.py), and what its columns say of a cycle: the same as
+// One launch as Python packed it (workbench/explaining/views/scratchpads/replay_columns.py), and what its columns say of a cycle: the same as
 // j.simulated.at(cycle). Cycles count from the launch's begin. Nothing is made anew from cycle to cycle.
 
 import { columnsOf } from "./timeline_data.js";

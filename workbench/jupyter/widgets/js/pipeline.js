@@ -15,7 +15,7 @@ const PIPELINE_SMALL = "10.5px system-ui, sans-serif";
 const NOBODY = 0xffffffff;
 const LANES = { load: 0, copy: 0, compute: 1, barrier: 1, store: 2 };
 
-/** The spans of a launch by iteration, as `workbench.views.timelines.pipelines` packed them. */
+/** The spans of a launch by iteration, as `workbench.explaining.views.timelines.pipelines` packed them. */
 export class Pipeline {
   constructor(block) {
     this.header = block.header;

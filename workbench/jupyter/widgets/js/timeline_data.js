@@ -1,4 +1,4 @@
-// A timeline's columns as Python packed them (workbench/views/timelines/columns.py), and what can be asked of them: which span is
+// A timeline's columns as Python packed them (workbench/explaining/views/timelines/columns.py), and what can be asked of them: which span is
 // there, why a unit stands idle, what an area holds, which spans a search finds. Pure functions of the columns.
 
 import { Shares } from "./timeline_shares.js";

@@ -1,0 +1,165 @@
+"""A pattern's matches in a graph, and the graph with one node in place of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from workbench.capturing.rewriting.matching import Found, Host, Missing, Search, nearest
+from workbench.capturing.rewriting.node_order import in_order
+from workbench.capturing.rewriting.pattern import Bound, Number, Pattern
+from workbench.capturing.rewriting.pattern_graph import PatternGraph
+from workbench.capturing.rewriting.replacement import difference_of, replacement
+from workbench.ir import AtenGraph, Literal, Match, Nearest, Node, Origin, Ref, TensorType
+from workbench.operators.aten.automatic_route import class_of
+from workbench.operators.formulas.formula_builder import infer
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a pattern made of a graph."""
+
+    graph: AtenGraph
+    matches: tuple[Match, ...]
+    nearest: Nearest | None
+    """How near it came, if it has no match."""
+
+
+def applied(pattern: Pattern, graph: AtenGraph) -> Applied:
+    """The graph with a node of the pattern's op for each match. Of matches that share a node the first one counts."""
+    return _Run(pattern, Host(graph), graph).whole()
+
+
+@dataclass
+class _Run:
+    """One pattern at work on one graph."""
+
+    pattern: Pattern
+    host: Host
+    """The graph before."""
+    now: AtenGraph
+    """The graph with the matches until now."""
+    matches: list[Match] = field(default_factory=list[Match])
+    refused: Missing | None = None
+    """Why a match was refused whose nodes have all been found."""
+    inexact: Search | None = None
+    """The search that found one whose numbers differ."""
+
+    def whole(self) -> Applied:
+        wanted, taken = self.pattern.graph, set[str]()
+        search, last = Search(wanted, self.host, loosely=True), wanted.nodes[-1]
+        for node in self.host.graph.nodes:
+            for found in search.at(last, node) if node.op == last.op else ():
+                exact = self._exactly(found, node)
+                if exact is None or taken.intersection(each.name for each in exact[1].nodes.values()):
+                    continue
+                match = self._put(*exact)
+                if match is not None:
+                    self.matches.append(match)
+                    taken.update(match.nodes)
+                    break
+        return Applied(self.now, tuple(self.matches), None if self.matches else self._nearest(search))
+
+    def _nearest(self, search: Search) -> Nearest | None:
+        """The nearest to a match: one that was refused, one whose numbers differ, else the one with most partners."""
+        if self.refused is not None:
+            return nearest(self.refused, search)
+        search = self.inexact or search
+        for wanted in search.pattern.nodes[:-1]:  # a search from the last node alone does not see how far others go
+            for node in self.host.graph.nodes:
+                if node.op == wanted.op:
+                    for _ in search.at(wanted, node):
+                        pass
+        return nearest(search.missing, search)
+
+    def _exactly(self, found: Found, last: Node) -> tuple[PatternGraph, Found] | None:
+        """A match by the pattern's graph for its tensors: a number of the example's graph may follow from the
+        example's extents, so that it is another one here, or only happens to be the same."""
+        bound = self._bound(self.pattern.graph, found)
+        if not found.loose and (not self.pattern.graph.has_numbers or bound == self.pattern.parameters.example):
+            return self.pattern.graph, found
+        graph = self.pattern.at(bound)
+        if isinstance(graph, str):
+            self.refused = Missing(self.pattern.graph.nodes[-1], last, graph, tuple(found.nodes.values()))
+            return None
+        again, tensors = Search(graph, self.host), _tensors(self.pattern.graph, found)
+        if graph.nodes[-1].op == last.op:
+            for exact in again.at(graph.nodes[-1], last):
+                if _tensors(graph, exact) == tensors:
+                    return graph, exact
+        self.inexact = self.inexact or again
+        return None
+
+    def _bound(self, graph: PatternGraph, found: Found) -> Bound:
+        """What all parameters stand for, in their order: types of tensors, and numbers."""
+        bound: dict[str, TensorType | Number] = {
+            name: self.host.graph.types[value] for name, value in _tensors(graph, found).items()
+        }
+        for name, literal in found.numbers.items():
+            assert isinstance(literal.value, bool | int | float)
+            bound[name] = literal.value
+        return {name: bound[name] for name in self.pattern.parameters.example}
+
+    def _refuse(self, graph: PatternGraph, found: Found, value: str, reason: str) -> None:
+        """Keeps the reason of the first match that is refused for one of its values."""
+        name = next(name for name, theirs in found.values.items() if theirs == value and name in graph.maker)
+        instead = self.host.maker[value][0]
+        self.refused = self.refused or Missing(graph.maker[name][0], instead, reason, tuple(found.nodes.values()))
+
+    def _put(self, graph: PatternGraph, found: Found) -> Match | None:
+        """One node for a match; None where that cannot be."""
+        types, partners = self.now.types, {node.name for node in found.nodes.values()}
+        results = tuple(found.values[value] for value in graph.outputs)
+        if inner := _needed_outside(self.host, found, results):
+            self._refuse(graph, found, *inner)
+            return None
+        if not self.pattern.takes(self._bound(graph, found)):
+            self._refuse(graph, found, results[-1], "takes= of the pattern refuses these tensors and numbers")
+            return None
+        order = [node for node in self.host.graph.nodes if node.name in partners]
+        node = self._node(graph, found, results, order[-1].origin)
+        try:
+            made = infer(node, types)
+            difference = difference_of(made, tuple(types[value] for value in results))
+        except Exception as error:  # any exception of the op's fake
+            made, difference = (), f"refuses these tensors: {type(error).__name__}: {error}"
+        if difference:
+            self._refuse(graph, found, results[-1], f"{self.pattern.op} {difference}")
+            return None
+        last = order[-1].name
+        gone = partners - {last}
+        nodes = in_order(node if old.name == last else old for old in self.now.nodes if old.name not in gone)
+        if nodes is None:
+            told = "one of its operands is computed from one of its results, outside of the match"
+            self._refuse(graph, found, results[-1], told)
+            return None
+        views = {value for each in order if class_of(each.op) == "view" for value in each.results}
+        known = dict(types) | {value: kind for value, kind in zip(results, made, strict=True) if value in views}
+        inside = {value for each in order for value in each.results} - set(results)
+        self.now = replace(
+            self.now, nodes=nodes, types={value: kind for value, kind in known.items() if value not in inside}
+        )
+        return Match(node.name, tuple(each.name for each in order))
+
+    def _node(self, graph: PatternGraph, found: Found, results: tuple[str, ...], last: Origin) -> Node:
+        given: dict[str, Ref | Literal] = {name: Ref(value) for name, value in _tensors(graph, found).items()}
+        given |= found.numbers
+        origin = replace(last, node=results[0], op=self.pattern.op)
+        bound = {name: given[name] for name in self.pattern.parameters.example}
+        return replacement(self.pattern.op, bound, results, origin)
+
+
+def _needed_outside(host: Host, found: Found, results: tuple[str, ...]) -> tuple[str, str] | None:
+    """A value inside of a match that something else needs, and what does."""
+    partners = {node.name for node in found.nodes.values()}
+    for node in found.nodes.values():
+        for value in node.results:
+            outside = [user.name for user in host.users.get(value, []) if user.name not in partners]
+            if value not in results and (outside or value in host.kept):
+                who = "the function returns it" if value in host.kept else f"{outside[0]} reads it too"
+                return value, f"its value {value} is needed outside of the match: {who}"
+    return None
+
+
+def _tensors(graph: PatternGraph, found: Found) -> dict[str, str]:
+    """What the parameters that are tensors stand for."""
+    return {name: found.values[value] for value, name in graph.parameter_of.items()}

@@ -1,0 +1,177 @@
+"""Patterns: N nodes of a graph become one node of a person's own op.
+
+A pattern is a plain function of torch ops. It is captured like a user's function, once for its example, so that its
+nodes are those that a user's call of the same ops has. Its parameters stand for anything: tensors for values of any
+shape and element type, numbers for any number.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import torch
+
+from simulator.argument_types import checks_what_it_is_given
+from workbench.capturing.rewriting.pattern_graph import PatternGraph, captured_pattern
+from workbench.capturing.rewriting.replacement import check_replacement
+from workbench.ground.environment.owners import Owner
+from workbench.ground.environment.registered import REWRITES
+from workbench.ground.environment.turns import compiling
+from workbench.ground.errors import BadPattern, BadRegistration, PatternFailed, UnknownOverload, WorkbenchError
+from workbench.ir import TensorType
+from workbench.operators.aten.overload_names import overloads
+from workbench.operators.aten.registry import yes_or_no
+from workbench.operators.tensors.torch_literals import to_type
+
+F = TypeVar("F", bound=Callable[..., object])
+Number = bool | int | float
+Bound = Mapping[str, TensorType | Number]
+"""What the parameters of a pattern stand for: the types of tensors, and numbers."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a pattern, in order, as its example gives them."""
+
+    example: Mapping[str, TensorType | Number]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        return tuple(name for name, value in self.example.items() if isinstance(value, TensorType))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return tuple(name for name in self.example if name not in self.tensors)
+
+
+class Pattern:
+    """A registered pattern. Calling it calls its function."""
+
+    def __init__(self, name: str, function: Callable[..., object], op: object, example: object, takes: object) -> None:
+        functools.update_wrapper(self, function, updated=())  # attributes of a callable object would hide our own
+        self.name, self.function = name, function
+        self.place = Owner.of(function).place
+        self.op = self._one_overload(op)
+        if takes is not None and not callable(takes):
+            raise self.refused(f"takes={takes!r} is no function of what the parameters stand for")
+        self._takes = cast("Callable[[Bound], object] | None", takes)
+        self.parameters = self._parameters(example)
+        self._made: dict[tuple[object, ...], PatternGraph | str] = {}
+        with compiling():
+            self.graph = captured_pattern(function, self.parameters.example, self.refused)
+            check_replacement(self.op, self.parameters.example, self.graph, self.refused)
+
+    @property
+    def __code__(self) -> object:  # the place of a registration is that of its function
+        return getattr(self.function, "__code__", None)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.function(*args, **kwargs)
+
+    def refused(self, reason: str) -> BadPattern:
+        return BadPattern(self.name, self.place, reason)
+
+    def takes(self, bound: Bound) -> bool:
+        """Whether it is for these tensors and numbers."""
+        if self._takes is None:
+            return True
+        try:
+            answer = self._takes(bound)
+        except (Exception, SystemExit) as error:  # of the user's own code; the error names the pattern
+            raise PatternFailed(
+                f"takes= of the pattern {self.name!r} at {self.place} raised {type(error).__name__}: {error}; expected "
+                "a function of a mapping from each parameter's name to its tensor type, or to its number, as in "
+                "takes=lambda of: of['x'].dtype == 'f32'"
+            ) from error
+        if (taken := yes_or_no(answer)) is None:
+            who = f"takes= of the pattern {self.name!r} at {self.place}"
+            raise PatternFailed(f"{who} returned {answer!r:.60}; expected True or False")
+        return taken
+
+    def at(self, bound: Bound) -> PatternGraph | str:
+        """Its graph for tensors and numbers such as these, or why it has none: extents stand in its nodes' arguments,
+        as in `x.view(x.shape[0], -1)`, so other tensors may make other nodes."""
+        key = tuple(bound[name] for name in self.parameters.example)
+        if key not in self._made:
+            given = {name: bound[name] for name in self.parameters.example}
+            try:
+                self._made[key] = captured_pattern(self.function, given, self.refused)
+            except WorkbenchError as error:
+                self._made[key] = str(error)
+        return self._made[key]
+
+    def _one_overload(self, op: object) -> str:
+        try:
+            found = overloads(op)
+        except UnknownOverload as error:
+            raise self.refused(f"op= is wrong: {error}") from None
+        if len(found) != 1:
+            raise self.refused(f"op={op!r} has the overloads {', '.join(found)}; name one of them")
+        return found[0]
+
+    def _parameters(self, example: object) -> Parameters:
+        called = getattr(self.function, "__name__", type(self.function).__name__)
+        if inspect.iscoroutinefunction(self.function):
+            raise self.refused(f"{called} is async; a pattern must be synchronous")
+        try:
+            signature = inspect.signature(self.function)
+        except ValueError:
+            told = f"Python does not tell the parameters of {called}; write a function that calls it"
+            raise self.refused(told) from None
+        if not isinstance(example, tuple):
+            raise self.refused(
+                f"example={type(example).__name__} is no tuple; expected a tensor or number for each parameter of "
+                f"{called}{signature}, as in example=(torch.empty(4, 8), 1e-6)"
+            )
+        try:
+            bound = signature.bind(*cast("tuple[object, ...]", example))
+        except TypeError as error:
+            raise self.refused(f"example= does not fit {called}{signature}: {error}") from None
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            if not isinstance(value, torch.Tensor | bool | int | float):
+                raise self.refused(
+                    f"the parameter {name!r} is {type(value).__name__} in the example; the parameters of a pattern are "
+                    "tensors and numbers"
+                )
+        made = Parameters(
+            {
+                name: to_type(value) if isinstance(value, torch.Tensor) else value
+                for name, value in bound.arguments.items()
+            }
+        )
+        if not made.tensors:
+            raise self.refused("it has no tensor among its parameters")
+        return made
+
+
+@checks_what_it_is_given
+def pattern(
+    name: str, *, op: object, example: object, takes: Callable[[Mapping[str, Any]], object] | None = None
+) -> Callable[[F], F]:
+    """Registers a function of torch ops as the pattern `name`: where a later trace has its nodes, one node of `op`
+    takes their place.
+
+    `op` is called with the function's parameters in their order, and gives its results in their order. `example` has a
+    tensor or a number for each parameter: the function is captured with these. Tensors then stand for tensors of any
+    shape and element type, and numbers for any number. `takes=` is a function of a mapping from each parameter's name
+    to its type or number: where it returns False, the pattern does not match. Defined again, it replaces itself.
+
+        @wb.pattern("scaled relu", op=demo.scaled_relu, example=(torch.empty(4, 8), 2.0))
+        def scaled_relu(x, scale):
+            return torch.relu(x * scale)
+    """
+    if not name:
+        raise BadRegistration("pattern(''): a pattern has a name, by which fusion={'off': [name]} turns it off")
+
+    def register(function: F) -> F:
+        if not callable(function):
+            raise BadRegistration(f"pattern({name!r}): {function!r:.60} is no function")
+        REWRITES.add(name, Pattern(name, function, op, example, takes))
+        return function
+
+    return register

@@ -1,0 +1,99 @@
+"""The worker: a process that tries work which may crash its process, and reports the outcome."""
+
+from __future__ import annotations
+
+from typing import BinaryIO, Final
+
+import torch
+
+from simulator.machine.machine_file import load_machine
+from workbench.ground.environment.processor import processor_named
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.serving import Say, Work, serve
+from workbench.ir import AtenGraph, ScheduledKernel, codec
+from workbench.lowering.lower import lower
+from workbench.operators import ops as ops  # which hands the shipped operators to the registry
+from workbench.operators.aten import import_trial
+from workbench.rendering.render import render
+from workbench.rendering.write_templates import written
+from workbench.running import guarded_call, jit
+from workbench.scheduling import schedule
+from workbench.scheduling.importing import fx_graph, importer
+from workbench.scheduling.kernels import handwritten
+from workbench.scheduling.pass_pipeline import reproduce
+
+
+def main(requests: BinaryIO, answers: BinaryIO) -> None:
+    """`faults.worker_process` calls this in a new process, with the ends of two pipes."""
+    serve(JOBS, requests, answers)
+
+
+def _import(job: Message, say: Say) -> str:
+    piece = codec.decode(import_trial.Piece, job.body["piece"])
+    module = fx_graph.graph_module(piece.nodes, piece.types, piece.inputs, piece.outputs, "kernel")
+    importer.import_kernel(module, "kernel", [piece.types[value] for value in (*piece.inputs, *piece.outputs)])
+    return ""
+
+
+def _schedule(job: Message, say: Say) -> str:
+    schedule.try_schedule(job)
+    return ""
+
+
+def _passes(job: Message, say: Say) -> str:
+    """A user's pipeline on a user's text."""
+    reproduce(job.body["text"], job.body["pipeline"])
+    return ""
+
+
+def _read(job: Message, say: Say) -> str:
+    handwritten.try_read(job)
+    return ""
+
+
+def _run(job: Message, say: Say) -> str:
+    return guarded_call.try_run(job, say)
+
+
+def _node(job: Message, say: Say) -> str:
+    """One node through all stages, on made-up numbers, for the sweep (`scripts/sweep_proven.py`)."""
+    say("lower")
+    lowered = lower(codec.decode(AtenGraph, job.body["graph"]))
+    say("import")
+    imported = render(lowered)
+    for machine in map(load_machine, job.body["machines"]):
+        say("schedule")
+        for kernel in schedule.schedule(lowered, written(lowered, imported, machine), machine).kernels:
+            inputs = len(lowered.kernel(kernel.kernel).inputs)
+            for name in job.body["processors"]:
+                if found := _run_for(name, kernel, inputs, say):
+                    return found
+    return ""
+
+
+def _run_for(name: str, kernel: ScheduledKernel, inputs: int, say: Say) -> str:
+    """A kernel's machine code for a processor, on watched memory."""
+    say(f"compile for {name}")
+    native = jit.compile_scheduled(kernel.mlir, kernel.kernel, processor_named(name))
+    names = [f"{place}" for place, _ in enumerate(native.layouts)]
+    contents = [_made_up(layout) if place < inputs else None for place, layout in enumerate(native.layouts)]
+    return guarded_call.run_watched(native, names, contents, lambda stage: say(f"{stage} for {name}"))
+
+
+def _made_up(layout: jit.Layout) -> bytes:
+    """Numbers of an argument's type. Integers may be indices or divisors, so they are ones, which are valid as both
+    unless an index can choose only one element."""
+    dtype, count = layout.dtypes[0], layout.span_bytes // layout.dtypes[0].itemsize
+    made = torch.randn(count).to(dtype) if dtype.is_floating_point else torch.ones(count, dtype=dtype)
+    return made.view(torch.uint8).numpy().tobytes()
+
+
+JOBS: Final[dict[str, Work]] = {
+    "import": _import,
+    "schedule": _schedule,
+    "passes": _passes,
+    "read": _read,
+    "run": _run,
+    "node": _node,
+}
+"""The function of each kind of trial; it returns the fault that it found as a text, empty for none."""

@@ -1,0 +1,1 @@
+"""What is shown of records: handles, views of them, and findings."""

@@ -1,0 +1,20 @@
+"""The artefacts of the stages: thin handles over records, with the same few properties.
+
+Every handle has `.record` (the data itself, for programs), `.table` (a DataFrame), `.text()` and `.html()` (for
+reading), and shows itself in a notebook. Properties of one stage alone stand beside them, in that stage's file.
+"""
+
+from __future__ import annotations
+
+from workbench.explaining.artefacts.captured import Captured as Captured
+from workbench.explaining.artefacts.lowered import Lowered as Lowered
+from workbench.explaining.artefacts.moment_handle import Moment as Moment
+from workbench.explaining.artefacts.pictures import drawing as drawing
+from workbench.explaining.artefacts.pictures import drawing_of_comparisons as drawing_of_comparisons
+from workbench.explaining.artefacts.pictures import drawing_of_heat_maps as drawing_of_heat_maps
+from workbench.explaining.artefacts.rendered import Rendered as Rendered
+from workbench.explaining.artefacts.scheduled import Scheduled as Scheduled
+from workbench.explaining.artefacts.scratchpad_handle import Scratchpad as Scratchpad
+from workbench.explaining.artefacts.scratchpad_handle import naming_tensors as naming_tensors
+from workbench.explaining.artefacts.simulated import Simulated as Simulated
+from workbench.explaining.artefacts.tiles_handle import Tiles as Tiles

@@ -1,0 +1,50 @@
+"""Runs the rules."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from functools import partial
+
+from workbench.explaining.findings.finding_record import Finding
+from workbench.explaining.findings.rule_registry import Rule, registered
+from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings.soundness import refuse_unsound
+
+LEAST_SHARE = 0.01
+"""The least share of the makespan that is worth a reader's time."""
+
+
+def rules() -> dict[str, Rule]:
+    """All rules, in the order in which they were registered."""
+    importlib.import_module("workbench.explaining.findings.rules")  # the shipped rules register themselves on import
+    return registered()
+
+
+def found(facts: Facts, *, least: float | None = None) -> tuple[Finding, ...]:
+    """All rules' findings: first those about the part that binds the run, of these and of the others those with most
+    cycles at stake, and last those without a gain. `least` is the least cycles at stake to report, by default a
+    hundredth of all.
+
+    A rule that raises becomes a finding of its own, and the others still answer.
+    """
+    every = [each for name, rule in rules().items() for each in _told(name, rule, facts)]
+    bound = LEAST_SHARE * facts.cycles if least is None else least
+    worth = [each for each in every if each.cycles == 0 or each.cycles >= bound]
+    return tuple(sorted(worth, key=partial(place_of, facts.binding.by)))
+
+
+def place_of(binds: str, each: Finding) -> tuple[bool, bool, int]:
+    """The place of a finding among others, in a run that one part of the machine binds."""
+    return each.cycles == 0, each.about != binds, -each.cycles
+
+
+def _told(name: str, rule: Rule, facts: Facts) -> list[Finding]:
+    try:
+        every = list(rule(facts))
+        for each in every:
+            refuse_unsound(each, facts)
+        return [replace(each, rule=name) for each in every]
+    except Exception as error:  # a rule may be the user's code
+        what = f"the rule {name!r} failed: {type(error).__name__}: {error}"
+        return [Finding("", 0, what, rule=name)]

@@ -1,0 +1,22 @@
+"""A file of mappings that is for none of the kernels. A user gave it to have some of them tiled so; a wrong op or one
+shape too few leaves all of them as scheduling chooses. What it would save is not known: no kernel has its mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.explaining.findings.finding_record import Finding
+from workbench.explaining.findings.rule_registry import finding
+from workbench.explaining.findings.run_facts import Facts
+from workbench.scheduling.mappings.mapping_file import NO_ENTRY
+
+
+@finding("mapping file unused")
+def mapping_file_unused(facts: Facts) -> Iterator[Finding]:
+    reasons = [each.scheduled.mapping.reason for each in facts.computed]
+    if not reasons or not all(NO_ENTRY in reason for reason in reasons):
+        return
+    first = facts.computed[0]
+    why = reasons[0][reasons[0].index(NO_ENTRY) :]
+    others = f"; {len(reasons) - 1} more kernels have none either" if len(reasons) > 1 else ""
+    yield Finding(first.name, 0, f"{why}{others}. Correct the entry, or leave mapping= out", nodes=first.nodes)

@@ -1,0 +1,85 @@
+"""Elements that are loaded more than once. A kernel that computes its result in tiles loads an operand's tile again for
+each tile of the result that needs it, and tiles of images overlap by their halos. Data in the scratchpad need not be
+loaded again: larger tiles reuse more of it, and loops in another order reuse another operand.
+
+At stake are the cycles of loads on the critical path whose bytes the launch had loaded before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.analysis.binding import MEMORY
+from simulator.tileprogram.program import Opcode, Space, TileProgram
+from workbench.explaining.findings.finding_record import Finding
+from workbench.explaining.findings.number_words import percent
+from workbench.explaining.findings.rule_registry import finding
+from workbench.explaining.findings.run_facts import ComputedFacts, Facts
+
+_LOADS = ("load transfer",)
+SHOWS = 0.05
+"""Of a kernel's cycles."""
+
+
+@finding("moved again")
+def moved_again(facts: Facts) -> Iterator[Finding]:
+    for kernel in facts.computed:
+        loads = kernel.part(*_LOADS)
+        if loads < SHOWS * kernel.cycles:
+            continue
+        again = [each for each in _loaded(kernel.scheduled.program) if each.bytes > each.whole]
+        stake, spans = 0, list[int]()
+        for each in again:
+            mine, cycles = _on_path(facts, kernel, each)
+            stake, spans = stake + round(cycles * (1 - each.whole / each.bytes)), [*spans, *mine]
+        if stake < SHOWS * kernel.cycles:
+            continue
+        most = max(again, key=lambda each: each.bytes - each.whole)
+        tensor = facts.named(kernel.launches[0].arguments[most.argument])
+        why = "the same tiles again" if most.same else "tiles that overlap, such as windows with their halos"
+        yield Finding(
+            kernel.name,
+            stake,
+            f"{tensor} is loaded {most.bytes / most.whole:.1f} times over, {most.bytes:,} bytes of "
+            f"{most.whole:,}: {why}. That is {percent(stake, kernel.cycles)} of the kernel's cycles; larger "
+            "tiles, or loops in another order, reuse more of each loaded tile",
+            tuple(sorted(spans)),
+            about=MEMORY,
+        )
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """One argument of a kernel, and a launch's loads of it."""
+
+    argument: int
+    bytes: int
+    whole: int
+    """Bytes of the tensor, or of the part that is loaded."""
+    same: bool
+    """Whether the same boxes are loaded again."""
+
+
+def _loaded(program: TileProgram) -> Iterator[_Loaded]:
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
+    for number, argument in enumerate(program.arguments):
+        here = np.flatnonzero(loads & (program.target == number))
+        size = program.shape[here].prod(1) * program.element_bytes[here]
+        whole = int(np.prod(argument.shape, dtype=np.int64)) * argument.element_bytes
+        boxes = np.column_stack([program.offset[here], program.shape[here], program.strides[here]])
+        if len(here):
+            yield _Loaded(number, int(size.sum()), whole, len(np.unique(boxes, axis=0)) < len(boxes))
+
+
+def _on_path(facts: Facts, kernel: ComputedFacts, loaded: _Loaded) -> tuple[list[int], int]:
+    """The loads of an argument on the critical path, and the cycles of the waits for them."""
+    program = kernel.scheduled.program
+    spans = [
+        span
+        for span in kernel.showing(*_LOADS)
+        if int(program.target[program.operand_start[facts.trace.instr[span]]]) == loaded.argument
+    ]
+    return spans, sum(kernel.path_of(span, *_LOADS) for span in spans)

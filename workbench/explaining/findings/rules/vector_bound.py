@@ -1,0 +1,60 @@
+"""The vector unit. A pass takes the longer time of its ALUs and of its special functions, plus its moves across lanes:
+the trees of a reduction along the lanes, and the spreading of the result over them. The remedy depends on the part that
+dominates a kernel's passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator.analysis.binding import VECTOR
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import Opcode, TileProgram
+from simulator.units import vector
+from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings.number_words import percent
+from workbench.explaining.findings.rule_registry import finding
+from workbench.explaining.findings.run_facts import Facts
+
+BOUND = 0.25
+"""Of a kernel's cycles on the critical path."""
+
+
+@finding("vector bound")
+def vector_bound(facts: Facts) -> Iterator[Finding]:
+    for kernel in facts.computed:
+        waits = kernel.part("vector")
+        if waits < BOUND * max(kernel.cycles, 1):
+            continue
+        shares = parts(kernel.scheduled.program, facts.machine)
+        first, *rest = sorted(shares, key=lambda name: -shares[name])
+        whole = sum(shares.values()) or 1
+        also = f", then {rest[0]} ({percent(shares[rest[0]], whole)})" if shares[rest[0]] > 0.1 * whole else ""
+        figure, value = _faster(first, facts.machine)
+        yield Finding(
+            kernel.name,
+            round(waits * shares[first] / whole),
+            f"the kernel waits for the vector unit in {percent(waits, kernel.cycles)} of its cycles, most of all "
+            f"for {first} ({percent(shares[first], whole)} of its passes){also}",
+            kernel.showing("vector"),
+            remedy=Remedy.of_machine(**{figure: value}) if value != getattr(facts.machine, figure) else None,
+            about=VECTOR,
+        )
+
+
+def parts(program: TileProgram, machine: Machine) -> dict[str, int]:
+    """Cycles of all vector passes of a program, by part."""
+    passes = program.opcode == Opcode.VECTOR
+    return {name: int(cycles[passes].sum()) for name, cycles in vector.parts(program, machine).items()}
+
+
+def _faster(part: str, machine: Machine) -> tuple[str, int]:
+    """The figure that halves a part, and its value."""
+    if part == "special functions" and machine.vector.special_interval_cycles > 1:
+        return "special_interval_cycles", machine.vector.special_interval_cycles // 2
+    if part == "moves across lanes" and machine.vector.cross_lane_step_cycles > 1:
+        return "cross_lane_step_cycles", machine.vector.cross_lane_step_cycles // 2
+    if part == "turned tiles" and machine.vector.transpose_cycles_per_vector > 1:
+        return "transpose_cycles_per_vector", machine.vector.transpose_cycles_per_vector // 2
+    return (
+        ("vector_alus", 2 * machine.vector.alus) if part == "arithmetic" else ("vector_lanes", 2 * machine.vector.lanes)
+    )

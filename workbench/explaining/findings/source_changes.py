@@ -1,0 +1,118 @@
+"""Changes of the user's own lines that can be tried on a copy of the traced function."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from simulator.did_you_mean import did_you_mean, sentences
+from workbench.explaining.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
+from workbench.explaining.findings.folded_windows import folded_window, folds
+from workbench.explaining.findings.int8_weights import INT8_WEIGHTS, with_int8_weights
+from workbench.explaining.findings.module_copies import copied_module, submodule_at, with_submodule
+from workbench.explaining.findings.same_numbers import refuse_other_numbers, results_of_copy
+from workbench.ground.errors import BadOption
+from workbench.ir import AtenGraph
+
+if TYPE_CHECKING:
+    from torch import nn
+
+BFLOAT16 = "bfloat16"
+"""Weights and inputs of floats as bfloat16: half the bytes of f32, and other numbers."""
+CHANNELS_LAST = "channels last"
+"""Images, weights and activations with the channels innermost."""
+EVALUATION = "evaluation mode"
+"""All modules in evaluation mode, as after `eval()`."""
+FOLDED_WINDOW = "folded window"
+"""`folded window:path`: the convolution at that path as one over the rows or columns of its window, laid beside each
+other."""
+
+
+def changed(
+    name: str,
+    target: Callable[..., object],
+    inputs: Sequence[object],
+    kwargs: Mapping[str, object],
+    graph: AtenGraph,
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+    """The call with a change made to copies of its arguments; the originals stay unchanged. `graph` is its capture."""
+    from workbench.operators.aten.overload_names import draws_lots
+
+    kind, _, path = name.partition(":")
+    if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
+        folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)
+        drawn = draws_lots(node.op for node in graph.nodes)
+        refuse_other_numbers(name, target, folded, inputs, kwargs, drawn=drawn)
+        return folded, tuple(inputs), dict(kwargs)
+    if kind == CHANNELS_LAST:
+        return _channels_last(target, inputs, kwargs)
+    if kind == BFLOAT16:
+        return _narrowed(target, inputs, kwargs)
+    if kind == INT8_WEIGHTS:
+        return with_int8_weights(target), tuple(inputs), dict(kwargs)
+    if kind == EVALUATION:
+        return copied_module(EVALUATION, target).eval(), tuple(inputs), dict(kwargs)
+    hint = did_you_mean(name, [BFLOAT16, CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW, INT8_WEIGHTS])
+    known = (
+        f"The changes are {BFLOAT16!r}, {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r}, "
+        f"{INT8_WEIGHTS!r} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
+    )
+    raise BadOption(sentences(f"there is no change {name!r}{hint}", known))
+
+
+def call_of(name: str, written: str) -> str:
+    """The call that tries a change on a copy, and the same change as a line in the model itself."""
+    yours = "in your code, where model is the traced one" if "model" in written else "in your code"
+    return f"j.changed({name!r})  # {yours}: {written}"
+
+
+def _channels_last(
+    target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+    import torch
+    from torch import nn
+    from torch.utils import _pytree
+
+    def laid(value: object) -> object:
+        images = isinstance(value, torch.Tensor) and value.dim() == 4
+        return value.detach().clone(memory_format=torch.channels_last) if images else value  # type: ignore[union-attr]
+
+    function = target
+    if isinstance(target, nn.Module):
+        function = copy.deepcopy(target).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(laid, (tuple(inputs), dict(kwargs))))
+    return cast("Callable[..., object]", function), given, keyed
+
+
+def _narrowed(
+    target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+    import torch
+    from torch import nn
+    from torch.utils import _pytree
+
+    def narrow(value: object) -> object:
+        wide = isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.float64)
+        return value.detach().bfloat16() if wide else value  # type: ignore[union-attr]
+
+    function = copied_module(BFLOAT16, target).bfloat16() if isinstance(target, nn.Module) else target
+    given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(narrow, (tuple(inputs), dict(kwargs))))
+    before, after = (_pytree.tree_leaves(each) for each in ((tuple(inputs), dict(kwargs)), (given, keyed)))
+    if not isinstance(target, nn.Module) and all(old is new for old, new in zip(before, after, strict=True)):
+        raise BadOption(f"{BFLOAT16!r}: none of the inputs is a tensor of float32 or float64, or a container of some")
+    results_of_copy(BFLOAT16, function, given, keyed)  # which raises where PyTorch does
+    return function, given, keyed
+
+
+def _folded(target: Callable[..., object], path: str) -> nn.Module:
+    made = copied_module(f"{FOLDED_WINDOW}:{path}", target)
+    conv = submodule_at(made, path)
+    if conv is None:
+        raise BadOption(f"'{FOLDED_WINDOW}:{path}': the traced model has no module at {path!r}")
+    if not folds(conv):
+        raise BadOption(
+            f"'{FOLDED_WINDOW}:{path}': the module there is a {type(conv).__name__}; expected a plain Conv2d "
+            "without hooks, of one group, with zero padding and without dilation"
+        )
+    return with_submodule(made, path, folded_window(cast("nn.Conv2d", conv)))

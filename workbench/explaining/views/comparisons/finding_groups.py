@@ -1,0 +1,86 @@
+"""Findings of several journeys put together: which came, which went, and which stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from workbench.explaining.views.graphs.kernel_groups import Matching, Union
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finding of one journey."""
+
+    rule: str
+    nodes: tuple[str, ...]
+    """The captured nodes it is about; none where it is about the whole."""
+    cycles: int
+    reason: str
+    count: int = 1
+    """The number of the rule's findings about kernels that meet, shown as one."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The same finding in every journey that has it: the same rule, about kernels that meet."""
+
+    groups: frozenset[int]
+    """Nodes by their places in the order of the program; none where it is about the whole."""
+    each: tuple[Found | None, ...]
+
+    @property
+    def rule(self) -> str:
+        return self._last.rule
+
+    @property
+    def change(self) -> str:
+        """`stays`, `came` if the first journey does not have it, `went` if another does not."""
+        if None not in self.each:
+            return "stays"
+        return "came" if self.each[0] is None else "went"
+
+    @property
+    def reason(self) -> str:
+        """As the last journey that has it says."""
+        last = self._last
+        return last.reason + (f" (and {last.count - 1} more of the kind)" if last.count > 1 else "")
+
+    @property
+    def most(self) -> int:
+        """Cycles at stake where they are most."""
+        return max(found.cycles for found in self.each if found is not None)
+
+    @property
+    def _last(self) -> Found:
+        return next(found for found in reversed(self.each) if found is not None)
+
+
+def kept(found: Sequence[Iterable[Found]], matching: Matching) -> tuple[Kept, ...]:
+    """The findings of every journey: those that came and went first, then by cycles at stake.
+
+    Those of one rule that are about the same kernels are one, like kernels that compute the same nodes.
+    """
+    about: dict[str, list[tuple[int, frozenset[int], Found]]] = {}
+    for at, mine in enumerate(found):
+        for each in mine:
+            about.setdefault(each.rule, []).append((at, matching.groups_of(at, each.nodes), each))
+    made: list[Kept] = []
+    for told in about.values():
+        union = Union(len(matching.groups) + 1)
+        for _, groups, _ in told:
+            union.join(groups)
+        meeting: dict[int, list[tuple[int, frozenset[int], Found]]] = {}
+        for each in told:
+            meeting.setdefault(union.root(min(each[1], default=len(matching.groups))), []).append(each)
+        for together in meeting.values():
+            mine = [_as_one([each for place, _, each in together if place == at]) for at in range(len(found))]
+            made.append(Kept(frozenset[int]().union(*(groups for _, groups, _ in together)), tuple(mine)))
+    order = ("came", "went", "stays")
+    return tuple(sorted(made, key=lambda each: (order.index(each.change), -each.most)))
+
+
+def _as_one(found: Sequence[Found]) -> Found | None:
+    """The cycles of all, and the reason of the largest."""
+    largest = max(found, key=lambda each: each.cycles, default=None)
+    return largest and replace(largest, cycles=sum(each.cycles for each in found), count=len(found))

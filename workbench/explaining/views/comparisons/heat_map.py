@@ -1,0 +1,127 @@
+"""The map of mappings as geometry: the text of each cell, and the strength of its colour."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from workbench.explaining.views.scratchpads.tile_grids import strength
+
+_CLOCK = "machine.clock_mhz"
+_FEW_MORE = 1.1
+"""A gain below this is given as a share: "1.00 times as fast" says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One setting: its cost, or the reason of its refusal."""
+
+    cycles: int | None
+    bytes: int | None
+    refused: str
+    microseconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Settings of one knob or two: values of the first down, of the last across."""
+
+    knobs: tuple[str, ...]
+    kernel: str
+    """The kernel of the knobs; empty if they are the whole journey's."""
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    spots: tuple[tuple[Spot | None, ...], ...]
+    """Settings by row; None where not known yet."""
+    today: tuple[int, int] | None
+    """Row and column of the setting it is compared with, if it is on the map."""
+    best: tuple[int, int] | None
+    called: str = "today's"
+    """That setting's name."""
+
+    def with_spot(self, at: tuple[int, int], spot: Spot) -> HeatMap:
+        """The same with one setting that is known already."""
+        rows = [list(row) for row in self.spots]
+        rows[at[0]][at[1]] = spot
+        faster = self.best is None or self.cost(spot) < self.cost(rows[self.best[0]][self.best[1]] or spot)
+        return replace(self, spots=tuple(map(tuple, rows)), best=at if faster else self.best)
+
+    @property
+    def across(self) -> str:
+        return self.knobs[-1]
+
+    @property
+    def down(self) -> str:
+        return self.knobs[0] if len(self.knobs) > 1 else ""
+
+    @property
+    def by_time(self) -> bool:
+        """Whether cycles are of different lengths, so that time is compared instead."""
+        return _CLOCK in self.knobs
+
+    def cost(self, spot: Spot) -> float:
+        """The compared number: cycles, or the time where cycles are of different lengths."""
+        return max(spot.microseconds, 1e-6) if self.by_time else max(spot.cycles or 0, 1)
+
+    @cached_property
+    def _costs(self) -> list[float]:
+        return [self.cost(spot) for row in self.spots for spot in row if spot and spot.cycles is not None]
+
+    def colour(self, spot: Spot) -> float:
+        """How much of the colour a setting has: the fastest has most, and twice the cycles are as far everywhere."""
+        least, most = math.log(min(self._costs)), math.log(max(self._costs))
+        return strength((most - math.log(self.cost(spot))) / (most - least) if most > least else 1.0)
+
+    def written(self, spot: Spot) -> str:
+        """The text of a setting's cell."""
+        if spot.cycles is None:
+            return ""
+        return f"{spot.microseconds:,.4g} µs" if self.by_time else short(spot.cycles)
+
+    def told(self, row: int, column: int) -> str:
+        """A cell in words."""
+        values = [(self.across, self.columns[column])]
+        if self.down:
+            values.insert(0, (self.down, self.rows[row]))
+        where, spot = ", ".join(f"{knob} {value}" for knob, value in values), self.spots[row][column]
+        if spot is None:
+            return f"{where}: not known yet"
+        if spot.cycles is None:
+            return f"{where}: refused: {spot.refused}"
+        marked = (("best", self.best), (self.called, self.today))
+        marks = "".join(f", {name}" for name, at in marked if at == (row, column))
+        time = f", {spot.microseconds:,.2f} µs" if self.by_time else ""
+        return f"{where}: {spot.cycles:,} cycles{time}, {spot.bytes or 0:,} bytes{marks}"
+
+
+def short(cycles: int) -> str:
+    """`13.6k`: a number cut to a cell's room."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if cycles >= 10 * size or (cycles >= size and unit != "k"):
+            return f"{cycles / size:.1f}{unit}"
+    return f"{cycles:,}"
+
+
+def summary(view: HeatMap) -> str:
+    """The best setting, compared with today's."""
+    known = sum(spot is not None for row in view.spots for spot in row)
+    every = len(view.rows) * len(view.columns)
+    partly = "" if known == every else f" of the {known} of {every} settings that are known"
+    if view.best is None:
+        return "every setting was refused" if known else "nothing is known yet"
+    row, column = view.best
+    told = f"best{partly}: {view.told(row, column).partition(', best')[0]}"
+    if view.today is None or (spot := view.spots[view.today[0]][view.today[1]]) is None or spot.cycles is None:
+        return told
+    if view.today == view.best:
+        return f"{told}: {view.called}"
+    beside = view.spots[row][column]
+    assert beside is not None, "the best is known"
+    ratio = view.cost(spot) / view.cost(beside)
+    now = f"{spot.microseconds:,.2f} µs" if view.by_time else f"{spot.cycles:,}"
+    if ratio == 1:
+        return f"{told}: the same as {view.called}"
+    if ratio < _FEW_MORE:
+        return f"{told}: {1 - 1 / ratio:.2%} less than {view.called}, {now}"
+    return f"{told}: {ratio:.2f} times as fast as {view.called}, {now}"

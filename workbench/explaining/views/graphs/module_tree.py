@@ -1,0 +1,268 @@
+"""A graph as the tree of the modules that ran it: calls or kernels are its leaves, with the run's cycles on each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby, takewhile
+
+from workbench.explaining.views.graphs.graph_tables import place
+from workbench.explaining.views.graphs.spent import Cost, Spent
+from workbench.explaining.views.graphs.titles import Titles, kernel_titles, short_op, stepped_for
+from workbench.ground.basics.table import Cell, Table
+from workbench.ir import STEP, AtenGraph, KernelGraph, Node
+
+MOST_ROWS = 24
+"""Rows that fit a screen with what stands above them; where a module has more calls of its own, a line of Python is a
+row."""
+_OPTIMIZER = "optimizer step"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A captured call, or a kernel."""
+
+    module: str
+    name: str
+    """Its name in calls."""
+    title: str
+    what: str
+    """A note on it."""
+    calls: tuple[tuple[str, str], ...]
+    """The captured nodes that it is, or has a part in, each with the short name of its op."""
+    place: str
+    kernels: tuple[str, ...]
+    """Kernels of the graph that have a part in it."""
+    cost: Cost
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """A module, or a line of Python in one, with the calls or kernels that ran in it."""
+
+    path: str
+    """The module's path."""
+    title: str
+    parts: tuple[Module | Leaf, ...]
+    """In the order in which they first ran."""
+
+    @cached_property
+    def cost(self) -> Cost:
+        return Cost.sum(part.cost for part in self.parts)
+
+    @cached_property
+    def calls(self) -> tuple[tuple[str, str], ...]:
+        return tuple(dict.fromkeys(call for part in self.parts for call in part.calls))
+
+    @cached_property
+    def kernels(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.kernels))
+
+
+def captured_tree(graph: AtenGraph, lowered: KernelGraph | None = None, spent: Spent | None = None) -> Module:
+    """The captured calls by module."""
+    titles, modules, kernels_of = Titles(graph), _modules_of(graph), dict[str, dict[str, None]]()
+    for item in lowered.nodes if lowered else ():
+        if item.kernel:
+            for name in lowered.together(item.parent) if lowered else ():
+                kernels_of.setdefault(name, {})[item.kernel] = None
+    leaves = (
+        Leaf(
+            modules[node.name],
+            node.name,
+            titles.node(node.name),
+            _results(graph, node),
+            ((node.name, short_op(node.op)),),
+            place(node),
+            tuple(kernels_of.get(node.name, ())),
+            spent.nodes.get(node.name, Cost()) if spent else Cost(),
+        )
+        for node in graph.nodes
+    )
+    return _tree(graph.name, leaves)
+
+
+def _modules_of(graph: AtenGraph) -> dict[str, str]:
+    """Node -> its module. What an optimizer does is in none, and stands together, parameter by parameter."""
+    stepped = stepped_for(graph)
+    return {
+        node.name: node.origin.module
+        or (".".join(filter(None, (_OPTIMIZER, stepped.get(node.name)))) if node.origin.part == STEP else "")
+        for node in graph.nodes
+    }
+
+
+def lowered_tree(lowered: KernelGraph, spent: Spent | None = None) -> Module:
+    """The kernels by module: one that works for several stands at the module that holds them all."""
+    captured = {node.name: node for node in lowered.captured.nodes}
+    behind = {item.node.name: lowered.together(item.parent) for item in lowered.nodes}
+    titles, modules = kernel_titles(lowered), _modules_of(lowered.captured)
+
+    def leaf(name: str, nodes: tuple[str, ...]) -> Leaf:
+        names = dict.fromkeys(name for node in nodes for name in behind[node])
+        mine = [captured[name] for name in names if name in captured]
+        return Leaf(
+            _holder([modules[node.name] for node in mine]),
+            name,
+            titles[name],
+            name,
+            tuple((node.name, short_op(node.op)) for node in mine),
+            place(mine[0]) if mine else "",
+            (name,),
+            spent.kernels.get(name, Cost()) if spent else Cost(),
+        )
+
+    return _tree(lowered.captured.name, (leaf(kernel.name, kernel.nodes) for kernel in lowered.kernels))
+
+
+def modules_table(tree: Module, spent: Spent | None = None) -> Table:
+    """One row a module or leaf, in the order of the tree: calls, kernels, and the run's cycles on it."""
+    rows: list[tuple[Cell, ...]] = []
+    whole = max(spent.whole, 1) if spent else 1
+
+    def add(part: Module | Leaf, module: str, depth: int) -> None:
+        told: tuple[Cell, ...] = (*part.cost, part.cost.cycles / whole) if spent else (None, None, None)
+        name = part.name if isinstance(part, Leaf) else ""
+        rows.append((part.title, module, depth, name, len(part.calls), len(part.kernels), *told))
+        if isinstance(part, Module):
+            for inner in part.parts:
+                add(inner, part.path, depth + 1)
+
+    add(tree, "", 0)
+    if spent:
+        rows.append(("before kernels begin", "", 1, "", 0, 0, spent.launching, 0, spent.launching / whole))
+    return Table(("title", "module", "depth", "name", "calls", "kernels", "cycles", "bytes", "share"), tuple(rows))
+
+
+def opened(tree: Module, rows: int = MOST_ROWS) -> set[Module]:
+    """The modules that are shown open: the one with most cycles first, then with most calls, while all that
+    is then seen has room in so many rows."""
+    found, left, closed = {tree}, rows - len(tree.parts), _modules(tree)
+    while closed:
+        most = max(closed, key=lambda module: (module.cost.cycles, len(module.calls)))
+        closed.remove(most)
+        if len(most.parts) <= left:
+            found.add(most)
+            left -= len(most.parts)
+            closed += _modules(most)
+    return found
+
+
+def costliest(tree: Module, share: float = 0.25) -> list[Module | Leaf]:
+    """Modules and leaves that together are the tree, most cycles first: a module that has more than `share` of the
+    cycles is shown by its parts."""
+    found, whole = list[Module | Leaf](tree.parts), tree.cost.cycles
+    while large := [part for part in found if isinstance(part, Module) and part.cost.cycles > share * whole]:
+        for part in large:
+            at = found.index(part)
+            found[at : at + 1] = part.parts
+    return sorted(found, key=lambda part: -part.cost.cycles)
+
+
+def counted(module: Module, most: int = 4) -> str:
+    """The most frequent ops of a module: `3 conv2d, 3 batch_norm, add`, without those that no kernel works for if
+    others remain."""
+    leaves = list(_leaves(module))
+    worked = [leaf for leaf in leaves if leaf.kernels] or leaves
+    ops = Counter(op for _, op in dict.fromkeys(call for leaf in worked for call in leaf.calls)).most_common(most)
+    return ", ".join(f"{count} {op}" if count > 1 else op for op, count in ops)
+
+
+def folded(tree: Module) -> Module:
+    """The tree with numbered modules that follow each other and are alike as one: `layers.0-11` has what the twelve
+    have together, leaf by leaf."""
+    named = dict(_ranges(tree))
+    found: dict[tuple[str, str], Leaf] = {}
+    for leaf in _leaves(tree):
+        each = replace(leaf, module=_in_ranges(leaf.module, named), title=_in_ranges(leaf.title, named))
+        same = found.get((each.module, each.title))
+        if same:
+            calls, kernels = (*same.calls, *each.calls), (*same.kernels, *each.kernels)
+            each = replace(same, calls=calls, kernels=kernels, cost=Cost.sum([same.cost, each.cost]))
+        found[each.module, each.title] = each
+    return _tree(tree.title, found.values())
+
+
+def _ranges(tree: Module) -> Iterator[tuple[str, str]]:
+    """Path of a numbered module -> the numbers of those that are alike."""
+    for _, run in groupby(_modules(tree), key=_shape):
+        alike = [module for module in run if module.path == module.title and _number(module).isdigit()]
+        for module in alike if len(alike) > 1 else ():
+            yield module.path, f"{_number(alike[0])}-{_number(alike[-1])}"
+    for module in _modules(tree):
+        yield from _ranges(module)
+
+
+def _number(module: Module) -> str:
+    return module.path.rpartition(".")[2]
+
+
+def _shape(module: Module) -> tuple[tuple[str, ...], ...]:
+    """The key of modules that are alike: the places of their leaves, and the leaves' ops."""
+    return tuple((leaf.title.removeprefix(module.path), *(op for _, op in leaf.calls)) for leaf in _leaves(module))
+
+
+def _in_ranges(path: str, named: Mapping[str, str]) -> str:
+    parts = path.split(".")
+    return ".".join(named.get(".".join(parts[: place + 1]), part) for place, part in enumerate(parts))
+
+
+def _leaves(tree: Module) -> Iterator[Leaf]:
+    for part in tree.parts:
+        yield from [part] if isinstance(part, Leaf) else _leaves(part)
+
+
+def _modules(tree: Module) -> list[Module]:
+    return [part for part in tree.parts if isinstance(part, Module)]
+
+
+def _tree(name: str, leaves: Iterable[Leaf]) -> Module:
+    return _module("", name, [(leaf, leaf.module.split(".") if leaf.module else []) for leaf in leaves])
+
+
+def _module(path: str, label: str, leaves: Sequence[tuple[Leaf, list[str]]]) -> Module:
+    """The module at `path` of leaves with the rest of their own paths."""
+    inside: dict[str, list[tuple[Leaf, list[str]]]] = {}
+    order: list[Leaf | str] = []
+    for leaf, rest in leaves:
+        if not rest:
+            order.append(leaf)
+            continue
+        if rest[0] not in inside:
+            order.append(rest[0])
+        inside.setdefault(rest[0], []).append((leaf, rest[1:]))
+    if sum(isinstance(part, Leaf) for part in order) > MOST_ROWS:
+        return Module(path, label, _by_line(order, inside, path))
+    return Module(path, label, tuple(_part(part, inside, path) for part in order))
+
+
+def _part(part: Leaf | str, inside: dict[str, list[tuple[Leaf, list[str]]]], path: str) -> Module | Leaf:
+    """A leaf as it is; a module that holds a single leaf, or a single module, as that one."""
+    if isinstance(part, Leaf):
+        return part
+    whole = f"{path}.{part}" if path else part
+    made = _module(whole, whole, inside[part])
+    return made.parts[0] if len(made.parts) == 1 else made
+
+
+def _by_line(
+    order: list[Leaf | str], inside: dict[str, list[tuple[Leaf, list[str]]]], path: str
+) -> tuple[Module | Leaf, ...]:
+    """Leaves that follow each other on one line of Python, as a part of their own."""
+    found: list[Module | Leaf] = []
+    for line, parts in groupby(order, key=lambda part: part.place if isinstance(part, Leaf) else part):
+        run = [_part(part, inside, path) for part in parts]
+        found += run if len(run) == 1 else [Module(path, line, tuple(run))]
+    return tuple(found)
+
+
+def _holder(paths: list[str]) -> str:
+    """The deepest module that all of these are, or are in."""
+    alike = takewhile(lambda names: len(set(names)) == 1, zip(*(path.split(".") for path in paths), strict=False))
+    return ".".join(names[0] for names in alike)
+
+
+def _results(graph: AtenGraph, node: Node) -> str:
+    return ", ".join(str(graph.types[value]) for value in node.results if value in graph.types)

@@ -1,0 +1,309 @@
+"""The captured and the lowered graph as pictures: own layout, inline SVG, readable up to about sixty boxes.
+
+A larger captured graph is drawn by module: the nodes of an `nn.Module` become one box, at the depth at which all fits.
+A larger lowered graph is drawn with closed kernels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from workbench.explaining.views.graphs.graph_tables import place
+from workbench.explaining.views.graphs.layered_layout import Box, Edge, Layout, Point, layered
+from workbench.ground.basics.html_builder import NO_HTML, html, joined, plain
+from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node
+
+MOST = 60
+"""Boxes that are still readable side by side."""
+_HEAD_LETTER, _LETTER, _LINE, _PAD, _MARGIN = 7.9, 6.5, 15.0, 9.0, 6.0
+"""Widths of a letter of the first line, which is bold, and of the others, in the widest of the usual fonts."""
+_GIVEN, _MADE = "var(--h5)", "var(--h4)"
+_ROUTES = {
+    "automatic": "var(--h0)",
+    "builder": "var(--h2)",
+    "template": "var(--h1)",
+    "host": "var(--k-HOST)",
+    "view": "var(--soft)",
+}
+
+
+def route_colour(route: str) -> str:
+    """The colour of a route in the picture and in its legend."""
+    return _ROUTES.get(route, "var(--soft)")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A box: lines of text (the first is the name), the colour of its edge, its tooltip."""
+
+    lines: tuple[str, ...]
+    colour: str
+    title: str = ""
+    inside: Layout | None = None
+    """Boxes drawn in it, below its text."""
+
+    @property
+    def size(self) -> Point:
+        head, *others = (len(line) for line in self.lines)
+        width = max(head * _HEAD_LETTER, max(others, default=0) * _LETTER) + 2 * _PAD
+        height = len(self.lines) * _LINE + 9
+        if self.inside:
+            return max(width, self.inside.width + 2 * _PAD), height + self.inside.height + _PAD
+        return width, height
+
+
+@dataclass
+class Picture:
+    """Boxes and arrows by name, before they have a place."""
+
+    shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    edges: dict[Edge, str] = field(default_factory=dict[Edge, str])
+    """Arrow -> its tooltip."""
+    refused: set[Edge] = field(default_factory=set[Edge])
+    """Arrows that fusion looked at and left between kernels: dashed."""
+    inner: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    """Boxes inside others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A picture as HTML, and its pixels."""
+
+    html: Markup
+    width: float
+    height: float
+
+
+def captured_svg(graph: AtenGraph) -> Drawn:
+    """One box an ATen call, or one a module where there are too many."""
+    groups = _groups(graph)
+    picture, owner = Picture(), dict[str, str]()
+    for name, members in groups.items():
+        picture.shapes[name] = _call(graph, members[0]) if len(members) == 1 else _module(name, members)
+        owner |= {value: name for node in members for value in node.results}
+    _add_inputs(picture, graph, owner)
+    for name, members in groups.items():
+        for value in (value for node in members for value in node.operands):
+            if owner.get(value, name) != name:
+                picture.edges[owner[value], name] = f"{value}: {graph.types[value]}"
+    _add_results(picture, graph, owner)
+    return _drawn(picture, f"ATen graph of {graph.name}")
+
+
+def lowered_svg(lowered: KernelGraph) -> Drawn:
+    """Nodes coloured by route inside their kernels; arrows that fusion refused are dashed and say why."""
+    items = {item.node.name: item for item in lowered.nodes}
+    closed = len(items) > MOST
+    picture = Picture()
+    for name, item in items.items():
+        title = f"{name} = {item.node.op}, {item.route}" + (f", {item.rule}" if item.rule else "")
+        shape = Shape((name, item.node.op), route_colour(item.route), title)
+        if item.kernel or not closed:
+            (picture.inner if item.kernel else picture.shapes)[name] = shape
+    for kernel in lowered.kernels:
+        picture.shapes[kernel.name] = _kernel(kernel, items, picture.inner, closed=closed)
+    if closed:
+        picture.inner = {}
+    box = {name: item.kernel or name for name, item in items.items()}
+    owner = {value: box[name] for name, item in items.items() for value in item.node.results}
+    _add_inputs(picture, lowered.captured, owner)
+    maker = {value: item.node for item in items.values() for value in item.node.results}
+
+    def behind(value: str) -> list[str]:
+        """The boxes a value comes from: arrows run through views and assembled results, which have none."""
+        if owner.get(value) in picture.shapes:
+            return [owner[value]]
+        operands = maker[value].operands if value in maker else ()
+        return list(dict.fromkeys(source for operand in operands for source in behind(operand)))
+
+    for name, item in items.items():
+        for value in item.node.operands if box[name] in picture.shapes else ():
+            for source in behind(value):
+                if source != box[name]:
+                    picture.edges[source, box[name]] = f"{value}: {lowered.types[value]}"
+    _refusals(picture, lowered.fusions, box)
+    _add_results(picture, lowered.captured, {value: sources[0] for value in owner if (sources := behind(value))})
+    return _drawn(picture, f"kernels of {lowered.captured.name}")
+
+
+def _kernel(kernel: Kernel, items: Mapping[str, LoweredNode], shapes: Mapping[str, Shape], *, closed: bool) -> Shape:
+    head = (kernel.name, kernel.kind)
+    if closed:
+        routes = Counter(items[name].route for name in kernel.nodes)
+        colour = route_colour(routes.most_common(1)[0][0])
+        return Shape((*head, f"{len(kernel.nodes)} nodes"), colour, ", ".join(kernel.nodes))
+    made: dict[str, str] = {}
+    edges: list[Edge] = []
+    for name in kernel.nodes:
+        node = items[name].node
+        edges += [(made[value], name) for value in node.operands if value in made]
+        made |= dict.fromkeys(node.results, name)
+    return Shape(head, "var(--line)", "", layered({n: shapes[n].size for n in kernel.nodes}, edges, gap=10, step=15))
+
+
+def _refusals(picture: Picture, fusions: tuple[Fusion, ...], box: Mapping[str, str]) -> None:
+    for fusion in fusions:
+        edge = box.get(fusion.producer, ""), box.get(fusion.consumer, "")
+        if not fusion.fused and edge in picture.edges and edge not in picture.refused:
+            picture.refused.add(edge)
+            picture.edges[edge] += f"\nnot fused: {fusion.reason} ({fusion.rule})"
+
+
+def _groups(graph: AtenGraph) -> dict[str, list[Node]]:
+    """Nodes by box: each its own while there is room, else by module, as deep as fits."""
+    if len(graph.nodes) <= MOST:
+        return {node.name: [node] for node in graph.nodes}
+    deepest = max((node.origin.module.count(".") + 1 for node in graph.nodes if node.origin.module), default=0)
+    for depth in range(deepest, -1, -1):
+        groups = _runs(graph, depth)
+        if len(groups) <= MOST:
+            return groups
+    return _runs(graph, 0)
+
+
+def _runs(graph: AtenGraph, depth: int) -> dict[str, list[Node]]:
+    """Nodes of the same module path, cut to `depth` parts, that follow each other; so no arrow can go backwards."""
+    groups: dict[str, list[Node]] = {}
+    last, label = None, ""
+    for node in graph.nodes:
+        path = ".".join(node.origin.module.split(".")[:depth]) if node.origin.module else ""
+        if path != last:
+            count = sum(name.partition(" #")[0] == (path or graph.name) for name in groups)
+            last, label = path, (path or graph.name) + (f" #{count + 1}" if count else "")
+        groups.setdefault(label, []).append(node)
+    return groups
+
+
+def _call(graph: AtenGraph, node: Node) -> Shape:
+    kinds = ", ".join(str(graph.types[value]) for value in node.results if value in graph.types)
+    where = f"{place(node)} {node.origin.module}".strip()
+    return Shape((node.name, node.op, kinds or "?"), "var(--accent)", where)
+
+
+def _module(name: str, members: list[Node]) -> Shape:
+    counts = Counter(node.op.removeprefix("aten.").partition(".")[0] for node in members)
+    shown = ", ".join(f"{count} {op}" if count > 1 else op for op, count in counts.most_common(3))
+    return Shape((name, f"{len(members)} calls", shown), "var(--h2)", ", ".join(node.name for node in members))
+
+
+def _add_inputs(picture: Picture, graph: AtenGraph, owner: dict[str, str]) -> None:
+    """User inputs each; parameters and the like too, while there are few."""
+    used = {value for node in graph.nodes for value in node.operands} | set(graph.outputs)
+    for given in graph.inputs:
+        own = given.kind == "user"
+        if given.value in used and (own or len(graph.nodes) + len(graph.inputs) <= MOST):
+            name = f"in {given.value}"
+            lines = (given.path, str(graph.types[given.value]))
+            picture.shapes[name] = Shape(lines, _GIVEN if own else "var(--line)", given.kind)
+            owner[given.value] = name
+
+
+def _add_results(picture: Picture, graph: AtenGraph, owner: Mapping[str, str]) -> None:
+    for number, value in enumerate(graph.outputs):
+        name = f"out {number}"
+        if owner.get(value):
+            title = "result" if len(graph.outputs) == 1 else f"result {number}"
+            picture.shapes[name] = Shape((title, str(graph.types[value])), _MADE)
+            picture.edges[owner[value], name] = f"{value}: {graph.types[value]}"
+
+
+def _drawn(picture: Picture, label: str) -> Drawn:
+    layout = layered({name: shape.size for name, shape in picture.shapes.items()}, list(picture.edges))
+    parts: list[Markup] = []
+    for edge, title in picture.edges.items():
+        parts.append(_arrow(layout, edge, title, dashed=edge in picture.refused))
+    for name, shape in picture.shapes.items():
+        parts.append(_box(shape, layout.boxes[name], 0, 0, name))
+        if shape.inside:
+            parts += _inside(shape, shape.inside, layout.boxes[name], picture)
+    width, height = layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN
+    svg = html(
+        '<div class="scroll" tabindex="0">'
+        '<svg role="img" aria-label="{label}" width="{width:.0f}" height="{height:.0f}" '
+        'viewBox="{:.0f} {:.0f} {width:.0f} {height:.0f}">{}</svg></div>',
+        -_MARGIN,
+        -_MARGIN,
+        joined(parts),
+        label=label,
+        width=width,
+        height=height,
+    )
+    return Drawn(svg, width, height)
+
+
+def _inside(shape: Shape, inside: Layout, outer: Box, picture: Picture) -> list[Markup]:
+    x = outer.x + (outer.width - inside.width) / 2
+    y = outer.y + len(shape.lines) * _LINE + 9
+    parts = [_arrow(inside, edge, "", x=x, y=y) for edge in inside.bends]
+    return parts + [_box(picture.inner[name], box, x, y, name, filled=True) for name, box in inside.boxes.items()]
+
+
+def _box(shape: Shape, box: Box, x: float, y: float, name: str, *, filled: bool = False) -> Markup:
+    """A rectangle with its lines of text; a kernel's is dashed and its text stands to the left."""
+    left, top = box.x + x, box.y + y
+    at, anchor = (left + _PAD, "start") if shape.inside else (left + box.width / 2, "middle")
+    raised = bool(shape.inside) or filled
+    lines, small = (
+        NO_HTML,
+        NO_HTML if raised else html(' class="soft"'),
+    )  # which is too pale for anything but the plain ground
+    for number, line in enumerate(shape.lines):
+        look = html('font-size="10.5"{small}', small=small) if number else html('font-size="12" font-weight="600"')
+        y_of_line = top + _LINE * (number + 1)
+        lines += html(
+            '<text x="{at:.1f}" y="{y_of_line:.1f}" text-anchor="{anchor}" {look}>{line}</text>',
+            at=at,
+            y_of_line=y_of_line,
+            anchor=anchor,
+            look=look,
+            line=line,
+        )
+    title = html("<title>{}</title>", shape.title) if shape.title else ""
+    ground = "var(--raised)" if raised else "var(--ground)"
+    tint = f";fill:color-mix(in srgb,{shape.colour} 13%,var(--ground))" if filled else ""
+    return html(
+        '<g data-name="{name}">{title}<rect x="{left:.1f}" y="{top:.1f}" width="{:.1f}" '
+        'height="{:.1f}" rx="5" style="fill:{ground}{tint};stroke:{};stroke-width:1.3"/>'
+        "{lines}</g>",
+        box.width,
+        box.height,
+        shape.colour,
+        name=name,
+        title=title,
+        left=left,
+        top=top,
+        ground=ground,
+        tint=tint,
+        lines=lines,
+    )
+
+
+def _arrow(layout: Layout, edge: Edge, title: str, *, dashed: bool = False, x: float = 0, y: float = 0) -> Markup:
+    """A smooth line from the source's lower edge over the points between to the target's upper edge, with a head."""
+    source, target = layout.boxes[edge[0]], layout.boxes[edge[1]]
+    way = [(source.middle, source.bottom), *layout.bends.get(edge, ()), (target.middle, target.y - 4)]
+    way = [(px + x, py + y) for px, py in way]
+    path = f"M{way[0][0]:.1f} {way[0][1]:.1f}"
+    for (x0, y0), (x1, y1) in pairwise(way):
+        if x0 == x1:
+            path += f"V{y1:.1f}"
+            continue
+        half = (y1 - y0) / 2
+        path += f"C{x0:.1f} {y0 + half:.1f} {x1:.1f} {y1 - half:.1f} {x1:.1f} {y1:.1f}"
+    ex, ey = way[-1]
+    head = f"M{ex - 3.5:.1f} {ey - 3:.1f}L{ex + 3.5:.1f} {ey - 3:.1f}L{ex:.1f} {ey + 4:.1f}Z"
+    told = html("<title>{title}</title>", title=title) if title else ""
+    dash = ";stroke-dasharray:5 4" if dashed else ""
+    return html(
+        '<g>{told}<path d="{path}" style="fill:none;stroke:var(--soft);stroke-width:1.2{dash}"/>'
+        '<path d="{head}" style="fill:var(--soft)"/></g>',
+        told=told,
+        path=plain(path),
+        dash=dash,
+        head=head,
+    )

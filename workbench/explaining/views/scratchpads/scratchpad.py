@@ -1,0 +1,271 @@
+"""The scratchpad over time: which tensor lay in which slot of which buffer, from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from simulator import Trace
+from simulator.analysis.lifetimes import Lifetime, in_program_order, lifetimes, lifetimes_of
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.tileprogram.program import Access, Space, TileProgram
+from simulator.tileprogram.slot_fillings import Fillings, owners
+from simulator.units.gather import INDEXED
+from workbench.explaining.views.graphs.tensor_names import user_names
+from workbench.ground.basics.table import Table
+from workbench.ground.errors import BadOption
+from workbench.ir import Kernel, KernelGraph, ScheduledProgram
+
+LOADED: Final = "loaded"
+STORED: Final = "stored"
+BOTH: Final = "loaded, stored"
+INSIDE: Final = "stays inside"
+WORDS: Final = {
+    LOADED: "loaded from DRAM",
+    STORED: "stored to DRAM",
+    BOTH: "loaded and stored",
+    INSIDE: "stays in the scratchpad",
+}
+FADED: Final = "faded: being filled, not read yet"
+BEYOND: Final = "beyond the scratchpad"
+NOTHING: Final = "the scratchpad was empty"
+
+COLUMNS: Final = (
+    "kernel", "launch", "core", "buffer", "tensor", "slot", "start", "read", "end", "bytes", "address", "role",
+)  # fmt: skip
+
+CYCLES: Final = "cycles"
+INSTRUCTIONS: Final = "instructions"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One stretch of time in which a slot holds something."""
+
+    kernel: str
+    launch: int
+    core: int
+    buffer: str
+    tensor: str
+    slot: int
+    start: int
+    """When it begins to be filled."""
+    read: int
+    """When it is read for the first time."""
+    end: int
+    """When it is not needed any more."""
+    address: int
+    bytes: int
+    role: str
+    """Whether it comes from DRAM, goes there, both or neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One launch on the axis of time."""
+
+    kernel: str
+    name: str
+    """Of the graph's kernel that it is the run of."""
+    launch: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """The contents of the scratchpads over time, in a run or a program that does not fit."""
+
+    held: tuple[Held, ...]
+    bands: tuple[Band, ...]
+    capacity: int
+    """Bytes of a core's scratchpad."""
+    unit: str = CYCLES
+    """The unit of time."""
+
+    @property
+    def peak(self) -> int:
+        """The highest byte that anything takes, and all below it."""
+        return max((held.address + held.bytes for held in self.held), default=0)
+
+    @property
+    def beyond(self) -> int:
+        """Bytes that do not fit."""
+        return max(0, self.peak - self.capacity)
+
+    @property
+    def begin(self) -> int:
+        return min((band.begin for band in self.bands), default=0)
+
+    @property
+    def end(self) -> int:
+        return max((band.end for band in self.bands), default=0)
+
+    def of(self, which: str | int) -> Occupancy:
+        """One launch alone: by its number, or the first of a kernel by its name."""
+        found = [band for band in self.bands if which in (band.launch, band.name)]
+        found = found or [band for band in self.bands if which == band.kernel]
+        if not found:
+            raise BadOption(self._unknown(which))
+        launch = found[0].launch
+        return replace(self, held=tuple(held for held in self.held if held.launch == launch), bands=(found[0],))
+
+    def _unknown(self, which: str | int) -> str:
+        if isinstance(which, int):
+            return f"of({which}): there is no launch of a kernel {which}; the launches are {_range(self.bands)}"
+        names = list(dict.fromkeys(band.name for band in self.bands))
+        what = f"of({which!r}): no kernel has that name{did_you_mean(which, names)}"
+        return sentences(what, f"The kernels are {', '.join(names)}" if names else "No kernel ran")
+
+
+def _range(bands: Sequence[Band]) -> str:
+    return ", ".join(str(band.launch) for band in bands) or "none"
+
+
+def occupancy(trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph) -> Occupancy:
+    """The occupancy of every launch of a run, with the user's names of tensors."""
+    names, launches = user_names(lowered), scheduled.launches.launches
+    tensors = dict[str, _Tensors]()
+    held = list[Held]()
+    for launch, launched, (filled, lives) in zip(launches, trace.launches, lifetimes(trace), strict=True):
+        program = launched.program
+        if launch.kernel not in tensors:
+            tensors[launch.kernel] = _Tensors(program, filled)
+        named = [names.get(value, value) for value in launch.arguments], launch.origins
+        held += [_held(life, launch.kernel, program, tensors[launch.kernel], named) for life in lives]
+    return Occupancy(tuple(held), bands(trace, scheduled), trace.machine.scratchpad_bytes)
+
+
+def bands(trace: Trace, scheduled: ScheduledProgram) -> tuple[Band, ...]:
+    """The launches of a run, without the steps on the host."""
+    launches, hosts = scheduled.launches.launches, {step.kernel for step in scheduled.hosts}
+    return tuple(
+        Band(kernel, launches[number].name, number, begin, end)
+        for number, (kernel, begin, end) in enumerate(trace.kernel_spans)
+        if launches[number].kernel not in hosts
+    )
+
+
+def held_by_launch(
+    trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph, number: int
+) -> tuple[Fillings, list[Lifetime], list[Held]]:
+    """The occupancy of one launch: the fillings of its program, their lifetimes, and each of these with its tensor."""
+    names, launch, program = user_names(lowered), scheduled.launches.launches[number], trace.launches[number].program
+    filled, lives = lifetimes_of(trace, number)
+    named = [names.get(value, value) for value in launch.arguments], launch.origins
+    tensors = _Tensors(program, filled)
+    return filled, lives, [_held(life, launch.kernel, program, tensors, named) for life in lives]
+
+
+def of_program(program: TileProgram, capacity: int, kernel: Kernel, lowered: KernelGraph) -> Occupancy:
+    """The occupancy of a kernel's program, in program order, without a run."""
+    names = user_names(lowered)
+    arguments = tuple(names.get(value, value) for value in (*kernel.inputs, *kernel.outputs))
+    nodes = {item.node.name: item.node.origin.node for item in lowered.nodes}
+    origins = tuple(nodes.get(name, name) for name in program.origin_names)
+    filled, lives = in_program_order(program)
+    tensors = _Tensors(program, filled)
+    held = (_held(life, kernel.name, program, tensors, (arguments, origins)) for life in lives)
+    band = Band(kernel.name, kernel.name, 0, 0, len(program))
+    return Occupancy(tuple(held), (band,), capacity, INSTRUCTIONS)
+
+
+Named = tuple[Sequence[str], Sequence[str]]
+"""The names of a launch's arguments, and of the nodes behind its origins."""
+
+
+def _held(life: Lifetime, kernel: str, program: TileProgram, tensors: _Tensors, named: Named) -> Held:
+    buffer = program.buffers[life.buffer]
+    tensor, role = tensors.of(life.fillings, *named)
+    address = buffer.offset + life.slot * buffer.slot_bytes
+    return Held(
+        kernel, life.launch, buffer.core, buffer.name, tensor, life.slot, life.start, life.read, life.end, address,
+        buffer.slot_bytes, role,
+    )  # fmt: skip
+
+
+class _Tensors:
+    """The kernel's arguments that each filling of a program comes from and goes to."""
+
+    def __init__(self, program: TileProgram, filled: Fillings) -> None:
+        self.loaded: dict[int, dict[int, None]] = {}
+        self.stored: dict[int, dict[int, None]] = {}
+        owner = owners(program)
+        for outside in np.flatnonzero(program.space == Space.DRAM).tolist():
+            for operand in moved_with(program, int(owner[outside])):
+                filling, argument = int(filled.of_operand[operand]), int(program.target[outside])
+                if program.access[operand] & Access.WRITE and program.access[outside] & Access.READ:
+                    self.loaded.setdefault(filling, {})[argument] = None
+                if program.access[operand] & Access.READ and program.access[outside] & Access.WRITE:
+                    self.stored.setdefault(filling, {})[argument] = None
+        newest, made_by = np.full(len(program), -1), np.full(len(filled), -1)
+        np.maximum.at(newest, np.repeat(np.arange(len(program)), np.diff(program.origin_start)), program.origin)
+        writes = np.flatnonzero((filled.of_operand >= 0) & ((program.access & Access.WRITE) != 0))
+        np.maximum.at(made_by, filled.of_operand[writes], newest[owner[writes]])
+        self.made_by: list[int] = made_by.tolist()
+
+    def of(self, numbers: Sequence[int], arguments: Sequence[str], origins: Sequence[str]) -> tuple[str, str]:
+        """The name of what these fillings hold, and its role."""
+        loaded, stored = (
+            dict.fromkeys(arguments[each] for number in numbers for each in found.get(number, ()))
+            for found in (self.loaded, self.stored)
+        )
+        if loaded or stored:
+            role = BOTH if loaded and stored else LOADED if loaded else STORED
+            return ", ".join([*loaded, *(name for name in stored if name not in loaded)]), role
+        made = max(self.made_by[number] for number in numbers)
+        return (origins[made] if made >= 0 else ""), INSIDE
+
+
+def moved_with(program: TileProgram, row: int) -> list[int]:
+    """The operands of an instruction that what it moves from or to DRAM lies in."""
+    first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
+    if program.opcode[row] in INDEXED:
+        indexed = program.ops[int(program.op[row])].indexed
+        first += len(indexed.index_dims) if indexed else 0  # indices only say where
+    return operands_in(program, Space.SCRATCHPAD, first, last)
+
+
+def operands_in(program: TileProgram, space: Space, first: int, last: int) -> list[int]:
+    """Those from `first` up to `last` that lie in a space."""
+    wanted = int(space)
+    return [first + place for place, each in enumerate(program.space[first:last].tolist()) if each == wanted]
+
+
+def scratchpad_table(view: Occupancy) -> Table:
+    """One row a stretch of time in which a slot holds something, by launch, buffer, slot and time."""
+    rows = tuple(
+        (
+            *(held.kernel, held.launch, held.core, held.buffer, held.tensor, held.slot),
+            *(held.start, held.read, held.end, held.bytes, held.address, held.role),
+            *((max(0, held.address + held.bytes - view.capacity),) if view.unit == INSTRUCTIONS else ()),
+        )
+        for held in view.held
+    )
+    beyond = ("bytes_beyond",) if view.unit == INSTRUCTIONS else ()
+    return Table((*COLUMNS, *beyond), rows, f"{NOTHING}: no kernel ran")
+
+
+def tensors_of_buffers(view: Occupancy) -> dict[str, str]:
+    """Buffer -> the tensors that it holds, in the order in which they come there."""
+    found = dict[str, dict[str, None]]()
+    for held in sorted(view.held, key=lambda each: each.start):
+        found.setdefault(held.buffer, {})[held.tensor] = None
+    return {buffer: ", ".join(filter(None, names)) for buffer, names in found.items()}
+
+
+def scratchpad_text(view: Occupancy) -> str:
+    """How much is used, the bytes that do not fit, and every stretch of time."""
+    table = scratchpad_table(view)
+    return "\n".join([summary(view), *([table.text()] if table.rows else [])])
+
+
+def summary(view: Occupancy) -> str:
+    """How much of the scratchpad is used at most; or how much is missing."""
+    if view.beyond:
+        return f"{view.peak:,} bytes are needed, the scratchpad has {view.capacity:,}: {view.beyond:,} too many"
+    share = view.peak / max(view.capacity, 1)
+    return f"at most {view.peak:,} of {view.capacity:,} bytes of the scratchpad ({share:.0%})"

@@ -1,0 +1,326 @@
+"""Tiles: the boxes of tensors that each instruction of a kernel touches, and how often elements are moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.tileprogram.program import Access, Opcode, Operand, Space, TileProgram
+from simulator.tileprogram.slot_fillings import fillings, owners
+from simulator.tileprogram.tensor_boxes import Coordinates, TensorBox
+from simulator.tileprogram.tensor_moves import moves
+from simulator.units.gather import INDEXED
+from workbench.explaining.views.graphs.tensor_names import user_names
+from workbench.explaining.views.scratchpads.scratchpad import moved_with, operands_in
+from workbench.ground.basics.table import Cell, Table
+from workbench.ground.errors import BadOption
+from workbench.ir import KernelGraph, Launch, ScheduledProgram
+
+BY_INDEX: Final = "indices choose the moved elements: the tile covers all that they could choose"
+PADDING: Final = "padding"
+"""The access of the padding around a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One box that an instruction reads or writes."""
+
+    instruction: int
+    kind: str
+    core: int
+    tensor: str
+    box: TensorBox | None
+    """None for a tile that stays in the scratchpad."""
+    extent: tuple[int, ...]
+    access: str
+    buffer: str
+    slot: int
+    argument: int
+    """The kernel's argument that is moved, or -1 where nothing is moved from or to DRAM."""
+    by_index: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMoves:
+    """How often the elements of one tensor are moved."""
+
+    tensor: str
+    access: str
+    shape: tuple[int, ...]
+    moved: int
+    least: int | None
+    """Different elements; None where they depend on data."""
+    most: int | None
+    padding: int
+    """Elements of padding around its tiles in the scratchpad."""
+    argument: int
+    coordinates: tuple[int, ...]
+    """Extents along the axes that boxes are given in: the tensor's, but where its elements share places."""
+
+    @property
+    def average(self) -> float | None:
+        return self.moved / self.least if self.least else None
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """One kernel."""
+
+    kernel: str
+    touches: tuple[Touch, ...]
+    tensors: tuple[TensorMoves, ...]
+
+
+def tiling(kernel: str, scheduled: ScheduledProgram, lowered: KernelGraph) -> Tiling:
+    """The tiles of a kernel of the graph, by its name."""
+    launch = _launch_of(kernel, scheduled)
+    names = user_names(lowered)
+    arguments = [names.get(value, value) for value in launch.arguments]
+    reader = _Reader(scheduled.kernel(launch.kernel).program, arguments, launch.origins)
+    return Tiling(kernel, tuple(reader.touches()), tuple(reader.tensors()))
+
+
+def _launch_of(kernel: str, scheduled: ScheduledProgram) -> Launch:
+    hosts = {step.kernel for step in scheduled.hosts}
+    launches = {launch.name: launch for launch in scheduled.launches.launches if launch.kernel not in hosts}
+    if kernel in launches:
+        return launches[kernel]
+    if kernel in hosts:
+        raise BadOption(f"tiles({kernel!r}): PyTorch computes it on the host, so it has no tiles")
+    what = f"tiles({kernel!r}): no kernel has that name{did_you_mean(kernel, launches)}"
+    raise BadOption(sentences(what, f"The kernels are {', '.join(launches) or 'none'}"))
+
+
+class _Reader:
+    """A program, box by box."""
+
+    def __init__(self, program: TileProgram, arguments: Sequence[str], origins: Sequence[str]) -> None:
+        self.program, self.arguments, self.origins = program, arguments, origins
+        self.coordinates = [Coordinates(argument) for argument in program.arguments]
+        self.filled, self.owner = fillings(program), owners(program)
+        self.parts: dict[int, list[_Part]] = {}
+        """The boxes of DRAM that each filling was loaded from, and that it is stored to."""
+        self.loaded: dict[int, int] = {}
+        """The argument that each loaded filling comes from."""
+        self.outside = np.flatnonzero(program.space == Space.DRAM).tolist()
+        for operand in self.outside:
+            for inside in moved_with(program, int(self.owner[operand])):
+                is_copy = program.opcode[self.owner[operand]] in (Opcode.LOAD, Opcode.STORE)
+                part = _Part(program.operand(operand), program.operand(inside), is_copy)
+                filling = int(self.filled.of_operand[inside])
+                self.parts.setdefault(filling, []).append(part)
+                if part.outside.access & Access.READ and part.inside.access & Access.WRITE:
+                    self.loaded.setdefault(filling, part.outside.target)
+
+    def touches(self) -> list[Touch]:
+        """Entries instruction by instruction; for a moved tile, tensor and slot together."""
+        return [touch for row in range(len(self.program)) for touch in self._of_row(row)]
+
+    def _of_row(self, row: int) -> list[Touch]:
+        program = self.program
+        first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
+        outside = operands_in(program, Space.DRAM, first, last)
+        inside = operands_in(program, Space.SCRATCHPAD, first, last)
+        partners = moved_with(program, row)
+        found = list[Touch]()
+        for each in outside:
+            place = partners[0] if len(partners) == 1 else -1
+            found.append(self._moved(row, each, place))
+        paired = partners if len(partners) == 1 and outside else []
+        return found + [self._used(row, each) for each in inside if each not in paired]
+
+    def _moved(self, row: int, operand: int, place: int) -> Touch:
+        told, opcode = self.program.operand(operand), Opcode(self.program.opcode[row])
+        box, inside = self.coordinates[told.target].box(told), self.program.operand(place) if place >= 0 else None
+        return Touch(
+            row, opcode.name, int(self.program.core[row]), self.arguments[told.target], box, box.extent,
+            ACCESS[told.access], self.program.buffers[inside.target].name if inside else "",
+            inside.slot if inside else -1, told.target, opcode in INDEXED and operand == self._memory(row),
+        )  # fmt: skip
+
+    def _memory(self, row: int) -> int:
+        """The operand whose place is data."""
+        return int(self.program.operand_start[row + 1]) - 1
+
+    def _used(self, row: int, operand: int) -> Touch:
+        told, kind = self.program.operand(operand), Opcode(self.program.opcode[row]).name
+        filling = int(self.filled.of_operand[operand])
+        name, box = self._meant(told, filling)
+        if not name:
+            name = self._made_by(row)
+        is_padding = filling in self.loaded and not self._reads(row)
+        if is_padding:
+            box = None
+        buffer = self.program.buffers[told.target].name
+        extent = box.extent if box else told.shape
+        core = int(self.program.core[row])
+        access = PADDING if is_padding else ACCESS[told.access]
+        return Touch(row, kind, core, name, box, extent, access, buffer, told.slot, -1, False)
+
+    def _reads(self, row: int) -> bool:
+        own = slice(int(self.program.operand_start[row]), int(self.program.operand_start[row + 1]))
+        return bool((self.program.access[own] & Access.READ).any())
+
+    def _made_by(self, row: int) -> str:
+        origins = self.program.origin[self.program.origin_start[row] : self.program.origin_start[row + 1]]
+        return self.origins[int(origins.max())] if len(origins) else ""
+
+    def _meant(self, told: Operand, filling: int) -> tuple[str, TensorBox | None]:
+        """The tensor whose tile lies in a slot, and which box of it is meant: if that is none, all that lies there."""
+        parts = self.parts.get(filling, [])
+        for part in parts:
+            seen = part.seen_from(told)
+            if seen is not None:
+                return self.arguments[seen.target], self.coordinates[seen.target].box(seen)
+        if not parts:
+            return "", None
+        argument = parts[0].outside.target
+        boxes = [self.coordinates[argument].box(part.outside) for part in parts if part.outside.target == argument]
+        return self.arguments[argument], around(boxes)
+
+    def tensors(self) -> list[TensorMoves]:
+        """One entry an argument that is moved."""
+        program, every = self.program, dict[int, list[int]]()
+        for operand in self.outside:
+            every.setdefault(int(program.target[operand]), []).append(operand)
+        return [self._tensor(argument, operands) for argument, operands in sorted(every.items())]
+
+    def _tensor(self, argument: int, operands: list[int]) -> TensorMoves:
+        program = self.program
+        access = 0
+        for operand in operands:
+            access |= int(program.access[operand])
+        indexed = [each for each in operands if program.opcode[self.owner[each]] in INDEXED]
+        if any(each == self._memory(int(self.owner[each])) for each in indexed):
+            told = [prod(self._points(each)) for each in operands]
+            counted = (sum(told), None, None)
+        else:
+            found = moves(self.coordinates[argument], (program.operand(each) for each in operands))
+            counted = (found.moved, found.touched, found.most)
+        shape = program.arguments[argument].shape
+        return TensorMoves(
+            self.arguments[argument], ACCESS[Access(access)], shape, *counted, self._padding(argument), argument,
+            self.coordinates[argument].shape,
+        )  # fmt: skip
+
+    def _points(self, operand: int) -> tuple[int, ...]:
+        """The moved elements: of a gather's memory, one for each point of its space."""
+        row = int(self.owner[operand])
+        if self.program.opcode[row] in INDEXED and operand == self._memory(row):
+            return self.program.instruction(row).extent
+        return self.program.operand(operand).shape
+
+    def _padding(self, argument: int) -> int:
+        """Elements of padding around the loaded tiles of an argument, by instructions that read nothing."""
+        program = self.program
+        total = 0
+        for operand in np.flatnonzero(self.filled.of_operand >= 0).tolist():
+            if self.loaded.get(int(self.filled.of_operand[operand])) == argument:
+                total += int(program.shape[operand].prod()) if not self._reads(int(self.owner[operand])) else 0
+        return total
+
+
+ACCESS = {Access.READ: "read", Access.WRITE: "write", Access.READ_WRITE: "read, write"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An instruction's move between DRAM and a slot."""
+
+    outside: Operand
+    inside: Operand
+    is_copy: bool
+    """Element by element in one order; else data, or a loop of single accesses, says what goes where."""
+
+    def seen_from(self, told: Operand) -> Operand | None:
+        """The tensor's box for an operand in the slot; None if it reaches beyond the moved tile."""
+        inside, outside = self.inside, self.outside
+        if not self.is_copy:
+            return None
+        walked = [axis for axis, extent in enumerate(inside.shape) if extent > 1]
+        walked.sort(key=lambda axis: -inside.strides[axis])
+        left, place = told.offset - inside.offset, outside.offset
+        low, high = dict[int, int](), dict[int, int]()
+        for axis in walked:
+            low[axis], left = divmod(left, inside.strides[axis])
+            high[axis] = low[axis]
+            place += low[axis] * outside.strides[axis]
+        strides = list[int]()
+        for extent, stride in zip(told.shape, told.strides, strict=True):
+            if extent == 1 or stride == 0:
+                strides.append(0)
+                continue
+            axis = next((each for each in walked if 0 < inside.strides[each] <= abs(stride)), None)
+            if axis is None or stride % inside.strides[axis]:
+                return None
+            step = stride // inside.strides[axis]
+            low[axis] += min(0, (extent - 1) * step)
+            high[axis] += max(0, (extent - 1) * step)
+            strides.append(step * outside.strides[axis])
+        if left or any(low[axis] < 0 or high[axis] >= inside.shape[axis] for axis in walked):
+            return None
+        return replace(outside, slot=0, offset=place, shape=told.shape, strides=tuple(strides), access=told.access)
+
+
+def around(boxes: Sequence[TensorBox]) -> TensorBox:
+    """The smallest box around some."""
+    starts, ends = zip(*((box.start, box.end) for box in boxes), strict=True)
+    start = tuple(min(each) for each in zip(*starts, strict=True))
+    end = tuple(max(each) for each in zip(*ends, strict=True))
+    extent = tuple(b - a for a, b in zip(start, end, strict=True))
+    return TensorBox(start, extent, (1,) * len(start), exact=False)
+
+
+def tiles_table(view: Tiling) -> Table:
+    """One row a box, in the order of the instructions."""
+    rows = list[tuple[Cell, ...]]()
+    for touch in view.touches:
+        box = touch.box
+        rows.append(
+            (
+                *(touch.instruction, touch.kind, touch.core, touch.tensor, touch.access),
+                *((box.start, box.extent, box.step) if box else (None, touch.extent, None)),
+                touch.buffer,
+                touch.slot if touch.slot >= 0 else None,
+                bool(box is None or box.exact) and not touch.by_index,
+            )
+        )
+    return Table(
+        ("instruction", "kind", "core", "tensor", "access", "start", "extent", "step", "buffer", "slot", "exact"),
+        tuple(rows),
+        "the kernel has no instructions",
+    )
+
+
+def moved_table(view: Tiling) -> Table:
+    """One row a tensor that is moved between DRAM and the scratchpad."""
+    rows = tuple(
+        (each.tensor, each.access, each.shape, each.moved, each.least, each.average, each.most, each.padding)
+        for each in view.tensors
+    )
+    columns = ("tensor", "access", "shape", "moved", "least", "average", "most", "padding")
+    return Table(columns, rows, "the kernel moves nothing")
+
+
+def moved_text(each: TensorMoves) -> str:
+    """How often a tensor's elements are moved, in a sentence."""
+    padding = f"; {each.padding:,} more are padding" if each.padding else ""
+    if each.least is None:
+        return f"{each.moved:,} elements are moved: {BY_INDEX}{padding}"
+    if each.most is not None and each.most <= 1:
+        return f"{each.moved:,} elements, each moved once{padding}"
+    return (
+        f"{each.moved:,} elements are moved, the least is {each.least:,}: each {each.average:.3g} times, "
+        f"at most {each.most:,}{padding}"
+    )
+
+
+def tiles_text(view: Tiling) -> str:
+    """How often each tensor is moved, then every box."""
+    lines = [f"{each.tensor}: {moved_text(each)}" for each in view.tensors]
+    return "\n".join([f"kernel {view.kernel}", *lines, tiles_table(view).text()])

@@ -1,0 +1,206 @@
+"""One matmul instruction on its systolic array: its time part by part, the tiles that the array holds, one cycle."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from simulator import Trace
+from simulator.analysis.array_steps import ArrayWalk, array_walk
+from simulator.tileprogram.program import Opcode
+from workbench.explaining.views.timelines.columns import Columns, packed
+from workbench.ground.basics.table import Table
+from workbench.ground.errors import BadOption
+from workbench.ir import Launches
+
+PARTS: Final = ("preload", "stream", "drain")
+PART_COLUMNS = ("part", "formula", "numbers", "cycles", "hidden", "begin", "end")
+TILE_COLUMNS = (
+    "tile", "batch", "product", "down", "across", "rows", "columns", "moves_in", "moved_in", "first_row", "rows_in",
+    "complete", "out",
+)  # fmt: skip
+CYCLE_COLUMNS = ("cycle", "doing", "tile", "rows_moved_in", "rows_streamed", "at_work", "elements")
+
+
+def matmuls(trace: Trace) -> list[int]:
+    """Rows of the spans that an array works on, in the order in which they start."""
+    rows = np.flatnonzero((trace.kind == Opcode.MATMUL) & (trace.done > trace.start))
+    return rows[np.argsort(trace.start[rows], kind="stable")].tolist()
+
+
+def matmul_columns(trace: Trace) -> Columns:
+    """The matmuls by when they start, and of every span the matmul that is shown for it."""
+    found = np.array(matmuls(trace), np.int64)
+    before = np.zeros(0, np.int64)
+    if len(found):
+        place = np.searchsorted(trace.start[found], trace.start, side="right") - 1
+        before = found[np.maximum(place, 0)]
+        before[found] = found
+    return packed({}, {"row": found, "before": before})
+
+
+def walk_of(trace: Trace, span: int | None) -> ArrayWalk:
+    """A span's matmul on its array; without a span that of the longest one."""
+    found = matmuls(trace)
+    if not found:
+        raise BadOption("no array works in this run: it has no matmul")
+    if span is None:
+        span = max(found, key=lambda row: int(trace.done[row] - trace.start[row]))
+    if not 0 <= span < len(trace):
+        raise BadOption(f"array({span}): rows of j.simulated.events are 0 to {len(trace) - 1}")
+    made = array_walk(trace, span) if trace.kind[span] == Opcode.MATMUL else None
+    if made is None:
+        kind = Opcode(trace.kind[span]).name
+        told = "was left out, because a factor is zero" if kind == "MATMUL" else f"is a {kind}"
+        near = matmul_columns(trace).column("before")[span]
+        raise BadOption(f"array({span}): span {span} {told}; the nearest matmul is span {near}")
+    return made
+
+
+def parts_table(walk: ArrayWalk) -> Table:
+    """One row a part, from `begin` to `end` on the timeline; the span ends with the stream."""
+    edges = (walk.start, walk.phase, walk.end, walk.done)
+    hidden = (walk.hidden, 0, 0)
+    rows = tuple(
+        (part.name, part.formula, part.numbers, part.cycles, hidden[place], edges[place], edges[place + 1])
+        for place, part in enumerate(walk.parts)
+    )
+    return Table(PART_COLUMNS, rows)
+
+
+def tiles_table(walk: ArrayWalk) -> Table:
+    """One row a tile that the array holds, in order; cycles of the array's clock, 0 is the first streamed row's."""
+    tiles = walk.tiles
+    columns = (
+        np.arange(len(tiles)), tiles.batch, tiles.product, tiles.down, tiles.across, tiles.rows, tiles.columns,
+        tiles.moves_in, tiles.moved_in, tiles.enters, tiles.streams, tiles.complete, tiles.out,
+    )  # fmt: skip
+    return Table(TILE_COLUMNS, tuple(zip(*(column.tolist() for column in columns), strict=True)))
+
+
+def cycle_table(walk: ArrayWalk, cycle: int) -> Table:
+    """One row: the array's activity in a cycle of its clock."""
+    if not walk.first <= cycle <= walk.last:
+        raise BadOption(f"at({cycle}): it works from cycle {walk.first} to {walk.last}, where 0 is the first row's")
+    tiles, number = walk.tiles, tile_at(walk, cycle)
+    moving = int(np.clip(cycle - tiles.moves_in + 1, 0, tiles.moved_in)[incoming_at(walk, cycle)])
+    streamed = int(np.clip(cycle - tiles.enters + 1, 0, tiles.streams)[number])
+    elements = walk.machine.array.rows * walk.machine.array.columns
+    doing = ", ".join(doing_at(walk, cycle))
+    return Table(CYCLE_COLUMNS, ((cycle, doing, number, moving, streamed, walk.at_work(cycle), elements),))
+
+
+def tile_at(walk: ArrayWalk, cycle: int) -> int:
+    """The tile that streams in a cycle, or did so last; before the first one, the first."""
+    return max(int(np.searchsorted(walk.tiles.enters, cycle, side="right")) - 1, 0)
+
+
+def incoming_at(walk: ArrayWalk, cycle: int) -> int:
+    """The tile whose weights, or sums, move in during a cycle, or did so last."""
+    return max(int(np.searchsorted(walk.tiles.moves_in, cycle, side="right")) - 1, 0)
+
+
+def doing_at(walk: ArrayWalk, cycle: int) -> list[str]:
+    """Which of `PARTS` go on in a cycle; `switch` where none does."""
+    tiles = walk.tiles
+    preload = (tiles.moves_in <= cycle) & (cycle < tiles.moves_in + tiles.moved_in)
+    stream = (tiles.enters <= cycle) & (cycle < tiles.enters + tiles.streams)
+    drain = (tiles.enters + tiles.streams <= cycle) & (cycle < tiles.out) & ~stream.any()  # else it costs nothing
+    going = [name for name, each in zip(PARTS, (preload, stream, drain), strict=True) if each.any()]
+    return going or ["switch" if cycle < walk.last else "done"]
+
+
+def share(walk: ArrayWalk) -> float:
+    """The multiplications of the array, as a share of those possible between the span's start and its last result."""
+    elements = walk.machine.array.rows * walk.machine.array.columns
+    return math.prod(walk.extent) * walk.times / (elements * walk.span_cycles * float(walk.ratio))
+
+
+def title(walk: ArrayWalk, trace: Trace, launches: Launches) -> str:
+    kernel, unit = launches.launches[int(trace.launch[walk.span])].name, trace.unit_names[int(trace.unit[walk.span])]
+    return f"span {walk.span}: MATMUL of {kernel} on {unit}"
+
+
+def facts(walk: ArrayWalk) -> list[tuple[str, str]]:
+    """The product, the operand that stays in the array, and the part of the array that it fills."""
+    (batch, m, n, k), machine, tiles = walk.extent, walk.machine, walk.tiles
+    product = f"{m:,} x {k:,} by {k:,} x {n:,}"
+    staying = {0: "the left operand", 1: "the right operand", 2: "sums"}[walk.stationary]
+    depth = machine.array.preload_depth
+    sets = f"{min(depth, len(tiles))} of {depth} {'sets of sums' if walk.stationary == 2 else 'sets of weights'}"
+    found = [
+        ("product", f"{batch:,} of {product}" if batch > 1 else product),
+        ("stays", f"{staying}, in {len(tiles):,} tile{'s' * (len(tiles) != 1)}"),
+        ("rows", f"{int(tiles.rows.max())} of {machine.array.rows}{_least(tiles.rows.tolist())}"),
+        ("columns", f"{int(tiles.columns.max())} of {machine.array.columns}{_least(tiles.columns.tolist())}"),
+        ("sets held", sets),
+        ("share at work", f"{share(walk):.0%} of its elements' peak from start to last result"),
+    ]
+    if walk.times > 1:
+        found.insert(1, ("precision", f"{walk.times} products, {machine.array.matmul_precision}"))
+    if walk.ratio != 1:
+        found.append(("clock", f"{float(walk.ratio):g} of the machine's: {walk.last - walk.first:,} cycles of its own"))
+    return found
+
+
+def _least(used: list[int]) -> str:
+    return f", {min(used)} at least" if min(used) < max(used) else ""
+
+
+def sum_text(walk: ArrayWalk) -> str:
+    """How the parts make up the span, after which the next matmul may begin, and when the last result is there."""
+    preload, stream, drain = (part.cycles for part in walk.parts)
+    hidden = f" - {walk.hidden:,} hidden" if walk.hidden else ""
+    own = walk.end - walk.start
+    return f"preload {preload:,}{hidden} + stream {stream:,} = {own:,} cycles, the last result {drain:,} later"
+
+
+def symbols(walk: ArrayWalk) -> str:
+    """The meaning of the formulas' letters."""
+    ends = "r and c: rows and columns that the matmul takes of the array"
+    if walk.stationary == 2:
+        return f"T: tiles · k: columns and rows that stream · rₜ: rows of tile t · {ends}"
+    switch = "switch: cycles from one set of weights to the next"
+    return f"T: tiles · S: rows that stream through each · kₜ: rows of weights of tile t · {switch} · {ends}"
+
+
+def walk_text(walk: ArrayWalk, trace: Trace, launches: Launches) -> str:
+    """The facts, the parts with their formulas, and how they add up."""
+    lines = [f"{name:<14} {told}" for name, told in facts(walk)]
+    parts = [f"{part.name:<8} {part.cycles:>9,} = {part.formula} = {part.numbers}" for part in walk.parts]
+    return "\n".join([title(walk, trace, launches), *lines, "", *parts, symbols(walk), "", sum_text(walk)])
+
+
+def walk_columns(walk: ArrayWalk, trace: Trace, launches: Launches) -> Columns:
+    """The same for a picture that is drawn elsewhere. Times are cycles of the array's clock since its first one."""
+    tiles, begin = walk.tiles, walk.first
+    found = matmuls(trace)
+    unit = [row for row in found if trace.unit[row] == trace.unit[walk.span]]
+    place = unit.index(walk.span)
+    header = {
+        "span": walk.span,
+        "title": title(walk, trace, launches),
+        "facts": facts(walk),
+        "parts": [(part.name, part.formula, part.numbers, part.cycles) for part in walk.parts],
+        "sum": sum_text(walk),
+        "symbols": symbols(walk),
+        "rows": walk.machine.array.rows,
+        "wide": walk.machine.array.columns,
+        "sums_stay": walk.stationary == 2,
+        "holds": walk.holds,
+        "zero": -begin,
+        "length": walk.last - begin,
+        "phase": walk.phase,
+        "clock": [walk.ratio.numerator, walk.ratio.denominator],
+        "before": unit[place - 1] if place else None,
+        "after": unit[place + 1] if place + 1 < len(unit) else None,
+    }
+    columns = {
+        "batch": tiles.batch, "product": tiles.product, "down": tiles.down, "across": tiles.across, "rows": tiles.rows,
+        "columns": tiles.columns, "moves_in": tiles.moves_in - begin, "moved_in": tiles.moved_in,
+        "enters": tiles.enters - begin, "streams": tiles.streams, "complete": tiles.complete - begin,
+        "out": tiles.out - begin,
+    }  # fmt: skip
+    return packed(header, columns)

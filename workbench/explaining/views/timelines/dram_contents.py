@@ -1,0 +1,151 @@
+"""What lies in DRAM while a program runs: the bytes of its tensors at each launch, by what they are for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from simulator import Trace
+from workbench.explaining.views.graphs.graph_tables import part_of
+from workbench.ground.basics.table import Cell, Table
+from workbench.ir import FORWARD, KernelGraph, Launches, Storage
+
+SAVED: Final = "saved for backward"
+BETWEEN: Final = "in between"
+NEW: Final = "new values"
+"""Of parameters and all else that a run changes: they are made beside the old ones, whose place they take after it."""
+KINDS: Final = ("parameters", "gradients", "optimizer state", NEW, "inputs", "results", SAVED, BETWEEN)
+"""From the bottom of the picture to its top: what stays comes first."""
+
+_KIND_OF: Final = {
+    "parameter": "parameters",
+    "buffer": "parameters",
+    "constant": "parameters",
+    "closure": "parameters",
+    "gradient": "gradients",
+    "state": "optimizer state",
+    "user": "inputs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor in DRAM, from one launch to another; its views lie in it."""
+
+    value: str
+    kind: str
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The time of a launch, with what it takes to begin, and the bytes that lie in DRAM in it, by `KINDS`."""
+
+    kernel: str
+    part: str
+    begin: int
+    end: int
+    bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All tensors, and all launches."""
+
+    tensors: tuple[Held, ...]
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def peak(self) -> Stretch | None:
+        """The launch in which most lies in DRAM; the first of several."""
+        return max(self.stretches, key=lambda each: sum(each.bytes), default=None)
+
+    def kinds(self) -> tuple[int, ...]:
+        """The kinds that there are, as places in `KINDS`."""
+        return tuple(place for place, kind in enumerate(KINDS) if any(each.kind == kind for each in self.tensors))
+
+    def parts(self) -> list[tuple[str, int, int]]:
+        """The parts of a training step, with the cycles in which each begins and ends; one may come more than once."""
+        made = list[tuple[str, int, int]]()
+        for part, each in groupby(self.stretches, key=lambda stretch: stretch.part):
+            mine = list(each)
+            if part:
+                made.append((part, mine[0].begin, mine[-1].end))
+        return made
+
+    def tensor_table(self) -> Table:
+        """One row a tensor, the largest first."""
+        names = [each.kernel for each in self.stretches]
+        rows: list[tuple[Cell, ...]] = []
+        for each in sorted(self.tensors, key=lambda held: -held.bytes):
+            ends = (
+                names[each.first] if each.first >= 0 else None,
+                names[each.last] if each.last < len(names) else None,
+            )
+            rows.append((each.value, each.kind, each.bytes, *ends))
+        return Table(("tensor", "kind", "bytes", "first", "last"), tuple(rows))
+
+    def launch_table(self) -> Table:
+        """One row a launch: its part and its time, and the bytes of each kind."""
+        rows = tuple(
+            (each.kernel, each.part, each.begin, each.end, *each.bytes, sum(each.bytes)) for each in self.stretches
+        )
+        return Table(("kernel", "part", "begin", "end", *KINDS, "all"), rows)
+
+
+def contents(trace: Trace, launches: Launches, lowered: KernelGraph) -> Contents:
+    """What lies in DRAM during a run, by the plan of its storages."""
+    kinds, parts = _kinds(lowered), [part_of(lowered, kernel) for kernel in lowered.kernels]
+    thrown_away = _thrown_away(lowered)
+    tensors = tuple(
+        Held(each.value, kinds.get(each.value) or _between(each, parts), each.bytes, each.first, each.last)
+        for each in launches.storages
+        if each.value not in thrown_away
+    )
+    changes = [[0] * (len(lowered.kernels) + 1) for _ in KINDS]
+    for each in tensors:
+        row = changes[KINDS.index(each.kind)]
+        row[max(each.first, 0)] += each.bytes
+        row[min(each.last + 1, len(lowered.kernels))] -= each.bytes
+    now, stretches, begin = [0] * len(KINDS), list[Stretch](), 0
+    for number, (kernel, (_, _, end)) in enumerate(zip(lowered.kernels, trace.kernel_spans, strict=True)):
+        now = [bytes + row[number] for bytes, row in zip(now, changes, strict=True)]
+        stretches.append(Stretch(kernel.name, part_of(lowered, kernel), begin, end, tuple(now)))
+        begin = end
+    return Contents(tensors, tuple(stretches))
+
+
+def _thrown_away(lowered: KernelGraph) -> set[str]:
+    """The gradients of the step before that no kernel reads: `zero_grad()` drops them before anything runs."""
+    base = {view.value: view.base for view in lowered.views}
+    read = {base.get(value, value) for kernel in lowered.kernels for value in kernel.inputs}
+    return {item.value for item in lowered.captured.inputs if item.kind == "gradient"} - read
+
+
+def _between(storage: Storage, parts: list[str]) -> str:
+    """The kind of an intermediate: saved if the forward pass makes it and a later part reads it."""
+    if 0 <= storage.first <= storage.last < len(parts) and parts[storage.first] == FORWARD != parts[storage.last]:
+        return SAVED
+    return BETWEEN
+
+
+def _kinds(lowered: KernelGraph) -> dict[str, str]:
+    """The kind of each storage that is there from the begin to the end."""
+    graph, base = lowered.captured, {view.value: view.base for view in lowered.views}
+    kinds = {item.value: _KIND_OF[item.kind] for item in graph.inputs}
+    found = {base.get(value, value): "results" for value in graph.outputs}
+    found |= {base.get(each.value, each.value): NEW for each in graph.mutations}
+    return found | kinds
+
+
+def told(found: Contents) -> str:
+    """`at most 17,311,752 bytes, in k22_mm (backward): parameters 1,056,768, ...`."""
+    peak = found.peak
+    if peak is None:
+        return "nothing runs on the machine"
+    parts = [f"{KINDS[kind]} {peak.bytes[kind]:,}" for kind in found.kinds() if peak.bytes[kind]]
+    where = f"{peak.kernel} ({peak.part})" if peak.part else peak.kernel
+    return f"at most {sum(peak.bytes):,} bytes, in {where}: {', '.join(parts)}"

@@ -1,0 +1,219 @@
+"""The roofline's geometry: lines, marks and names on logarithmic axes, as plain numbers to draw from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from simulator.analysis.machine_roofs import ARRAYS, MEMORY, SHORT, VECTOR
+from workbench.explaining.views.timelines.gantt import fitting
+from workbench.explaining.views.timelines.roofline import Point, Roofline
+
+X_LABEL: Final = "operations for each byte of DRAM"
+Y_LABEL: Final = "operations a cycle"
+READING: Final = (
+    "filled: by the bytes that the memory moved; ring: by the least possible bytes; dotted: up to the kernel's own roof"
+)
+COLOURS: Final = {ARRAYS: "k-MATMUL", VECTOR: "k-VECTOR", MEMORY: "c-memory_peak", SHORT: "c-inefficient_transfers"}
+"""A roof has the colour of the unit's work, and of what is waited for: see ground/basics/colours.py."""
+
+_NAMED, _LETTERS = 6, 20
+FONT: Final = 11.0
+"""Pixels of a name's letters, for which the picture is laid out."""
+_LETTER, _HIGH, _RADIUS = 0.6 * FONT, 13.0, 7.0
+"""Width of a letter and height of a name, at most as a rule, and the room that a mark takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One roof of the machine."""
+
+    roof: str
+    label: str
+    start: tuple[float, float]
+    end: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One kernel, or the whole: where it is by the bytes moved, and where it would be by the least."""
+
+    point: Point
+    x: float
+    x_least: float
+    y: float
+    top: float
+    """Where its own roof is."""
+    name: str
+    """Empty for kernels of few cycles, and for one that lies on another, which has both names."""
+    label: tuple[float, float]
+    """Where its name begins, in pixels to the right of the mark and above it."""
+
+    @property
+    def leader(self) -> tuple[float, float] | None:
+        """The end of a line from the mark to a name that does not stand beside it, likewise."""
+        across, up = self.label
+        beside = abs(up + _HIGH / 2) <= 1.3 * _HIGH
+        return None if beside or not self.name else (across - 2 if across > 0 else -_RADIUS, up + _HIGH / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture so many pixels wide and high; both axes are logarithmic."""
+
+    width: float
+    height: float
+    x: tuple[float, float]
+    y: tuple[float, float]
+    lines: tuple[Line, ...]
+    marks: tuple[Mark, ...]
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Pixels from the lower left corner."""
+        return _part(x, self.x) * self.width, _part(y, self.y) * self.height
+
+
+def _part(value: float, limits: tuple[float, float]) -> float:
+    low, high = map(math.log, limits)
+    return (math.log(value) - low) / (high - low)
+
+
+def decades(limits: tuple[float, float]) -> list[float]:
+    """The powers of ten between."""
+    low, high = math.ceil(math.log10(limits[0]) - 1e-9), math.floor(math.log10(limits[1]) + 1e-9)
+    return [10.0**power for power in range(low, high + 1)]
+
+
+def number_text(value: float) -> str:
+    """`0.01`, `1`, `10,000`."""
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+
+
+def chart(found: Roofline, width: float, height: float) -> Chart:
+    """Lays the picture out."""
+    shown = [each for each in found.points if each.operations and each.moved]
+    shown = sorted(shown, key=lambda each: -each.cycles)
+    named = shown[:_NAMED]
+    if found.whole and found.whole.operations and found.whole.moved and len(shown) > 1:
+        shown = [found.whole, *shown]
+        named = [found.whole, *named]
+    arrays, vector, memory = (found.peaks[roof] for roof in (ARRAYS, VECTOR, MEMORY))
+    ridges = [arrays / memory, vector / memory]
+    x = _limits([*ridges, *(each.intensity for each in shown), *(each.intensity_least for each in shown)])
+    y = _limits([min(arrays, vector) / 10, arrays, vector, *(each.attained for each in shown)])
+    empty = Chart(width, height, x, y, (), ())
+    lines = _lines(found, [each for each in named if each is not found.whole], empty)
+    return Chart(width, height, x, y, lines, _marks(replace(empty, lines=lines), shown, named))
+
+
+def _limits(values: list[float]) -> tuple[float, float]:
+    """Half a decade more than the values on either side."""
+    known = [value for value in values if 0 < value < math.inf]
+    return min(known) / 3, max(known) * 3
+
+
+def _lines(found: Roofline, named: list[Point], box: Chart) -> tuple[Line, ...]:
+    arrays, vector, memory = (found.peaks[roof] for roof in (ARRAYS, VECTOR, MEMORY))
+    highest = max(arrays, vector)
+    lines = [
+        Line(ARRAYS, f"arrays: {arrays:,.0f}", (arrays / memory, arrays), (box.x[1], arrays)),
+        Line(VECTOR, f"vector unit: {vector:,.0f}", (vector / memory, vector), (box.x[1], vector)),
+        _diagonal(MEMORY, f"memory: {memory:,.0f} bytes a cycle", memory, highest, box),
+    ]
+    rates = [memory]
+    for point in named:
+        rate = point.memory_rate
+        if rate > 0 and all(_apart(rate, other, box) > _HIGH for other in rates):
+            rates.append(rate)
+            said = f"{point.stretch:,.0f} bytes at a time: {rate:,.0f} bytes a cycle"
+            lines.append(_diagonal(SHORT, said, rate, highest, box))
+    return tuple(lines)
+
+
+def _apart(rate: float, other: float, box: Chart) -> float:
+    """Pixels between two slopes; one that is nearer to another than its name is high is no line of its own."""
+    wide, high = box.width / math.log(box.x[1] / box.x[0]), box.height / math.log(box.y[1] / box.y[0])
+    return abs(math.log(rate / other)) * wide * high / math.hypot(wide, high)
+
+
+def _diagonal(roof: str, label: str, rate: float, highest: float, box: Chart) -> Line:
+    left = max(box.x[0], box.y[0] / rate)
+    return Line(roof, label, (left, left * rate), (highest / rate, highest))
+
+
+def _marks(box: Chart, shown: list[Point], named: list[Point]) -> tuple[Mark, ...]:
+    least = [each.intensity_least if each.least_bytes else each.intensity for each in shown]
+    places = [box.place(each.intensity, each.attained) for each in shown]
+    taken = [piece for line in box.lines for piece in _along(box, line)]
+    taken += [_Box(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in places]
+    for (x, y), each, ring in zip(places, shown, least, strict=True):
+        across, _ = box.place(ring, each.attained)
+        taken.append(_Box(min(x, across) - _RADIUS, y - 1, max(x, across) + _RADIUS, y + 1))
+    marks, names = list[Mark](), _names(places, [each in named for each in shown], [each.kernel for each in shown])
+    for point, ring, (x, y), name in zip(shown, least, places, names, strict=True):
+        label = 0.0, 0.0
+        if name:
+            label = _free(x, y, _LETTER * len(name), taken, box)
+            taken.append(_box(x, y, label, _LETTER * len(name)))
+        marks.append(Mark(point, point.intensity, ring, point.attained, point.ceiling_attained, name, label))
+    return tuple(marks)
+
+
+def _names(places: list[tuple[float, float]], wanted: list[bool], kernels: list[str]) -> list[str]:
+    """The name of each mark: one that lies on another gives that one its number."""
+    names = ["" for _ in kernels]
+    for index in (each for each, is_wanted in enumerate(wanted) if is_wanted):
+        under = next(
+            (each for each in range(index) if names[each] and math.dist(places[each], places[index]) < _RADIUS), -1
+        )
+        if under < 0:
+            names[index] = fitting(kernels[index], _LETTERS)
+        else:
+            names[under] += f", {kernels[index].partition('_')[0]}"
+    return names
+
+
+class _Box(NamedTuple):
+    left: float
+    low: float
+    right: float
+    high: float
+
+
+def _along(box: Chart, line: Line) -> list[_Box]:
+    """The area of a roof and its name, in small pieces: a slope's name stands at its lower end, a flat one's at its
+    right."""
+    (left, low), (right, high) = box.place(*line.start), box.place(*line.end)
+    length = max(math.hypot(right - left, high - low), 1.0)
+    pieces = list[_Box]()
+    for step in range(0, int(length), 6):
+        x, y = left + (right - left) * step / length, low + (high - low) * step / length
+        named = (step if high > low else length - step) < _LETTER * len(line.label)
+        pieces.append(_Box(x - 3, y - 2, x + 3, y + (_HIGH if named else 2)))
+    return pieces
+
+
+def _box(x: float, y: float, label: tuple[float, float], wide: float) -> _Box:
+    left, low = x + label[0], y + label[1]
+    return _Box(left, low, left + wide, low + _HIGH)
+
+
+def _free(x: float, y: float, wide: float, taken: list[_Box], box: Chart) -> tuple[float, float]:
+    """Beside the mark, above or below it, where least stands already."""
+    rises = [step * _HIGH * side for step in (0.0, 1.2, 2.4, 3.6) for side in ((1,) if not step else (-1, 1))]
+    tried = [(across, rise - _HIGH / 2) for rise in rises for across in (_RADIUS + 3, -_RADIUS - 3 - wide)]
+    inside = _Box(0.0, 0.0, box.width, box.height)
+
+    def cost(label: tuple[float, float]) -> float:
+        own = _box(x, y, label, wide)
+        far = _HIGH * abs(label[1] + _HIGH / 2)  # nearer is better, where nothing is covered
+        return far + 10 * sum(_shared(own, other) for other in taken) + 30 * (wide * _HIGH - _shared(own, inside))
+
+    return min(tried, key=cost)
+
+
+def _shared(one: _Box, other: _Box) -> float:
+    wide = min(one.right, other.right) - max(one.left, other.left)
+    high = min(one.high, other.high) - max(one.low, other.low)
+    return max(0.0, wide) * max(0.0, high)

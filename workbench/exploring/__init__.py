@@ -1,0 +1,1 @@
+"""What a person changes and compares: knobs, tuning, comparisons, advice, the overview."""

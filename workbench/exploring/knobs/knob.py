@@ -1,0 +1,243 @@
+"""The knobs of a kernel and of a journey: today's value of each, and values worth trying.
+
+A knob does not know which values are allowed. Setting a value shows that: the usual checks of the mapping, the machine
+and the scheduled kernel then refuse it, with the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from simulator import Machine
+from simulator.did_you_mean import did_you_mean, sentences
+from simulator.machine.figure_places import PLACES, figure
+from simulator.machine.figures import choices_of, range_of
+from workbench.explaining.views.graphs.titles import kernel_titles
+from workbench.exploring.knobs.dim_words import dim_words
+from workbench.exploring.knobs.figure_words import FIGURE_WORDS
+from workbench.ground.errors import BadOption
+from workbench.ir import ScheduledKernel, ScheduledProgram
+from workbench.ir.kernel_names import with_full_kernel
+from workbench.lowering.fusion_options import choice_of
+from workbench.lowering.fusion_rules import SWITCHES, rule_text
+from workbench.lowering.layout_options import GIVEN, LEAST
+from workbench.scheduling.user_mapping import most_slots
+
+if TYPE_CHECKING:
+    from workbench.explaining.artefacts.staged import Staged
+    from workbench.stages.journey_request import Request
+
+Value: TypeAlias = int | float | str | bool | tuple[str, ...]
+"""For a tile, buffers or cores a number; for an order the dims; for a fusion rule whether it is on; or a figure."""
+
+TILE, ORDER, BUFFERS, CORES = "tile", "order", "buffers", "cores"
+KERNELS: Final = (TILE, ORDER, BUFFERS, CORES)
+"""Kinds of knobs that each kernel has for itself."""
+FUSION, LAYOUT, MACHINE = "fusion", "layout", "machine"
+_NAMES_THE_MACHINE: Final = ("name", "core_figures")
+_HALVINGS: Final = 4
+"""With sixteen tiles a sixteenth of the transfers is not hidden: more tiles hide hardly more, and take long to try."""
+_MOST_ORDERS: Final = math.factorial(4)
+"""The most orders that are all listed; beyond it only those that move one dim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One option that can be turned."""
+
+    name: str
+    """`tile.m`, `order`, `buffers`, `cores.m`; for the journey `fusion.<rule>`, `layout` and `machine.<figure>`."""
+    kernel: str
+    """The kernel of the knob; empty if it is the whole journey's."""
+    value: Value
+    """Today's value."""
+    values: tuple[Value, ...]
+    """Values worth trying, in order, today's among them."""
+    range: str
+    """The possible values, in words."""
+
+    @property
+    def kind(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def item(self) -> str:
+        """The dim, rule or figure."""
+        return self.name.partition(".")[2]
+
+    @property
+    def about(self) -> str:
+        """An explanation of the dim, the rule or the figure; empty where its name says it."""
+        match self.kind:
+            case "buffers":
+                return "tiles of an operand at a time"
+            case "order":
+                return "of the loops over tiles"
+            case "fusion":
+                return rule_text(self.item)
+            case "layout":
+                return "the order in which axes of tensors lie in DRAM: as PyTorch has it, or with the least padding"
+            case "machine":
+                return FIGURE_WORDS.get(self.item, "")
+            case _:
+                return dim_words(self.item)
+
+
+def text_of(value: Value) -> str:
+    """A value as text."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,g}" if isinstance(value, float) else value
+
+
+def value_from(knob: Knob, text: str) -> Value:
+    """Typed text as a value of the knob's kind; scheduling decides whether it is allowed."""
+    typed = text.strip()
+    for value in (knob.value, *knob.values):
+        if typed == text_of(value):
+            return value
+    if isinstance(knob.value, bool):
+        raise BadOption(f"{knob.name} = {typed!r}: expected {text_of(True)} or {text_of(False)}")
+    if isinstance(knob.value, tuple):
+        return tuple(typed.replace(",", " ").split())
+    if isinstance(knob.value, str):
+        return typed
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(typed.replace(",", ""))
+    raise BadOption(f"{knob.name} = {typed!r}: expected a number, {knob.range}")
+
+
+def kernel_names(scheduled: ScheduledProgram) -> list[str]:
+    """The graph's kernels that have knobs: not those that PyTorch computes on the host."""
+    hosts = {step.kernel for step in scheduled.hosts}
+    return [launch.name for launch in scheduled.launches.launches if launch.kernel not in hosts]
+
+
+def kernel_of(journey: Staged, given: str) -> str:
+    """The graph's kernel of this name. Its number alone, `k0`, will do, and so will its title or a part of it that no
+    other kernel has: `c1` of `c1 + relu`."""
+    scheduled = journey.scheduled.record
+    hosts = {step.kernel for step in scheduled.hosts}
+    names = kernel_names(scheduled)
+    if (name := with_full_kernel(given, names)) in names:
+        return name
+    if given in hosts:
+        raise BadOption(f"{given!r} is computed by PyTorch on the host, so it has no knobs")
+    titles = kernel_titles(journey.lowered.record)
+    words = {name: _words_of(titles[name]) for name in names if name in titles}
+    titled = [name for name in words if given in words[name]]
+    if len(titled) == 1:
+        return titled[0]
+    if titled:
+        raise BadOption(f"{given!r} is in the titles of {len(titled)} kernels: name one of {', '.join(titled)}")
+    known = [*names, *sorted(set[str]().union(*words.values()))]
+    what = f"no kernel has the name {given!r}{did_you_mean(given, known)}"
+    raise BadOption(sentences(what, f"The kernels are {', '.join(names) or 'none'}"))
+
+
+def _words_of(title: str) -> set[str]:
+    """A title, its parts, and the title without its ops of a node: `softmax` of `softmax (exp)`."""
+    return {title, *title.split(" + "), title.partition(" (")[0]}
+
+
+def scheduled_kernel(scheduled: ScheduledProgram, name: str) -> ScheduledKernel:
+    """The scheduled kernel that the graph's kernel of this name runs."""
+    runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
+    return scheduled.kernel(runs[name])
+
+
+def kernel_knobs(name: str, kernel: ScheduledKernel, machine: Machine) -> tuple[Knob, ...]:
+    """The knobs of a kernel. A user's script fixes tiles, order and cores itself: then only the buffers are left."""
+    mapping, knobs = kernel.mapping, list[Knob]()
+    for dim, size in mapping.tile.items():
+        extent = kernel.dims[dim]
+        knobs.append(Knob(f"{TILE}.{dim}", name, size, _with(_halves(extent, size), size), f"1 to {extent:,}"))
+    if mapping.order:
+        orders = tuple(dict.fromkeys([mapping.order, *_orders(kernel)]))
+        knobs.append(Knob(ORDER, name, mapping.order, orders, "each dim once, outermost first"))
+    most = most_slots(mapping.tile, kernel.dims)
+    knobs.append(Knob(BUFFERS, name, mapping.buffers, _with(_doubles(most), mapping.buffers), f"1 to {most:,}"))
+    most = len(machine.shares)
+    if most > 1:
+        for dim in mapping.tile:
+            count = mapping.cores.get(dim, 1)
+            knobs.append(Knob(f"{CORES}.{dim}", name, count, _with(_doubles(most), count), f"1 to {most:,}"))
+    return tuple(knobs)
+
+
+def _halves(extent: int, today: int) -> set[int]:
+    """The whole extent and halves of it, and half and twice today's value."""
+    halves = {-(-extent // 2**power) for power in range(_HALVINGS + 1)}
+    return halves | {-(-today // 2), min(2 * today, extent)}
+
+
+def _doubles(most: int) -> set[int]:
+    return {2**power for power in range(most.bit_length())} | {most}
+
+
+def _with(values: Iterable[int], today: int) -> tuple[int, ...]:
+    return tuple(sorted({*values, today}))
+
+
+def _orders(kernel: ScheduledKernel) -> Iterable[tuple[str, ...]]:
+    """Orders of the dims that have a loop; the others stay where they are, since they are walked at once."""
+    mapping = kernel.mapping
+    looped = [dim for dim in mapping.order if mapping.tile[dim] < -(-kernel.dims[dim] // mapping.cores.get(dim, 1))]
+    if math.factorial(len(looped)) <= _MOST_ORDERS:
+        ways: Iterable[tuple[str, ...]] = itertools.permutations(looped)
+    else:
+        ways = (_moved(looped, dim, place) for dim in looped for place in range(len(looped)))
+    for way in ways:
+        turns = iter(way)
+        yield tuple(next(turns) if dim in looped else dim for dim in mapping.order)
+
+
+def _moved(dims: list[str], dim: str, place: int) -> tuple[str, ...]:
+    others = [each for each in dims if each != dim]
+    return (*others[:place], dim, *others[place:])
+
+
+def journey_knobs(request: Request) -> tuple[Knob, ...]:
+    """The knobs of the whole journey: fusion rules, the layout if the machine pads tensors, and its figures."""
+    off = rules_off(request)
+    rules = [Knob(f"{FUSION}.{name}", "", name not in off, (True, False), "on or off") for name in SWITCHES]
+    return (*rules, *_layout_knob(request), *machine_knobs(request.machine))
+
+
+def _layout_knob(request: Request) -> Iterator[Knob]:
+    """None if orders of single tensors are given, which no value of the knob keeps."""
+    layout = request.layout or LEAST
+    if request.machine.dram_block and isinstance(layout, str):
+        yield Knob(LAYOUT, "", layout, (GIVEN, LEAST), f"{GIVEN} or {LEAST}")
+
+
+def machine_knobs(machine: Machine) -> tuple[Knob, ...]:
+    """The figures of a machine; for a number, half and twice of it are worth trying."""
+    knobs = list[Knob]()
+    for name, place in PLACES.items():
+        if name in _NAMES_THE_MACHINE:
+            continue
+        value: Any = figure(machine, name)
+        values: tuple[Value, ...] = choices_of(name, place.kind) or (value,)
+        if place.kind == "int":
+            values = tuple(sorted({value // 2 or value, value, 2 * value}))
+        elif place.kind == "float":
+            values = tuple(sorted({value / 2, value, 2 * value}))
+        knobs.append(Knob(f"{MACHINE}.{name}", "", value, values, range_of(name, place.kind)))
+    return tuple(knobs)
+
+
+def rules_off(request: Request) -> frozenset[str]:
+    """The fusion rules that the journey was asked to leave out."""
+    fusion = request.fusion
+    if fusion == "none":
+        return choice_of(fusion, {}).off
+    return choice_of({"off": fusion.get("off", ())}, {}).off if isinstance(fusion, dict) else frozenset()

@@ -1,0 +1,132 @@
+"""What mappings of a kernel cost: each is scheduled and simulated as a journey does it, here or in another process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Future
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from simulator import HostCall, Launched, Machine, simulate
+from simulator.errors import WorkbenchError
+from simulator.records.spans import TOTALS
+from simulator.tileprogram.program import TileProgram
+from workbench.exploring.knobs.turned_knobs import refusal_of
+from workbench.ground.environment.turns import turn
+from workbench.ground.errors import Stopped
+from workbench.ir import KernelModule
+from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
+from workbench.scheduling.schedule import Tried
+from workbench.scheduling.schedule_kernel import Near, context_for, schedule_kernel
+from workbench.scheduling.user_mapping import UserMapping
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The cost of one mapping, or why it was refused."""
+
+    cycles: int | None = None
+    bytes: int | None = None
+    """Bytes moved from and to DRAM."""
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kernel to be measured with other mappings: plain data, which another process can be given."""
+
+    module: KernelModule
+    machine: Machine
+    launches: tuple[Launched | HostCall, ...]
+    """The launch that is measured: alone, or among all others where its tensors' places depend on them."""
+    launch: int
+    """Its place among them."""
+    asked: Mapping[str, Any]
+    """What the simulation of the journey was asked."""
+    near: Near
+    passes: Mapping[str, tuple[str, ...]]
+    untried: tuple[str, ...]
+    """The kernel's nodes in words, if a worker schedules it first to see whether it survives."""
+
+
+def measure(work: Work, mapping: UserMapping) -> Measured:
+    """The cost of a mapping of a kernel: a function of its arguments alone, so an executor may run it."""
+    try:
+        with turn():
+            if work.untried:
+                key = schedule_key(module_key(work.module), machine_key(work.machine), mapping, work.near)
+                Tried(work.module, work.machine, mapping, work.near, passes=work.passes).first(key, work.untried)
+            made = schedule_kernel(work.module, work.machine, mapping, context_for(work.passes), work.passes, work.near)
+        return _cost(work, made.program)
+    except Stopped:
+        raise
+    except WorkbenchError as error:
+        return Measured(refused=refusal_of(error))
+
+
+def cost_today(work: Work) -> Measured:
+    """The cost of the kernel as it is scheduled in its journey."""
+    return _cost(work, work.launches[work.launch].program)
+
+
+def _cost(work: Work, program: TileProgram) -> Measured:
+    """Cycles from the end of the launch before to the end of this one."""
+    number, launches = work.launch, list(work.launches)
+    launched = launches[number]
+    assert isinstance(launched, Launched), "steps on the host have no mapping"
+    launches[number] = replace(launched, program=program)
+    trace = simulate(launches, work.machine, **work.asked)
+    ends = [int(trace.done[rows].max(initial=0)) for rows in trace.rows_by_launch]
+    moved = trace.totals[number, [TOTALS.index(name) for name in ("dram_read_bytes", "dram_write_bytes")]]
+    return Measured(ends[number] - (ends[number - 1] if number else 0), int(moved.sum()))
+
+
+class Executor(Protocol):
+    """What tuning needs of a `concurrent.futures.Executor`: a cluster's client may have it too."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
+
+
+def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Executor | None) -> Iterator[Measured]:
+    """The costs of mappings in their order, one by one; with an executor they are worked on side by side."""
+    if executor is None:
+        yield from (measure(work, mapping) for mapping in mappings)
+        return
+    futures, ended = list[Future[Any]](), None
+    try:
+        try:
+            for mapping in mappings:
+                futures.append(_of_executor(lambda mapping=mapping: executor.submit(measure, work, mapping)))
+        except (KeyboardInterrupt, BrokenExecutor) as error:  # what is measured by now is kept
+            ended = error
+        for future in futures:
+            if ended and not future.done():
+                break
+            found = _of_executor(lambda future=future: future.result())
+            if not isinstance(found, Measured) or not _is_a_cost(found):
+                raise BrokenExecutor(f"a result of what it was given to run is {found!r:.60}")
+            yield found
+        if ended:
+            raise ended
+    finally:
+        for future in futures:
+            with contextlib.suppress(Exception):  # of an executor that is broken
+                future.cancel()
+
+
+def _is_a_cost(found: Measured) -> bool:
+    """Whether cycles and bytes are numbers that a simulation can end with."""
+    counts = [each for each in (found.cycles, found.bytes) if each is not None]
+    return all(type(each) is int and each >= 0 for each in counts) and found.cycles != 0
+
+
+def _of_executor(asked: Callable[[], Any]) -> Any:
+    """What an executor answers; `BrokenExecutor` for whatever it raises. It may be anybody's: one that is shut down, a
+    cluster that ran out of time, a process to which nothing can be sent."""
+    try:
+        return asked()
+    except (Stopped, BrokenExecutor):
+        raise
+    except Exception as error:
+        raise BrokenExecutor(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,1 @@
+"""What everything stands on: errors, environment, processes that try things first, tables and HTML."""

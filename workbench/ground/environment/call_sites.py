@@ -1,0 +1,87 @@
+"""The place of a call in the user's code: from a stack trace to one file and line."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+from workbench.ground.environment.notebook_cells import cell_name
+
+_HERE = str(Path(__file__).resolve().parents[2]) + os.sep
+_SIMULATOR = os.path.join(os.path.dirname(os.path.dirname(_HERE)), "simulator") + os.sep
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
+
+
+def is_torchs(file: str) -> bool:
+    """Whether a file of code is PyTorch's; PyTorch need not be installed."""
+    torch = sys.modules.get("torch")
+    return torch is not None and file.startswith(os.path.dirname(str(torch.__file__)) + os.sep)
+
+
+def is_pythons(file: str) -> bool:
+    """Whether a file of code is of Python's own library."""
+    return file.startswith("<frozen ") or (file.startswith(_PYTHON) and f"{os.sep}site-packages{os.sep}" not in file)
+
+
+def is_users(file: str) -> bool:
+    """Whether a file of code is neither PyTorch's, nor ours, nor Python's."""
+    return not (is_pythons(file) or file.startswith((_HERE, _SIMULATOR)) or is_torchs(file))
+
+
+Place = tuple[str | None, int | None]
+"""File and line of the user's, where they are known."""
+
+
+def place_of(stack_trace: str | None) -> Place:
+    """File and line of the innermost frame that is neither torch's nor ours; notebook cells as `In[n]`."""
+    for file, line in reversed(_FRAME.findall(stack_trace or "")):
+        if is_users(file):
+            return cell_name(file), int(line)
+    return None, None
+
+
+def place_text(stack_trace: str | None) -> str:
+    """The same as `file:line`; empty where there is none."""
+    file, line = place_of(stack_trace)
+    return f"{file}:{line}" if file else ""
+
+
+def called_from() -> Place:
+    """The place where the user's code calls the workbench, directly or through PyTorch; none for a call from a
+    shell."""
+    for frame, line in traceback.walk_stack(inspect.currentframe()):
+        file = frame.f_code.co_filename
+        if file.startswith(_HERE + "cli"):
+            break
+        if is_users(file):
+            return cell_name(file), line
+    return None, None
+
+
+def users_frames(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of PyTorch and ours, a hundred of which may lie between two of the user's.
+
+    Frames of Python's library go if PyTorch or we call them, and stay if the user's code does. A traceback without any
+    of the user's code stays whole: the fault is PyTorch's or ours, and every frame may matter.
+    """
+    links: list[TracebackType] = []
+    kept: list[TracebackType] = []
+    called_by_user = False
+    while trace is not None:
+        links.append(trace)
+        file = trace.tb_frame.f_code.co_filename
+        users = is_users(file) and file != "<string>"  # PyTorch also runs generated code under this name
+        called_by_user = users or (called_by_user and is_pythons(file))
+        if called_by_user:
+            kept.append(trace)
+        trace = trace.tb_next
+    made = None
+    for link in reversed(kept or links):
+        made = TracebackType(made, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return made

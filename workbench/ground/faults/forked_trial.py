@@ -1,0 +1,177 @@
+"""Trials in a fork: a function of the user's, which exists in this process alone, so that no worker could call it.
+
+A fork of this process does the work first, on its own copy of everything, and ends. What the function changes or prints
+there is lost; this process does the work again, if the fork came back from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import inspect
+import io
+import itertools
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from workbench.ground.environment.call_sites import is_users
+from workbench.ground.environment.notebook_cells import cell_name
+from workbench.ground.environment.this_thread import Filter, warnings_here
+from workbench.ground.faults.serving import no_core_dumps
+from workbench.ground.faults.trial import CRASHED, HUNG, OK, TRIALS, Verdict, seconds_allowed
+from workbench.ground.faults.worker_process import ending
+
+_SAID_BYTES: Final = 1 << 16
+"""The most bytes kept of the begin and of the end of what the fork says."""
+_BACK: Final = "\0back\0"
+"""What the fork says when the work has come back, before the text that it returned."""
+_LOOKS_SECONDS: Final = 0.05
+"""How often to look whether a fork has ended that says nothing: a process that it began may hold its pipe open."""
+_SECONDS_TO_SAY_WHERE: Final = 2.0
+"""How long a fork that is not done has to write its stack."""
+_exit: Final = os._exit
+_NATIVE_FAULT: Final = "Fatal Python error: "
+"""So begins what faulthandler writes."""
+
+
+def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
+    """What becomes of a fork of this process that does the work, in words that follow its name; empty if it comes back.
+    The innermost of the user's lines is named. A text that the work returns is given as it is: what the work found
+    wrong, so that this process need not do it. `advice` follows where native code ended the fork.
+    """
+    verdict = _verdict(work)
+    if verdict.outcome == HUNG:
+        more = "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds"
+        return f"{verdict.reason}, {_place(verdict.said)}. {more}; otherwise look for a loop that has no end"
+    if verdict.harmless:
+        return verdict.said.rpartition(_BACK)[2]
+    where = _place(verdict.said)
+    told = f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
+    return f"{told}. {advice}" if advice and _NATIVE_FAULT in verdict.said else told
+
+
+def _place(said: str) -> str:
+    """The line of the user's at which a fault ended the fork, from the stack that it wrote, the innermost first."""
+    frames = re.findall(r'File "(.+)", line (\d+) in (\S+)', said)
+    inside = list(itertools.takewhile(lambda frame: frame[0] != __file__, frames))
+    users = [frame for frame in inside if is_users(frame[0])]
+    if len(inside) == len(frames):
+        return "at an unknown line"
+    if not users:
+        return "when MLIR read its ops after it"
+    file, line, function = next(frame for frame in users if frame[0] == users[-1][0])
+    return f"at {cell_name(file)}:{line} in {function}"
+
+
+def _verdict(work: Callable[[], object]) -> Verdict:
+    """Whether a fork of this process comes back from the work: ok, crashed or hung. An exception is a way back.
+
+    Where processes cannot fork, or trials are switched off, everything is ok.
+    """
+    if TRIALS.off() or not hasattr(os, "fork"):
+        return Verdict(OK)
+    seconds = seconds_allowed()
+    ear, mouth = os.pipe()
+    with warnings_here(Filter("ignore", DeprecationWarning)):  # of other threads: the child only works, and ends
+        child = os.fork()
+    if child == 0:
+        _do(work, mouth)
+    os.close(mouth)
+    try:
+        said = _heard(ear, child, time.monotonic() + seconds)
+        hung = said is None
+        if hung:
+            os.kill(child, signal.SIGUSR1)
+            said = _heard(ear, child, time.monotonic() + _SECONDS_TO_SAY_WHERE)
+    except BaseException:
+        _end(child)
+        raise
+    finally:
+        os.close(ear)
+    if hung or said is None:
+        _end(child)
+        return Verdict(HUNG, "", f"was not done after {seconds:g} s", said or "", seconds)
+    reason = _awaited(child)
+    return Verdict(OK, said=said) if _BACK in said else Verdict(CRASHED, "", reason, said)
+
+
+def _do(work: Callable[[], object], mouth: int) -> NoReturn:
+    """In the fork: the work, with nothing to print to or to ask. A native fault, and the signal to a work
+    that is not done, write the stack to `mouth`."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        no_core_dumps()
+        os.dup2(mouth, 2)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(nowhere, 1)
+        faulthandler.enable(file=2)
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        faulthandler.register(signal.SIGUSR1, file=2, all_threads=False, chain=True)  # and ends after it
+        os._exit = _exit_with_stack
+        sys.stdout = sys.stderr = io.StringIO()
+        sys.breakpointhook = lambda *_args, **_keys: None
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)  # the threads of this process are not in its fork, which would wait for them
+        found: object = None
+        with contextlib.suppress(BaseException):  # this process's own run raises it again
+            found = work()
+        os.write(mouth, f"{_BACK}{found if isinstance(found, str) else ''}".encode(errors="replace"))
+    finally:
+        _exit(0)
+
+
+def _exit_with_stack(status: int) -> NoReturn:
+    """In place of `os._exit` in the fork, so that the user's line that calls it is known."""
+    frame = inspect.currentframe()
+    while frame := frame and frame.f_back:
+        os.write(2, f'File "{frame.f_code.co_filename}", line {frame.f_lineno} in {frame.f_code.co_name}\n'.encode())
+    _exit(status)
+
+
+def _heard(ear: int, child: int, deadline: float) -> str | None:
+    """What the fork says until it ends; None if it does not end in time."""
+    kept = bytearray()
+    while True:
+        over = _has_ended(child)  # asked before the pipe, so that nothing it said is missed
+        if select.select([ear], [], [], 0.0 if over else _LOOKS_SECONDS)[0]:
+            chunk = os.read(ear, 1 << 14)
+            kept += chunk
+            if len(kept) > 2 * _SAID_BYTES:
+                kept = kept[:_SAID_BYTES] + kept[-_SAID_BYTES:]
+            if chunk:
+                continue
+            over = True
+        if over:
+            return kept.decode(errors="replace").strip()
+        if time.monotonic() > deadline:
+            return None
+
+
+def _has_ended(child: int) -> bool:
+    if not hasattr(os, "waitid"):  # the end of its pipe says it
+        return False
+    try:
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # a program that ignores SIGCHLD has no children to wait for once they have ended
+        return True
+
+
+def _awaited(child: int) -> str:
+    """How it ended, in words."""
+    try:
+        return ending(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    except ChildProcessError:
+        return "ended"
+
+
+def _end(child: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

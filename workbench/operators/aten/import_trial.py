@@ -1,0 +1,62 @@
+"""A trial of torch-mlir's import: nodes of the record as JSON, which a worker imports first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.trial import Trial
+from workbench.ir import Node, TensorType, codec
+from workbench.ir.value_names import with_names
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some nodes as a graph of their own, with new names."""
+
+    nodes: tuple[Node, ...]
+    types: dict[str, TensorType]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @staticmethod
+    def of(nodes: Sequence[Node], types: Mapping[str, TensorType], outputs: Sequence[str]) -> Piece:
+        """The nodes, named by their places alone: equal for equal work."""
+        names: dict[str, str] = {}
+        made = {value for node in nodes for value in node.results}
+        for node in nodes:
+            for value in (*node.operands, *node.results):
+                names.setdefault(value, f"v{len(names)}")
+        return Piece(
+            tuple(_neutral(node, names) for node in nodes),
+            {new: types[old] for old, new in names.items()},
+            tuple(new for old, new in names.items() if old not in made),
+            tuple(names[value] for value in outputs),
+        )
+
+
+def _neutral(node: Node, names: Mapping[str, str]) -> Node:
+    name = names[node.results[0]]
+    return Node(
+        name,
+        node.op,
+        tuple(with_names(arg, names) for arg in node.args),
+        {key: with_names(arg, names) for key, arg in sorted(node.kwargs.items())},
+        tuple(names[value] for value in node.results),
+        replace(node.origin, node=name, file=None, line=None, module=""),
+    )
+
+
+def import_trial(
+    kernel: str,
+    nodes: Sequence[Node],
+    types: Mapping[str, TensorType],
+    outputs: Sequence[str],
+) -> Trial:
+    """The trial whether torch-mlir imports these nodes without a crash."""
+    body: dict[str, Any] = {"piece": codec.encode(Piece.of(nodes, types, outputs))}
+    places = tuple(dict.fromkeys(f"{node.origin.op} at {node.origin.place}" for node in nodes))
+    return Trial("import", json.dumps(body, sort_keys=True), lambda: Message(body), kernel, places)

@@ -1,0 +1,57 @@
+"""Ops that decompose into others: one formula each, one family a file, as a table from overload to function.
+
+A formula uses `b`, which adds one ATen call at a time to the record and returns a reference to its result. Types come
+from running the call on meta tensors, so a formula costs microseconds and no tracing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from workbench.operators.formulas.formula_builder import Formula
+
+FAMILIES = (
+    "activations",
+    "other_names",
+    "arithmetic",
+    "attention",
+    "known_contents",
+    "einsum",
+    "embedding_bags",
+    "gradients",
+    "index_gradients",
+    "number_losses",
+    "index_reads",
+    "layout_changes",
+    "losses",
+    "moving",
+    "normalisation",
+    "pads",
+    "pairs",
+    "pointwise",
+    "pool_gradients",
+    "pools",
+    "matrix_products",
+    "recurrent",
+    "reductions",
+    "resampling",
+    "scattering",
+    "sorting",
+    "statistics",
+    "training",
+    "transposed",
+    "window_gradients",
+    "windows",
+)
+"""Modules of this package that have a table `FORMULAS`."""
+
+
+def of_family(family: str) -> dict[str, Formula]:
+    """The formulas of one module."""
+    return cast("dict[str, Formula]", importlib.import_module(f"{__name__}.{family}").FORMULAS)
+
+
+FORMULAS: dict[str, Formula] = {
+    overload: formula for family in FAMILIES for overload, formula in of_family(family).items()
+}

@@ -1,0 +1,153 @@
+"""Activations made of simpler ops. With 16-bit floats as operands, all of it is computed in float32."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from workbench.ir import Ref
+from workbench.operators.formulas.formula_builder import Builder, Formula, compute
+from workbench.operators.formulas.layout_changes import reshape
+from workbench.operators.tensors.torch_literals import to_dtype
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+"""The two constants that selu is defined by: they keep mean 0 and variance 1."""
+
+
+def relu6(b: Builder, x: Ref) -> Ref:
+    return b("aten.clamp.default", x, 0, 6)
+
+
+def bent(b: Builder, x: Ref, low: Ref) -> Ref:
+    """`x` right of zero and `low` elsewhere, a NaN included."""
+    return b("aten.where.self", b("aten.gt.Scalar", x, 0), x, low)
+
+
+def celu(b: Builder, x: Ref, alpha: float = 1.0) -> Ref:
+    x = compute(b, x)
+    return bent(b, x, b("aten.mul.Tensor", b("aten.expm1.default", b("aten.mul.Tensor", x, 1 / alpha)), alpha))
+
+
+def elu(b: Builder, x: Ref, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Ref:
+    """The importer's own form is exp(x) - 1, which loses the digits of small numbers."""
+    x = compute(b, x)
+    low = b("aten.expm1.default", _times(b, x, input_scale))
+    return _times(b, bent(b, x, _times(b, low, alpha)), scale)
+
+
+def _times(b: Builder, x: Ref, factor: float) -> Ref:
+    return x if factor == 1 else b("aten.mul.Tensor", x, factor)
+
+
+def selu(b: Builder, x: Ref) -> Ref:
+    x = compute(b, x)
+    low = b("aten.mul.Tensor", b("aten.expm1.default", x), SELU_ALPHA)
+    return b("aten.mul.Tensor", bent(b, x, low), SELU_SCALE)
+
+
+def mish(b: Builder, x: Ref) -> Ref:
+    x = compute(b, x)
+    return b("aten.mul.Tensor", x, b("aten.tanh.default", b("aten.softplus.default", x)))
+
+
+def log_sigmoid(b: Builder, x: Ref) -> Ref:
+    """min(x, 0) - log(1 + exp(-|x|)), in which nothing overflows."""
+    x = compute(b, x)
+    rest = b("aten.log1p.default", b("aten.exp.default", b("aten.neg.default", b("aten.abs.default", x))))
+    return b("aten.sub.Tensor", b("aten.clamp_max.default", x, 0.0), rest)
+
+
+def glu(b: Builder, x: Ref, dim: int = -1) -> Ref:
+    (dim,) = b.dims(x, dim)
+    half = b.type(x).shape[dim] // 2
+    value, gate = (b("aten.slice.Tensor", x, dim, start, start + half) for start in (0, half))
+    return b("aten.mul.Tensor", compute(b, value), b("aten.sigmoid.default", compute(b, gate)))
+
+
+def threshold(b: Builder, x: Ref, limit: float, value: float) -> Ref:
+    """In 16 bits the limit is not rounded, here and in the next."""
+    return b("aten.where.ScalarSelf", b("aten.le.Scalar", compute(b, x), limit), value, x)
+
+
+def softshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
+    """Near zero it is 0.0, and a NaN is one."""
+    x = compute(b, x)
+    below, nothing = b("aten.lt.Scalar", x, -limit), b("aten.abs.default", b("aten.mul.Scalar", x, 0))
+    near = b("aten.where.self", below, b("aten.add.Scalar", x, limit), nothing)
+    return b("aten.where.self", b("aten.gt.Scalar", x, limit), b("aten.sub.Scalar", x, limit), near)
+
+
+def hardshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
+    inside = b("aten.le.Scalar", b("aten.abs.default", x), limit)
+    return b("aten.where.ScalarSelf", inside, 0.0, x)
+
+
+def leaky_relu(b: Builder, x: Ref, slope: float = 0.01) -> Ref:
+    """The importer's own form is a sum of two halves, in which -0.0 becomes 0.0."""
+    return bent(b, x, b("aten.mul.Tensor", x, slope))
+
+
+def prelu(b: Builder, x: Ref, weight: Ref) -> Ref:
+    """Its slope left of zero is one number, or one a channel, which is the second dim."""
+    channels, rank = b.type(weight).numel, b.rank(x)
+    if rank > 1:
+        weight = reshape(b, weight, [1, channels] + [1] * (rank - 2))
+    return prelu_kernel(b, x, weight)
+
+
+def prelu_kernel(b: Builder, x: Ref, weight: Ref) -> Ref:
+    return bent(b, x, b("aten.mul.Tensor", x, weight))
+
+
+def rrelu(
+    b: Builder, x: Ref, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: None = None
+) -> Ref | None:
+    """Outside training the slope is the middle of its range."""
+    return None if training else b("aten.leaky_relu.default", x, (lower + upper) / 2)
+
+
+def logit(b: Builder, x: Ref, eps: float | None = None) -> Ref:
+    """PyTorch rounds both bounds to the type of `x`, and asks for the lower one first: above 0.5 they are swapped."""
+    given = _float(b, x) or to_dtype(b.type(x).dtype)
+    x = compute(b, x, _float(b, x))
+    if eps is not None and eps >= 0:
+        low = torch.tensor(eps, dtype=given)
+        high = 1 - low
+        below = b("aten.where.ScalarSelf", b("aten.gt.Scalar", x, high.item()), high.item(), x)
+        x = b("aten.where.ScalarSelf", b("aten.lt.Scalar", x, low.item()), low.item(), below)
+    return b("aten.log.default", b("aten.div.Tensor", x, b("aten.rsub.Scalar", x, 1.0)))
+
+
+def sinc(b: Builder, x: Ref) -> Ref:
+    x = compute(b, x, _float(b, x))
+    turned = b("aten.mul.Tensor", x, math.pi)
+    ratio = b("aten.div.Tensor", b("aten.sin.default", turned), turned)
+    return b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, 0.0), 1.0, ratio)
+
+
+def _float(b: Builder, x: Ref) -> torch.dtype | None:
+    """The type in which whole numbers are computed."""
+    return None if to_dtype(b.type(x).dtype).is_floating_point else torch.get_default_dtype()
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten.relu6.default": relu6,
+    "aten.celu.default": celu,
+    "aten.elu.default": elu,
+    "aten.selu.default": selu,
+    "aten.mish.default": mish,
+    "aten.log_sigmoid.default": log_sigmoid,
+    "aten.glu.default": glu,
+    "aten.threshold.default": threshold,
+    "aten.hardshrink.default": hardshrink,
+    "aten.softshrink.default": softshrink,
+    "aten.leaky_relu.default": leaky_relu,
+    "aten.prelu.default": prelu,
+    "aten._prelu_kernel.default": prelu_kernel,
+    "aten.rrelu.default": rrelu,
+    "aten.logit.default": logit,
+    "aten.sinc.default": sinc,
+    "aten.special_sinc.default": sinc,
+}

@@ -1,0 +1,222 @@
+"""Arithmetic and tests on numbers, made of simpler ops."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from workbench.ir import Ref
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast, common_type, compute
+from workbench.operators.tensors.torch_literals import to_dtype
+
+Number = bool | int | float
+
+
+def is_float(b: Builder, x: Ref) -> bool:
+    return to_dtype(b.type(x).dtype).is_floating_point
+
+
+def isnan(b: Builder, x: Ref) -> Ref:
+    """The only number that is not itself."""
+    return b("aten.ne.Tensor", x, x)
+
+
+def isinf(b: Builder, x: Ref) -> Ref:
+    return b("aten.eq.Scalar", b("aten.abs.default", x), math.inf) if is_float(b, x) else isnan(b, x)
+
+
+def equal(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
+    """A number beside itself: the importer takes that for true, which a NaN is not."""
+    if not isinstance(y, Ref) or x.value != y.value:
+        return None
+    return b("aten.logical_not.default", isnan(b, x)) if is_float(b, x) else _all_true(b, x)
+
+
+def compared(op: str) -> Formula:
+    """Two operands in the one type to which PyTorch promotes them. The importer widens both to the larger type, though
+    a tensor without dims takes that of the other one, and whole numbers beside a float that of floats."""
+
+    def made(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
+        if op == "aten.eq.Tensor" and (same := equal(b, x, y)) is not None:
+            return same
+        kinds = [to_dtype(b.type(each).dtype) for each in (x, y) if isinstance(each, Ref)]
+        common = common_type(b, x, y)
+        if not common.is_floating_point or all(kind == common for kind in kinds):
+            return None
+        return b(op, cast(b, x, common), cast(b, y, common) if isinstance(y, Ref) else y)
+
+    return made
+
+
+def taken_from(b: Builder, x: Ref, y: Ref, *, alpha: Number = 1) -> Ref:
+    return b("aten.sub.Tensor", y, x, alpha=alpha)
+
+
+def _all_true(b: Builder, x: Ref) -> Ref:
+    return b("aten.full.default", list(b.type(x).shape), True, dtype=torch.bool)
+
+
+def isfinite(b: Builder, x: Ref) -> Ref:
+    if not is_float(b, x):
+        return _all_true(b, x)
+    return b("aten.lt.Scalar", b("aten.abs.default", x), math.inf)
+
+
+def is_exactly(value: float) -> Formula:
+    def made(b: Builder, x: Ref) -> Ref:
+        return b("aten.eq.Scalar", x, value) if is_float(b, x) else isnan(b, x)
+
+    return made
+
+
+def nan_to_num(
+    b: Builder, x: Ref, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Ref:
+    if not is_float(b, x):
+        return x
+    limits = torch.finfo(to_dtype(b.type(x).dtype))
+    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+    known = b("aten.where.ScalarSelf", isnan(b, x), 0.0 if nan is None else nan, x)
+    known = b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, math.inf), high, known)
+    return b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, -math.inf), low, known)
+
+
+def square(b: Builder, x: Ref) -> Ref:
+    return b("aten.mul.Tensor", x, x)
+
+
+def frac(b: Builder, x: Ref) -> Ref:
+    return b("aten.sub.Tensor", x, b("aten.trunc.default", x))
+
+
+def scaled(factor: float) -> Formula:
+    def made(b: Builder, x: Ref) -> Ref:
+        return b("aten.mul.Tensor", x, factor)
+
+    return made
+
+
+def round_decimals(b: Builder, x: Ref, *, decimals: int) -> Ref:
+    if not is_float(b, x):
+        return x
+    x, power = compute(b, x), 10.0 ** abs(decimals)
+    away, back = ("aten.mul.Tensor", "aten.div.Tensor") if decimals > 0 else ("aten.div.Tensor", "aten.mul.Tensor")
+    return b(back, b("aten.round.default", b(away, x, power)), power)
+
+
+def lerp_scalar(b: Builder, x: Ref, y: Ref, weight: float) -> Ref:
+    """From the nearer end, so that both ends are exact."""
+    x, y = compute(b, x), compute(b, y)
+    apart = b("aten.sub.Tensor", y, x)
+    if abs(weight) < 0.5:
+        return b("aten.add.Tensor", x, b("aten.mul.Tensor", apart, weight))
+    return b("aten.add.Tensor", y, b("aten.mul.Tensor", apart, weight - 1))
+
+
+def lerp(b: Builder, x: Ref, y: Ref, weight: Ref) -> Ref:
+    x, y, weight = (compute(b, each) for each in (x, y, weight))
+    apart = b("aten.sub.Tensor", y, x)
+    near = b("aten.addcmul.default", x, weight, apart)
+    far = b("aten.addcmul.default", y, b("aten.sub.Tensor", weight, 1.0), apart)
+    return b("aten.where.self", b("aten.lt.Scalar", b("aten.abs.default", weight), 0.5), near, far)
+
+
+def plus_quotient(b: Builder, x: Ref, left: Ref, right: Ref, *, value: Number = 1) -> Ref:
+    """addcdiv: a quotient times a number, added."""
+    x, left, right = (compute(b, each) for each in (x, left, right))
+    both = b("aten.div.Tensor", left, right)
+    return b("aten.add.Tensor", x, both if value == 1 else b("aten.mul.Tensor", both, value))
+
+
+def clamp_tensor(b: Builder, x: Ref, low: Ref | None = None, high: Ref | None = None) -> Ref:
+    if low is not None:
+        x = b("aten.maximum.default", x, low)
+    return x if high is None else b("aten.minimum.default", x, high)
+
+
+def clip(b: Builder, x: Ref, low: Number | None = None, high: Number | None = None) -> Ref:
+    return b("aten.clamp.default", x, low, high)
+
+
+def plus_truth(b: Builder, x: Ref | Number, other: Ref | Number, alpha: Number = 1) -> Ref | None:
+    """A truth value added to others is one of the two; the importer adds bits."""
+    if not isinstance(x, Ref) or b.type(x).dtype != "bool" or not isinstance(other, bool):
+        return None
+    return _all_true(b, x) if other and alpha else b("aten.clone.default", x)
+
+
+def log_of_sum(exp: str, base: float) -> Formula:
+    """The larger one, and the smaller one's part of the sum: exp never overflows, and log1p keeps small parts."""
+
+    def made(b: Builder, x: Ref, y: Ref) -> Ref:
+        x, y = compute(b, x), compute(b, y)
+        apart = b("aten.abs.default", b("aten.sub.Tensor", x, y))
+        rest = b("aten.log1p.default", b(exp, b("aten.neg.default", apart)))
+        if base != math.e:
+            rest = b("aten.mul.Tensor", rest, 1 / math.log(base))
+        total = b("aten.add.Tensor", b("aten.maximum.default", x, y), rest)
+        same = b("aten.eq.Tensor", x, y)  # two infinities are not apart by any number
+        return b("aten.where.self", b("aten.logical_and.default", same, isinf(b, x)), x, total)
+
+    return made
+
+
+def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
+    """x times log y, and 0 where x is 0, unless y is a NaN."""
+    common = common_type(b, x, y)
+    if common.is_floating_point:  # else each is cast as the importer finds it
+        x, y = cast(b, x, common), cast(b, y, common)
+    product = b("aten.mul.Tensor", x, b("aten.log.default", y))
+    known = b("aten.logical_not.default", isnan(b, y))  # the importer takes y == y for true
+    none = b("aten.logical_and.default", b("aten.eq.Scalar", x, 0), known)
+    return b("aten.where.ScalarSelf", none, 0.0, product)
+
+
+def heaviside(b: Builder, x: Ref, at_zero: Ref) -> Ref:
+    step = b("aten._to_copy.default", b("aten.gt.Scalar", x, 0), dtype=to_dtype(b.type(x).dtype))
+    return b("aten.where.self", b("aten.eq.Scalar", x, 0), at_zero, step)
+
+
+def renamed(op: str) -> Formula:
+    """Another name of an op with the same arguments."""
+
+    def made(b: Builder, *args: object, **kwargs: object) -> Ref:
+        return b(op, *args, **kwargs)
+
+    return made
+
+
+_COMPARISONS = tuple(
+    f"aten.{name}.{of}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Tensor", "Scalar")
+)
+
+FORMULAS: dict[str, Formula] = {
+    **{op: compared(op) for op in _COMPARISONS},
+    "aten.add.Scalar": plus_truth,
+    "aten.add.Tensor": plus_truth,
+    "aten.rsub.Tensor": taken_from,
+    "aten.isnan.default": isnan,
+    "aten.isinf.default": isinf,
+    "aten.isfinite.default": isfinite,
+    "aten.isposinf.default": is_exactly(math.inf),
+    "aten.isneginf.default": is_exactly(-math.inf),
+    "aten.nan_to_num.default": nan_to_num,
+    "aten.square.default": square,
+    "aten.frac.default": frac,
+    "aten.deg2rad.default": scaled(math.pi / 180),
+    "aten.rad2deg.default": scaled(180 / math.pi),
+    "aten.round.decimals": round_decimals,
+    "aten.lerp.Scalar": lerp_scalar,
+    "aten.lerp.Tensor": lerp,
+    "aten.addcdiv.default": plus_quotient,
+    "aten.clamp.Tensor": clamp_tensor,
+    "aten.clip.Tensor": clamp_tensor,
+    "aten.clip.default": clip,
+    "aten.logaddexp.default": log_of_sum("aten.exp.default", math.e),
+    "aten.logaddexp2.default": log_of_sum("aten.exp2.default", 2.0),
+    "aten.xlogy.Tensor": xlogy,
+    "aten.special_xlogy.default": xlogy,
+    "aten.heaviside.default": heaviside,
+    "aten.sgn.default": renamed("aten.sign.default"),
+}

@@ -1,0 +1,95 @@
+"""Decomposing a node into ATen calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from workbench.ir import Node, Ref, TensorType
+from workbench.operators.aten.automatic_route import POINTWISE, class_of
+from workbench.operators.aten.overload_schema import schema_of
+from workbench.operators.aten.run_node import call
+from workbench.operators.formulas import FORMULAS
+from workbench.operators.formulas.formula_builder import Builder
+from workbench.operators.formulas.promotion import in_one_type
+from workbench.operators.tensors.element_types import to_dtype
+from workbench.operators.tensors.torch_literals import from_arg, to_arg
+
+
+def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[Node, ...] | None:
+    """The nodes into which `node` decomposes, with the same names and types of its results; None if it stays.
+
+    A formula for several results returns one reference each, and None for a result that it does not compute.
+    """
+    builder = Builder(node.origin, types, taken)
+    args = [from_arg(arg, Ref) for arg in node.args]
+    kwargs = {key: from_arg(arg, Ref) for key, arg in node.kwargs.items()}
+    formula = FORMULAS.get(node.op)
+    made = of_numbers(builder, node) or in_a_row(builder, node, args, kwargs)
+    if made is None and formula is not None:
+        made = formula(builder, *args, **kwargs)
+    if made is None:
+        made = in_one_type(builder, node.op, args, kwargs, to_dtype(types[node.results[0]].dtype))
+    if made is None:
+        return None
+    names: dict[str, str] = {}
+    refs = cast("tuple[Ref | None, ...]", made if isinstance(made, tuple) else (made,))
+    for ref, result in zip(refs, node.results, strict=False):
+        if ref is not None:
+            names[_own(builder, ref, types[result].dtype, names).value] = result
+    for value in names:
+        del types[value]
+    return tuple(renamed(child, names) for child in builder.nodes)
+
+
+def of_numbers(b: Builder, node: Node) -> Ref | None:
+    """The result of a pointwise call that takes numbers and no tensor, as the number that it is; None for all else."""
+    if node.operands or node.op not in POINTWISE:
+        return None
+    (made,) = call(node, dict[str, object]().__getitem__)
+    return b("aten.full.default", [], made.item(), dtype=made.dtype)
+
+
+def in_a_row(b: Builder, node: Node, args: list[object], kwargs: dict[str, object]) -> tuple[Ref, ...] | None:
+    """What runs along a dim of single numbers, which have none, as the same along a dim of one; None for all else."""
+    made = [b.type(Ref(value)) for value in node.results]
+    first = b.type(Ref(node.operands[0])) if node.operands else None
+    if first is None or any(kind.shape for kind in (first, *made)) or class_of(node.op) in ("view", "assembly"):
+        return None
+    if not any(each.name in ("dim", "dims") for each in schema_of(node.op).arguments):
+        return None
+    names = [each.name for each in schema_of(node.op).arguments]
+    rows = [
+        b("aten.unsqueeze.default", arg, 0) if isinstance(arg, Ref) and not b.rank(arg) and name != "value" else arg
+        for name, arg in zip(names, args, strict=False)
+    ]
+    return tuple(b("aten.view.default", each, []) for each in b.several(node.op, *rows, **kwargs))
+
+
+def _own(builder: Builder, ref: Ref, dtype: str, given: Mapping[str, str]) -> Ref:
+    """The value as `dtype`, under a name that nothing else has: an operand, or one result twice, is none."""
+    if builder.type(ref).dtype != dtype:
+        ref = builder("aten._to_copy.default", ref, dtype=to_dtype(dtype))
+    if ref.value in given or all(ref.value not in node.results for node in builder.nodes):
+        ref = builder("aten.alias.default", ref)
+    return ref
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """`node` with values renamed, its own name following its result."""
+    results = tuple(names.get(result, result) for result in node.results)
+    return replace(reading(node, names), name=results[0], results=results)
+
+
+def reading(node: Node, names: Mapping[str, str]) -> Node:
+    """`node` reading other values."""
+    return replace(
+        node,
+        args=tuple(_rename_arg(arg, names) for arg in node.args),
+        kwargs={key: _rename_arg(arg, names) for key, arg in node.kwargs.items()},
+    )
+
+
+def _rename_arg(arg: Any, names: Mapping[str, str]) -> Any:
+    return to_arg(from_arg(arg, lambda value: Ref(names.get(value, value))))

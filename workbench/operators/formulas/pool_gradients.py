@@ -1,0 +1,292 @@
+"""Backward passes of pools, and the places of the largest numbers, which they read."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+
+from workbench.ir import Ref
+from workbench.operators.formulas.formula_builder import Builder, Formula, compute
+from workbench.operators.formulas.known_contents import counted, full
+from workbench.operators.formulas.layout_changes import each, reshape, with_batch
+from workbench.operators.formulas.moving import part
+from workbench.operators.formulas.pools import adapted_extents, adaptive_maximum
+from workbench.operators.formulas.resampling import product_along
+from workbench.operators.formulas.transposed import transposed_convolution
+from workbench.operators.tensors.element_types import to_dtype
+
+Sizes = list[int]
+
+
+def _average_pool(dims: int) -> Formula:
+    """Each window's gradient, shared by its elements."""
+
+    def made(
+        b: Builder, gradient: Ref, x: Ref, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
+        with_padding: bool, divisor: int | None,
+    ) -> Ref:  # fmt: skip
+        if b.rank(x) == dims + 1:
+            rest = (kernel, stride, padding, ceil_mode, with_padding, divisor)
+            return with_batch(b, gradient, lambda y: made(b, y, b("aten.unsqueeze.default", x, 0), *rest))
+        kernel = each(kernel, dims)
+        stride, padding = each(stride or kernel, dims), each(padding, dims)
+        shared = compute(b, gradient)
+        if divisor is not None:
+            shared = b("aten.mul.Tensor", shared, 1.0 / divisor)
+        else:
+            for place in range(dims):
+                window = (b.type(x).shape[place + 2], kernel[place], stride[place], padding[place])
+                shared = _shared(b, shared, place + 2, window, with_padding=with_padding)
+        return _spread_windows(b, shared, list(b.type(x).shape), kernel, stride, padding)
+
+    return made
+
+
+def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, int], *, with_padding: bool) -> Ref:
+    """Divided by the number of elements of each window along a dim."""
+    extent, size, step, around = window
+    count = b.type(gradient).shape[dim]
+    begins = [place * step - around for place in range(count)]
+    ends = [min(begin + size, extent + around) for begin in begins]
+    if with_padding:
+        sizes = [end - begin for begin, end in zip(begins, ends, strict=True)]
+    else:
+        sizes = [min(end, extent) - max(begin, 0) for begin, end in zip(begins, ends, strict=True)]
+    if len({*sizes}) == 1:
+        return b("aten.mul.Tensor", gradient, 1.0 / sizes[0])
+    begin = b("aten.add.Scalar", b("aten.mul.Scalar", counted(b, count), step), -around)
+    end = b("aten.clamp_max.default", b("aten.add.Scalar", begin, size), extent + around)
+    if not with_padding:
+        begin, end = b("aten.clamp_min.default", begin, 0), b("aten.clamp_max.default", end, extent)
+    sizes_there = b("aten._to_copy.default", b("aten.sub.Tensor", end, begin), dtype=to_dtype(b.type(gradient).dtype))
+    column = [count, *[1] * (b.rank(gradient) - dim - 1)]
+    return b("aten.div.Tensor", gradient, b("aten.view.default", sizes_there, column))
+
+
+def _spread_windows(b: Builder, shared: Ref, shape: list[int], kernel: Sizes, stride: Sizes, padding: Sizes) -> Ref:
+    """Each number at all places of its window; what windows share is added up."""
+    images, channels, *space = shape
+    found = list(b.type(shared).shape[2:])
+    if kernel == stride and not any(padding):
+        for place in range(len(space)):
+            shared = b("aten.unsqueeze.default", shared, 2 * place + 3)
+        wide = [extent for pair in zip(found, kernel, strict=True) for extent in pair]
+        spread = b("aten.expand.default", shared, [images, channels, *wide])
+        whole = [extent * size for extent, size in zip(found, kernel, strict=True)]
+        return _fitted(b, reshape(b, spread, [images, channels, *whole]), space)
+    dims = len(space)
+    dtype = to_dtype(b.type(shared).dtype)
+    single = reshape(b, shared, [images * channels, 1, *found])
+    ones = full(b, [1, 1, *kernel], 1.0, dtype=dtype)
+    reached = [(n - 1) * step + size for n, step, size in zip(found, stride, kernel, strict=True)]
+    made = transposed_convolution(b, single, ones, None, stride, [0] * dims, [1] * dims, [0] * dims, 1)
+    made = b("aten.view.default", made, [images, channels, *reached])
+    for place, around in enumerate(padding):
+        if around:
+            made = part(b, made, place + 2, around, b.type(made).shape[place + 2])
+    return _fitted(b, made, space)
+
+
+def _fitted(b: Builder, x: Ref, space: Sequence[int]) -> Ref:
+    """Cut off, or with zeros added, at the end of each dim."""
+    for place, extent in enumerate(space):
+        dim, found = place + 2, b.type(x).shape[place + 2]
+        if found > extent:
+            x = part(b, x, dim, 0, extent)
+        elif found < extent:
+            behind = [0, 0] * (b.rank(x) - dim - 1) + [0, extent - found]
+            x = b("aten.constant_pad_nd.default", x, behind, 0.0)
+    return x
+
+
+def _adaptive_average_pool(dims: int) -> Formula:
+    """As above where all windows have one size; else a product with the share that each element has in each window."""
+
+    def made(b: Builder, gradient: Ref, x: Ref) -> Ref:
+        if b.rank(x) == dims + 1:
+            return with_batch(b, gradient, lambda y: made(b, y, b("aten.unsqueeze.default", x, 0)))
+        space, wanted = list(b.type(x).shape[2:]), list(b.type(gradient).shape[2:])
+        found = compute(b, gradient)
+        if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
+            kernel = [extent // want for extent, want in zip(space, wanted, strict=True)]
+            shared = b("aten.mul.Tensor", found, 1.0 / math.prod(kernel))
+            return _spread_windows(b, shared, list(b.type(x).shape), kernel, kernel, [0] * dims)
+        for place, (want, extent) in enumerate(zip(wanted, space, strict=True)):
+            found = product_along(b, found, place + 2, b("aten.t.default", _shares(b, found, want, extent)))
+        return found
+
+    return made
+
+
+def _shares(b: Builder, like: Ref, windows: int, extent: int) -> Ref:
+    """A row for each window: what each element counts in its mean."""
+    begin, last = (b("aten.unsqueeze.default", border, 1) for border in _borders(b, windows, extent, torch.int32))
+    element = counted(b, extent)
+    inside = b("aten.logical_and.default", b("aten.ge.Tensor", element, begin), b("aten.le.Tensor", element, last))
+    dtype = to_dtype(b.type(like).dtype)
+    size = b("aten._to_copy.default", b("aten.add.Scalar", b("aten.sub.Tensor", last, begin), 1), dtype=dtype)
+    return b("aten.div.Tensor", b("aten._to_copy.default", inside, dtype=dtype), size)
+
+
+def _borders(b: Builder, windows: int, extent: int, dtype: torch.dtype) -> tuple[Ref, Ref]:
+    """The first and the last element of each window along a dim, whose windows differ in size by one at most."""
+    place = counted(b, windows, dtype)
+    behind = b("aten.sub.Scalar", b("aten.mul.Scalar", b("aten.add.Scalar", place, 1), extent), 1)
+    first, last = (
+        b("aten.floor_divide.Scalar", each_, windows) for each_ in (b("aten.mul.Scalar", place, extent), behind)
+    )
+    return first, last
+
+
+def _max_pool_with_indices(dims: int) -> Formula:
+    """The largest number of each window, and its place in the image: the first of equal ones, or a NaN.
+
+    A window is looked through place by place, each of which is a slice of the image for all windows at once.
+    """
+
+    def made(
+        b: Builder, x: Ref, kernel: Sizes, stride: Sizes | None = None, padding: Sizes | int = 0,
+        dilation: Sizes | int = 1, ceil_mode: bool = False,
+    ) -> tuple[Ref, Ref | None]:  # fmt: skip
+        if b.rank(x) == dims + 1:
+            found = made(b, b("aten.unsqueeze.default", x, 0), kernel, stride, padding, dilation, ceil_mode)
+            largest, index = (each_ and b("aten.squeeze.dim", each_, 0) for each_ in found)
+            assert largest is not None
+            return largest, index
+        kernel, stride = each(kernel, dims), each(stride or kernel, dims)
+        padding, dilation = each(padding, dims), each(dilation, dims)
+        largest = b(f"aten.max_pool{dims}d.default", x, kernel, stride, padding, dilation, ceil_mode)
+        if not to_dtype(b.type(x).dtype).is_floating_point:
+            return largest, None
+        windows, space = list(b.type(largest).shape[2:]), list(b.type(x).shape[2:])
+        reach = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(windows, stride, dilation, kernel, strict=True)]
+        behind = [max(r - p - n, 0) for r, p, n in zip(reach, padding, space, strict=True)]
+        around = [size for pair in zip(reversed(padding), reversed(behind), strict=True) for size in pair]
+        x = compute(b, x)
+        padded = b("aten.constant_pad_nd.default", x, around, -torch.inf) if any(around) else x
+        corner = _place(b, [_steps(b, *each_) for each_ in zip(windows, stride, padding, strict=True)], space)
+        first = _first(b, windows, stride, padding, dilation, space) if any(padding) else corner
+
+        def pairs() -> Iterator[tuple[Ref, Ref]]:
+            for offsets in itertools.product(*(range(0, k * d, d) for k, d in zip(kernel, dilation, strict=True))):
+                found = padded
+                for dim, (begin, count, step) in enumerate(zip(offsets, windows, stride, strict=True)):
+                    found = part(b, found, dim + 2, begin, begin + (count - 1) * step + 1, step)
+                yield found, b("aten.add.Scalar", corner, _number(offsets, space))
+
+        return largest, _of_largest(b, list(b.type(largest).shape), first, pairs())
+
+    return made
+
+
+def _of_largest(b: Builder, shape: Sizes, first: Ref, pairs: Iterable[tuple[Ref, Ref]]) -> Ref:
+    """Of pairs of a number and its place, for each window at once, the place of the largest number."""
+    best: Ref | None = None
+    index = first
+    for found, place in pairs:
+        if best is None:
+            best = full(b, shape, -torch.inf, dtype=to_dtype(b.type(found).dtype))
+        better = b("aten.logical_or.default", b("aten.gt.Tensor", found, best), b("aten.ne.Tensor", found, found))
+        best, index = (b("aten.where.self", better, new, old) for new, old in ((found, best), (place, index)))
+    return index
+
+
+def _steps(b: Builder, count: int, step: int, around: int) -> Ref:
+    """Along one dim, where each window begins in the image."""
+    return b("aten.add.Scalar", b("aten.mul.Scalar", counted(b, count, torch.int64), step), -around)
+
+
+def _first(b: Builder, windows: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, space: Sizes) -> Ref:
+    """The place of each window's first element that is inside of the image."""
+    found: list[Ref] = []
+    for count, step, around, apart in zip(windows, stride, padding, dilation, strict=True):
+        begin = _steps(b, count, step, around)
+        if around:
+            outside = b("aten.clamp_min.default", b("aten.neg.default", begin), 0)
+            jumps = b("aten.floor_divide.Scalar", b("aten.add.Scalar", outside, apart - 1), apart)
+            begin = b("aten.add.Tensor", begin, b("aten.mul.Scalar", jumps, apart))
+        found.append(begin)
+    return _place(b, found, space)
+
+
+def _number(place: Sequence[int], space: Sizes) -> int:
+    """The number of an element, counted row by row."""
+    found = 0
+    for at, extent in zip(place, space, strict=True):
+        found = found * extent + at
+    return found
+
+
+def _place(b: Builder, along: Sequence[Ref], space: Sizes) -> Ref:
+    """The number of an element of each window, from its places along each dim."""
+    found, *rest = along
+    for place, extent in zip(rest, space[1:], strict=True):
+        found = b("aten.unsqueeze.default", b("aten.mul.Scalar", found, extent), -1)
+        found = b("aten.add.Tensor", found, place)
+    return found
+
+
+def _adaptive_max_pool(dims: int) -> Formula:
+    """As above where all windows have one size. Else windows are looked through by gathers, the smaller ones' last
+    elements twice."""
+
+    def made(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, Ref | None]:
+        if b.rank(x) == dims + 1:
+            largest, index = made(b, b("aten.unsqueeze.default", x, 0), size)
+            return b("aten.squeeze.dim", largest, 0), index and b("aten.squeeze.dim", index, 0)
+        space, wanted = list(b.type(x).shape[2:]), adapted_extents(b, x, size, dims)
+        if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
+            kernel = [extent // want for extent, want in zip(space, wanted, strict=True)]
+            found = b.several(f"aten.max_pool{dims}d_with_indices.default", x, kernel, kernel)
+            return found[0], found[1]
+        largest = adaptive_maximum(b, x, wanted)
+        if not to_dtype(b.type(x).dtype).is_floating_point:
+            return largest, None
+        x = compute(b, x)
+        borders = [_borders(b, want, extent, torch.int64) for want, extent in zip(wanted, space, strict=True)]
+        longest = [-(-extent // want) + (extent % want != 0) for extent, want in zip(space, wanted, strict=True)]
+
+        def pairs() -> Iterator[tuple[Ref, Ref]]:
+            for offsets in itertools.product(*map(range, longest)):
+                at = [
+                    b("aten.minimum.default", b("aten.add.Scalar", first, offset), last)
+                    for (first, last), offset in zip(borders, offsets, strict=True)
+                ]
+                columns = [b("aten.view.default", place, [-1, *[1] * (dims - 1 - dim)]) for dim, place in enumerate(at)]
+                yield b("aten.index.Tensor", x, [None, None, *columns]), _place(b, at, space)
+
+        return largest, _of_largest(
+            b, list(b.type(largest).shape), _place(b, [each_ for each_, _ in borders], space), pairs()
+        )
+
+    return made
+
+
+def _max_pool(dims: int) -> Formula:
+    """Each window's gradient at the place of its largest number."""
+
+    def made(b: Builder, gradient: Ref, x: Ref, *given: object, indices: Ref | None = None) -> Ref:
+        """The places come last, after how the windows lie, which does not matter here."""
+        places = indices if indices is not None else given[-1]
+        assert isinstance(places, Ref)
+        outer, space = b.type(x).shape[:-dims], b.type(x).shape[-dims:]
+        rows, count = math.prod(outer), math.prod(b.type(gradient).shape[-dims:])
+        gradient = compute(b, gradient)
+        zeros = full(b, [rows, math.prod(space)], 0.0, dtype=to_dtype(b.type(gradient).dtype))
+        flat = [reshape(b, each_, [rows, count]) for each_ in (places, gradient)]
+        return b("aten.view.default", b("aten.scatter_add.default", zeros, 1, *flat), [*outer, *space])
+
+    return made
+
+
+FORMULAS: dict[str, Formula] = {
+    **{f"aten.avg_pool{dims}d_backward.default": _average_pool(dims) for dims in (2, 3)},
+    **{f"aten._adaptive_avg_pool{dims}d_backward.default": _adaptive_average_pool(dims) for dims in (2, 3)},
+    **{f"aten.max_pool{dims}d_with_indices.default": _max_pool_with_indices(dims) for dims in (1, 2, 3)},
+    **{f"aten.max_pool{dims}d_with_indices_backward.default": _max_pool(dims) for dims in (2, 3)},
+    **{f"aten.adaptive_max_pool{dims}d.default": _adaptive_max_pool(dims) for dims in (1, 2, 3)},
+    **{f"aten.adaptive_max_pool{dims}d_backward.default": _max_pool(dims) for dims in (2, 3)},
+}

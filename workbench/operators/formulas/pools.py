@@ -1,0 +1,126 @@
+"""Pools: the largest number, or the average, of each window; also of the windows that give a wanted shape."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from workbench.ir import Ref
+from workbench.operators.formulas.formula_builder import HALF, Builder, Formula, compute
+from workbench.operators.formulas.known_contents import full
+from workbench.operators.formulas.layout_changes import each, reshape, with_batch
+from workbench.operators.formulas.moving import part
+from workbench.operators.formulas.reductions import mean
+from workbench.operators.tensors.torch_literals import to_dtype
+
+Sizes = int | list[int]
+
+
+def _pool(op: str, dims: int) -> Formula:
+    """A pool over one image is one over a batch of one.
+
+    Averages of 16-bit floats are computed with 32. So are maxima of unsigned bytes, which MLIR would compare as signed.
+    """
+
+    def made(b: Builder, x: Ref, *given: Sizes, **kwargs: object) -> Ref | None:
+        args: list[Sizes] = [each(value, dims) if isinstance(value, list) and value else value for value in given]
+        if args[1:] and not args[1]:
+            args[1] = args[0]  # windows beside each other
+        if args != list(given):
+            return b(op, x, *args, **kwargs)
+        if b.rank(x) == dims + 1:
+            return with_batch(b, x, lambda y: b(op, y, *args, **kwargs))
+        if "avg" in op and to_dtype(b.type(x).dtype) in HALF:
+            return b(op, compute(b, x), *args, **kwargs)
+        if b.type(x).dtype == "u8":
+            return b(op, b("aten._to_copy.default", x, dtype=torch.int32), *args, **kwargs)
+        return None
+
+    return made
+
+
+def average_of_volumes(
+    b: Builder, x: Ref, kernel: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+    with_padding: bool = True, divisor: int | None = None,
+) -> Ref:  # fmt: skip
+    """Averages over each layer, and then of these through the layers."""
+    if b.rank(x) == 4:
+        rest = (kernel, stride, padding, ceil_mode, with_padding, divisor)
+        return with_batch(b, x, lambda y: average_of_volumes(b, y, *rest))
+    kernel = each(kernel, 3)
+    stride, padding = each(stride or kernel, 3), each(padding, 3)
+    x, count = compute(b, x), None if divisor is None else 1
+    images, channels, depth, *space = b.type(x).shape
+    layers = reshape(b, x, [images, channels * depth, *space])
+    rest = (ceil_mode, with_padding, count)
+    layers = b("aten.avg_pool2d.default", layers, kernel[1:], stride[1:], padding[1:], *rest)
+    height, width = b.type(layers).shape[2:]
+    layers = reshape(b, layers, [images * channels, 1, depth, height * width])
+    through = [[kernel[0], 1], [stride[0], 1], [padding[0], 0]]
+    made = b("aten.avg_pool2d.default", layers, *through, *rest)
+    made = b("aten.view.default", made, [images, channels, b.type(made).shape[2], height, width])
+    return made if divisor is None else b("aten.mul.Tensor", made, 1.0 / divisor)
+
+
+def _adaptive_average(dims: int) -> Formula:
+    def made(b: Builder, x: Ref, size: Sizes) -> Ref:
+        return _adapted(b, x, adapted_extents(b, x, size, dims), f"aten.avg_pool{dims}d.default", _mean)
+
+    return made
+
+
+def adaptive_maximum(b: Builder, x: Ref, size: list[int]) -> Ref:
+    return _adapted(b, x, size, f"aten.max_pool{len(size)}d.default", _largest)
+
+
+def adapted_extents(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
+    """The wanted extents; None keeps the present one."""
+    extents = b.type(x).shape[-dims:]
+    return [extent if want is None else want for want, extent in zip(each(size, dims), extents, strict=True)]  # pyright: ignore[reportUnnecessaryComparison]
+
+
+def unpooled(b: Builder, x: Ref, indices: Ref, size: Sizes) -> Ref:
+    """Each number at its place in an image of zeros."""
+    outer, space = b.type(x).shape[:-2], each(size, 2)
+    rows, count = math.prod(outer), math.prod(b.type(x).shape[-2:])
+    zeros = full(b, [rows, math.prod(space)], 0.0, dtype=to_dtype(b.type(x).dtype))
+    flat = [reshape(b, each_, [rows, count]) for each_ in (indices, x)]
+    return b("aten.view.default", b("aten.scatter.src", zeros, 1, *flat), [*outer, *space])
+
+
+def _mean(b: Builder, x: Ref, dims: list[int]) -> Ref:
+    return mean(b, x, dims, True)
+
+
+def _largest(b: Builder, x: Ref, dims: list[int]) -> Ref:
+    return b("aten.amax.default", x, dims, True)
+
+
+def _adapted(b: Builder, x: Ref, size: list[int], pool: str, reduced: Formula) -> Ref:
+    """A reduction where one number is left, a pool where windows of one size do, and else each window by itself."""
+    if set(size) == {1}:
+        return reduced(b, x, list(range(b.rank(x) - len(size), b.rank(x))))
+    windows = [1] * len(size)
+    for place, want in enumerate(size):
+        dim = b.rank(x) - len(size) + place
+        extent = b.type(x).shape[dim]
+        if extent % want == 0:
+            windows[place] = extent // want
+        else:
+            borders = [(i * extent // want, -(-(i + 1) * extent // want)) for i in range(want)]
+            x = b("aten.cat.default", [reduced(b, part(b, x, dim, *border), [dim]) for border in borders], dim)
+    return x if set(windows) == {1} else b(pool, x, windows, windows)
+
+
+FORMULAS: dict[str, Formula] = {
+    **{f"aten.{kind}_pool{dims}d.default": _pool(f"aten.{kind}_pool{dims}d.default", dims)
+       for kind, dims in (("max", 1), ("max", 2), ("max", 3), ("avg", 1), ("avg", 2))},
+    "aten.max_unpool2d.default": unpooled,
+    "aten.adaptive_avg_pool1d.default": _adaptive_average(1),
+    "aten.adaptive_avg_pool2d.default": _adaptive_average(2),
+    "aten._adaptive_avg_pool2d.default": _adaptive_average(2),
+    "aten.avg_pool3d.default": average_of_volumes,
+    "aten.adaptive_avg_pool3d.default": _adaptive_average(3),
+    "aten._adaptive_avg_pool3d.default": _adaptive_average(3),
+}  # fmt: skip

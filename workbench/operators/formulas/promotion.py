@@ -1,0 +1,115 @@
+"""The element type that a pointwise call computes in, where the importer would choose another one than PyTorch.
+
+PyTorch promotes the operands of a call to one type, wraps whole numbers to it, and computes with 16-bit floats in
+float32, rounding once. torch-mlir mostly does the same. The exceptions become explicit casts, so that every kernel
+shows the type in which it computes:
+
+u8        has no sign, which MLIR's `i8` does not say: computed in i16, whose low 8 bits are the right ones
+i8        beside a number that is no tensor: the importer ends the process on it; computed in i16 as well
+bool      compared with whole numbers: True would be -1
+f16, bf16 where an op is made of several: each step would round; compared with each other, in bf16
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+
+from workbench.ir import Ref
+from workbench.operators.aten.automatic_route import POINTWISE
+from workbench.operators.formulas.formula_builder import HALF, Builder, cast, common_type
+from workbench.operators.tensors.element_types import to_dtype
+
+_EVERY: Final = (
+    "aten.where.self aten.logical_and.default aten.logical_or.default aten.logical_not.default aten._to_copy.default"
+)
+AS_THEY_ARE: Final = frozenset(_EVERY.split())
+"""Ops whose operands keep their types: what they do depends on none."""
+
+_COMPARED: Final = "aten.eq aten.ne aten.lt aten.le aten.gt aten.ge"
+COMPARISONS: Final = frozenset(f"{name}.{kind}" for name in _COMPARED.split() for kind in ("Tensor", "Scalar"))
+
+_SEVERAL_STEPS: Final = """
+    aten.sigmoid.default aten.softplus.default aten.elu.default aten.hardswish.default aten.hardsigmoid.default
+    aten.leaky_relu.default aten.expm1.default aten.log1p.default aten.rsqrt.default aten.pow.Tensor_Scalar
+"""
+SEVERAL_STEPS: Final = frozenset(_SEVERAL_STEPS.split())
+"""Ops that are more than one rounding away from their operands."""
+
+_SCALED: Final = "aten.mul.Tensor aten.mul.Scalar aten.div.Tensor aten.div.Scalar"
+SCALED: Final = frozenset(_SCALED.split())
+"""Ops that take a number in float32 where their tensor has 16 bits."""
+
+_BITWISE: Final = "aten.bitwise_and.Tensor aten.bitwise_or.Tensor aten.bitwise_xor.Tensor aten.bitwise_not.default"
+BITWISE: Final = frozenset(_BITWISE.split())
+"""Ops to which a sign is a bit like any other."""
+
+_CLAMPS: Final = "aten.clamp.default aten.clamp_min.default aten.clamp_max.default"
+CLAMPS: Final = frozenset(_CLAMPS.split())
+
+
+def in_one_type(
+    b: Builder, op: str, args: list[object], kwargs: Mapping[str, object], result: torch.dtype
+) -> Ref | None:
+    """The call with its operands cast to the type it computes in; None where the importer finds it by itself."""
+    if op not in POINTWISE or op in AS_THEY_ARE:
+        return None
+    operands: list[Any] = args
+    common = common_type(b, *operands) if op in COMPARISONS else result
+    found = [to_dtype(b.type(arg).dtype) for arg in args if isinstance(arg, Ref)]
+    numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int | float)]
+    wanted = _computed_in(op, common, found, numbers, float_needed=_loses(op, common, numbers, kwargs))
+    wrapped = [_wrapped(arg, common) for arg in args]
+    if all(dtype == wanted for dtype in found) and all(map(operator.is_, wrapped, args)):
+        return None
+    if not _odd(op, common, wanted, found) and all(map(operator.is_, wrapped, args)):
+        return None
+    if op in COMPARISONS and not all(isinstance(arg, Ref) for arg in args):
+        op = op.replace(".Tensor", ".Scalar")
+    return b(op, *(cast(b, cast(b, arg, common), wanted) if isinstance(arg, Ref) else arg for arg in wrapped), **kwargs)
+
+
+def _computed_in(
+    op: str, common: torch.dtype, found: list[torch.dtype], numbers: list[int | float], *, float_needed: bool
+) -> torch.dtype:
+    if common == torch.uint8 and (op not in BITWISE or numbers):
+        return torch.int16
+    if common == torch.int8 and (numbers or any(dtype != common for dtype in found)):
+        return torch.int16
+    return torch.float32 if common in HALF and (op in SEVERAL_STEPS or float_needed) else common
+
+
+def _odd(op: str, common: torch.dtype, wanted: torch.dtype, found: list[torch.dtype]) -> bool:
+    """Whether the importer would not do it by itself."""
+    mixed = [dtype for dtype in found if dtype != wanted]
+    return (
+        wanted != common
+        or bool(mixed and {torch.uint8, torch.int8} & {common, *mixed})
+        or bool(mixed and op in CLAMPS)
+        or (op in COMPARISONS and (torch.bool in mixed or {*HALF} <= {*found}))
+    )
+
+
+def _loses(op: str, common: torch.dtype, numbers: list[int | float], kwargs: Mapping[str, object]) -> bool:
+    """Whether a number of a call is more than a 16-bit float can hold, or a factor beside the operation."""
+    if op in SCALED:
+        return common in HALF and any(float(torch.tensor(number, dtype=common)) != number for number in numbers)
+    return kwargs.get("alpha", 1) != 1
+
+
+def _wrapped(arg: object, common: torch.dtype) -> object:
+    """A whole number as the type holds it, where it does not: PyTorch casts it without a word.
+
+    A truth value beside other numbers is one of them, which the importer does not take it for.
+    """
+    if isinstance(arg, bool) and common != torch.bool:
+        return int(arg)
+    if not isinstance(arg, int) or isinstance(arg, bool) or common.is_floating_point or common == torch.bool:
+        return arg
+    info = torch.iinfo(common)
+    if info.min <= arg <= info.max:
+        return arg
+    return (arg - info.min) % (info.max - info.min + 1) + info.min

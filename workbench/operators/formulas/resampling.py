@@ -1,0 +1,187 @@
+"""Images made larger or smaller.
+
+Nearest neighbours are a repetition or a slice where the sizes divide, and gathered rows and columns elsewhere. Linear
+and cubic interpolation is a product with a matrix of weights along each dim, which are computed from where they
+stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import torch
+
+from workbench.ir import Ref, TensorType
+from workbench.operators.formulas.formula_builder import Builder, Formula, compute
+from workbench.operators.formulas.known_contents import counted
+from workbench.operators.formulas.moving import part, repeat_interleave
+from workbench.operators.tensors.torch_literals import to_dtype
+
+Scale = float | None
+
+
+def _sizes(b: Builder, x: Ref, wanted: list[int] | None, factors: Sequence[Scale] | None) -> list[int]:
+    """The extents of the image's dims afterwards."""
+    if wanted is not None:
+        return list(wanted)
+    given = factors or []
+    return [int(n * (factor or 1.0)) for n, factor in zip(b.type(x).shape[2:], given, strict=True)]
+
+
+def _steps(b: Builder, x: Ref, sizes: list[int], factors: Sequence[Scale]) -> list[float]:
+    """For each dim how far apart in the source two neighbours of the result lie: as asked for, else by the sizes."""
+    extents = b.type(x).shape[2:]
+    return [1.0 / factor if factor else n / size for n, size, factor in zip(extents, sizes, factors, strict=True)]
+
+
+def nearest(b: Builder, x: Ref, sizes: list[int], *factors: Scale, middle: bool = False) -> Ref:
+    """Dim by dim; first those along which a slice will do. `middle` looks at an element's middle, not its start."""
+    steps = _steps(b, x, sizes, factors or [None] * len(sizes))
+    sliced, found = x, x
+    rest: list[tuple[int, float, list[int]]] = []
+    for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        places = source_places(b.type(x).shape[axis + 2], size, step, 0.5 if middle else 0.0)
+        every = places[1] - places[0] if size > 1 else 1
+        if every > 0 and places == [places[0] + every * place for place in range(size)]:
+            sliced = part(b, sliced, axis + 2, places[0], places[-1] + 1, every)
+        else:
+            rest.insert(0, (axis + 2, step, places))
+    found = sliced
+    for dim, step, places in rest:
+        found = _picked(b, found, dim, places, step, 0.5 if middle else 0.0)
+    return found if rest else b("aten.clone.default", found, memory_format=torch.contiguous_format)
+
+
+def source_places(extent: int, size: int, step: float, shift: float) -> list[int]:
+    """Where each element comes from, as PyTorch finds it, in single precision."""
+    if size in (extent, 2 * extent) and not shift:
+        return [place * extent // size for place in range(size)]  # at any scale
+    exact = (np.arange(size, dtype=np.float32) + np.float32(shift)) * np.float32(step)
+    return np.minimum(np.floor(exact).astype(np.int64), extent - 1).tolist()
+
+
+def _picked(b: Builder, x: Ref, dim: int, places: list[int], step: float, shift: float) -> Ref:
+    """Each element several times where that is all, else gathered, from places that a kernel counts out likewise."""
+    extent, size = b.type(x).shape[dim], len(places)
+    if size % extent == 0 and places == [place // (size // extent) for place in range(size)]:
+        return repeat_interleave(b, x, size // extent, dim)
+    return b("aten.index_select.default", x, dim, counted_places(b, extent, size, step, shift))
+
+
+def counted_places(b: Builder, extent: int, size: int, step: float, shift: float) -> Ref:
+    """What `source_places` gives, as a tensor."""
+    where = b("aten.mul.Scalar", b("aten.add.Scalar", counted(b, size, torch.float32), shift), float(np.float32(step)))
+    inside = b("aten.clamp_max.default", b("aten.floor.default", where), extent - 1)
+    return b("aten._to_copy.default", inside, dtype=torch.int64)
+
+
+def linear(
+    b: Builder, x: Ref, sizes: list[int], align_corners: bool, *factors: Scale, cubic: bool = False
+) -> Ref | None:
+    if not to_dtype(b.type(x).dtype).is_floating_point:
+        return None
+    steps = _steps(b, x, sizes, factors or [None] * len(sizes))
+    found = compute(b, x)
+    for axis in reversed(range(len(sizes))):
+        if sizes[axis] != b.type(x).shape[axis + 2]:  # PyTorch takes equal sizes for equal images, at any scale
+            step = None if align_corners else steps[axis]
+            along = cubic_weights_along if cubic else weights_along
+            weights = along(b, found, b.type(x).shape[axis + 2], sizes[axis], step)
+            found = product_along(b, found, axis + 2, weights)
+    last_is_view = b.type(found).strides != TensorType.dense(b.type(found).shape, "f32").strides
+    return b("aten.clone.default", found, memory_format=torch.contiguous_format) if last_is_view else found
+
+
+def weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None) -> Ref:
+    """A row for each element of the result: one at its place in the source, falling to zero at the next neighbours.
+
+    Without a step the corners of source and result lie on each other; with one, their elements' edges do. `x` has the
+    type to compute in.
+    """
+    dtype = to_dtype(b.type(x).dtype)
+    source = _source(b, extent, size, step, dtype)
+    inside = b("aten.unsqueeze.default", b("aten.clamp.default", source, 0, extent - 1), 1)
+    distance = b("aten.abs.default", b("aten.sub.Tensor", inside, counted(b, extent, dtype)))
+    return b("aten.clamp_min.default", b("aten.rsub.Scalar", distance, 1.0), 0)
+
+
+def cubic_weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None) -> Ref:
+    """The same with a cubic curve through four neighbours; beyond the border stands the outermost element."""
+    dtype = to_dtype(b.type(x).dtype)
+    source = b("aten.unsqueeze.default", _source(b, extent, size, step, dtype), 1)
+    before = b("aten.floor.default", source)
+    beyond, made = b("aten.sub.Tensor", source, before), None
+    for neighbour in (-1, 0, 1, 2):
+        distance = b("aten.abs.default", b("aten.sub.Scalar", beyond, neighbour))
+        weight = _polynomial(b, distance, _NEAR if neighbour in (0, 1) else _FAR)
+        place = b("aten.clamp.default", b("aten.add.Scalar", before, neighbour), 0, extent - 1)
+        there = b("aten.eq.Tensor", place, counted(b, extent, dtype))
+        share = b("aten.where.ScalarOther", there, weight, 0.0)
+        made = share if made is None else b("aten.add.Tensor", made, share)
+    assert made is not None
+    return made
+
+
+_BEND = -0.75
+_NEAR, _FAR = (_BEND + 2, -_BEND - 3, 0.0, 1.0), (_BEND, -5 * _BEND, 8 * _BEND, -4 * _BEND)
+"""The curve's factors of the third power and below, up to a distance of one, and up to two."""
+
+
+def _polynomial(b: Builder, x: Ref, factors: Sequence[float]) -> Ref:
+    made = b("aten.mul.Scalar", x, factors[0])
+    for factor in factors[1:-1]:
+        made = b("aten.mul.Tensor", b("aten.add.Scalar", made, factor), x)
+    return b("aten.add.Scalar", made, factors[-1])
+
+
+def _source(b: Builder, extent: int, size: int, step: float | None, dtype: torch.dtype) -> Ref:
+    """Where each element of the result lies in the source."""
+    place = counted(b, size, dtype)
+    if step is None:
+        return b("aten.mul.Scalar", place, (extent - 1) / (size - 1) if size > 1 else 0.0)
+    return b("aten.sub.Scalar", b("aten.mul.Scalar", b("aten.add.Scalar", place, 0.5), step), 0.5)
+
+
+def product_along(b: Builder, x: Ref, dim: int, weights: Ref) -> Ref:
+    """`x` with the weights applied along a dim: from the right along the last, from the left along the one before."""
+    rank = b.rank(x)
+    if dim == rank - 1:
+        return b("aten.matmul.default", x, b("aten.permute.default", weights, [1, 0]))
+    if dim == rank - 2:
+        return b("aten.matmul.default", weights, x)
+    swapped = b("aten.transpose.int", x, dim, rank - 2)
+    return b("aten.transpose.int", b("aten.matmul.default", weights, swapped), dim, rank - 2)
+
+
+def _nearest_vec(middle: bool) -> Formula:
+    def made(b: Builder, x: Ref, sizes: list[int] | None, factors: list[float] | None = None) -> Ref:
+        found = _sizes(b, x, sizes, factors)
+        return nearest(b, x, found, *(factors or ()), middle=middle)
+
+    return made
+
+
+def _linear_vec(
+    b: Builder, x: Ref, sizes: list[int] | None, align_corners: bool, factors: list[float] | None = None,
+    *, cubic: bool = False,
+) -> Ref | None:  # fmt: skip
+    return linear(b, x, _sizes(b, x, sizes, factors), align_corners, *(factors or ()), cubic=cubic)
+
+
+def _nearest_exact(b: Builder, x: Ref, sizes: list[int], *factors: Scale) -> Ref:
+    return nearest(b, x, sizes, *factors, middle=True)
+
+
+FORMULAS: dict[str, Formula] = {
+    "aten.upsample_bicubic2d.default": partial(linear, cubic=True),
+    "aten.upsample_bicubic2d.vec": partial(_linear_vec, cubic=True),
+}
+for _rank, _name in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
+    FORMULAS[f"aten.upsample_nearest{_rank}d.default"] = nearest
+    FORMULAS[f"aten.upsample_nearest{_rank}d.vec"] = _nearest_vec(middle=False)
+    FORMULAS[f"aten._upsample_nearest_exact{_rank}d.default"] = _nearest_exact
+    FORMULAS[f"aten._upsample_nearest_exact{_rank}d.vec"] = _nearest_vec(middle=True)
+    FORMULAS[f"aten.upsample_{_name}{_rank}d.default"] = linear
+    FORMULAS[f"aten.upsample_{_name}{_rank}d.vec"] = _linear_vec

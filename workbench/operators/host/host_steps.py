@@ -1,0 +1,145 @@
+"""The host route: PyTorch computes nodes without kernels from the record; and the cost of these steps."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from workbench.ground.errors import AssertionFailed, ExecutorResult, HostFailed, HostResult, WorkbenchError
+from workbench.ir import ASSERTIONS, BREAK, HOST, HostStep, Kernel, KernelGraph, Node, Ref, TensorType
+from workbench.ir import Sequence as Items
+from workbench.operators.aten.registry import Registration, Registrations
+from workbench.operators.aten.run_node import call
+from workbench.operators.formulas.formula_builder import meta_tensor
+from workbench.operators.host.run_graph import run_nodes, told
+from workbench.operators.tensors.element_types import to_dtype
+from workbench.operators.tensors.kernel_function import KernelFunction
+
+
+def functions(lowered: KernelGraph, registrations: Registrations) -> dict[str, KernelFunction]:
+    """The function that runs each kernel of kind host, by the kernel's name."""
+    hosted = [kernel for kernel in lowered.kernels if kernel.kind == HOST]
+    return {kernel.name: partial(_run, lowered.node(kernel.nodes[0]).node, kernel, registrations) for kernel in hosted}
+
+
+def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequence[torch.Tensor]) -> None:
+    given = dict(zip(kernel.inputs, tensors, strict=False))
+    try:
+        made = run_nodes([node], given, registrations)
+    except WorkbenchError:
+        raise
+    except Exception as error:  # PyTorch cannot compute the op for these tensors
+        if node.op in ASSERTIONS:
+            raise AssertionFailed(f"an assertion at {node.origin.place} does not hold: {error}") from None
+        raise HostFailed(
+            f"{_called(node)} has no kernel, and PyTorch cannot compute it on the host: "
+            f"{error}. The same call fails in PyTorch alone: convert its operands, or keep it out of the traced "
+            "function"
+        ) from error
+    for value, out in zip(kernel.outputs, tensors[len(kernel.inputs) :], strict=True):
+        _refuse_unlike(node, made[value], out, registrations.find(node.op, "executor"))
+        out.copy_(made[value])
+
+
+def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor, executor: Registration | None) -> None:
+    """Raises for a result of another type or shape than the record's: a copy would convert it silently."""
+    alike = (made.shape, made.dtype) == (out.shape, out.dtype)
+    if alike and not (made.is_quantized and made.qscheme() != out.qscheme()):
+        return
+    kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (made, out)]
+    if made.is_quantized and alike:
+        kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
+    if executor is not None:
+        raise ExecutorResult(
+            f"{told(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: convert the "
+            "result in the executor"
+        )
+    raise HostResult(
+        f"{_called(node)} made {kinds[0]} on the host, and was captured as {kinds[1]}: "
+        "PyTorch gives its result another type without data than with data. Keep this call out of the traced "
+        "function, or convert its operands so that both types agree"
+    )
+
+
+def _called(node: Node) -> str:
+    """The op, its line, and the op of that line if another one does its work: a part of it, or what a graph pass
+    wrote."""
+    what = f"{node.op} for {node.origin.op}" if node.op != node.origin.op else node.op
+    return f"{what} at {node.origin.place}"
+
+
+def steps(lowered: KernelGraph) -> tuple[HostStep, ...]:
+    """The cost of each kernel of kind host: every operand goes to the host, every result comes back."""
+    return tuple(_step(lowered, kernel) for kernel in lowered.kernels if kernel.kind == HOST)
+
+
+def _step(lowered: KernelGraph, kernel: Kernel) -> HostStep:
+    node, types = lowered.node(kernel.nodes[0]).node, lowered.types
+    bytes_in, bytes_out = (sum(_bytes(types[value]) for value in values) for values in (kernel.inputs, kernel.outputs))
+    work = tuple(each for each in lowered.captured.host_work if each.node == node.name)
+    operations = sum(each.flops for each in work) if node.op == BREAK else flops(node, types)
+    return HostStep(kernel.name, node.op, bytes_in, bytes_out, operations, work)
+
+
+def _bytes(kind: TensorType) -> int:
+    return kind.numel * to_dtype(kind.dtype).itemsize
+
+
+def flops(node: Node, types: Mapping[str, TensorType]) -> int:
+    """Operations of one node: PyTorch's own formula for products, convolutions and attention; without a formula, one
+    for each element of its largest tensor."""
+    if node.bodies:
+        return _flops_of_graphs(node, types)
+    if not node.operands:  # it makes tensors of nothing, which is no work; to ask PyTorch would make them
+        return max(types[value].numel for value in node.results)
+    overrides = {"device": "meta"} if "device" in node.kwargs else {}
+    with FlopCounterMode(display=False) as counter, contextlib.suppress(NotImplementedError):  # it may have no meta
+        call(node, lambda value: meta_tensor(types[value]), **overrides)
+    counted = counter.get_total_flops()
+    return counted or max(types[value].numel for value in (*node.operands, *node.results))
+
+
+def _flops_of_graphs(node: Node, types: Mapping[str, TensorType]) -> int:
+    """Operations of the graphs that a node runs: of branches the larger one, of a counted loop all iterations, of a
+    loop that data ends one iteration; for attention its two products, and the work on each score."""
+    once = [sum(flops(each, body.types) for each in body.nodes) for body in node.bodies]
+    kind = node.op.split(".")[1]
+    if kind == "cond":
+        return max(once)
+    if kind == "flex_attention":
+        query, key, value = (types[name].shape for name in node.operands[:3])
+        scores = math.prod(query[:-1]) * key[-2]
+        return scores * (2 * (query[-1] + value[-1]) + sum(once))
+    looped = node.args[_COUNTED[kind]] if kind in _COUNTED else None
+    over = [each for each in looped.items if isinstance(each, Ref)] if isinstance(looped, Items) else []
+    return sum(once) * (types[over[0].value].shape[0] if over else 1)
+
+
+_COUNTED = {"scan": 2, "map_impl": 1}
+"""Loops over the leading axis of one of their arguments, and the place of this argument."""
+
+
+def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:
+    """A line for each place at which Python runs between graphs; `breaks` are the places with their reasons."""
+    counts = Counter(breaks)
+    times = {told: f" ({count}x)" if count > 1 else "" for told, count in counts.items()}
+    name = lowered.captured.name
+    return [f"{name}: a graph break, so Python runs on the host: {told}{times[told]}" for told in counts]
+
+
+def warning_text(lowered: KernelGraph) -> str:
+    """One line naming the ops that run on the host; empty when there are none."""
+    nodes = [lowered.node(kernel.nodes[0]).node for kernel in lowered.kernels if kernel.kind == HOST]
+    nodes = [node for node in nodes if node.op != BREAK]
+    if not nodes:
+        return ""
+    counts = Counter(node.op for node in nodes)
+    places = {node.op: node.origin.place for node in reversed(nodes)}
+    named = ", ".join(f"{op} ({count}x, {places[op]})" for op, count in counts.items())
+    return f"{lowered.captured.name}: no route to the NPU, so PyTorch computes on the host: {named}"

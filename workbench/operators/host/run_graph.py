@@ -1,0 +1,93 @@
+"""Runs a record with PyTorch, for `check(stage="captured")` and for nodes on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+
+from workbench.ground.errors import ExecutorFailed, ExecutorResult, WorkbenchError
+from workbench.ir import AtenGraph, Node
+from workbench.operators.aten.overload_schema import inputs_and_attributes
+from workbench.operators.aten.registry import Registration, Registrations
+from workbench.operators.aten.run_node import call
+
+NO_REGISTRATIONS = Registrations()
+
+
+class InputCountMismatch(WorkbenchError):
+    """A record was given fewer or more tensors than it has inputs."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """The result of running a record: its output leaves, and the contents of its mutated inputs afterwards."""
+
+    outputs: list[torch.Tensor]
+    mutated: dict[str, torch.Tensor]
+    """Input value -> its contents after the call. The inputs themselves stay unchanged."""
+
+
+def run_nodes(
+    nodes: Iterable[Node], values: dict[str, torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
+) -> dict[str, torch.Tensor]:
+    """`values` with the results of `nodes` added, computed in order by the overloads their names say.
+
+    An overload's registered executor, if there is one, computes it.
+    """
+    known = dict(values)
+    with torch.no_grad():
+        for node in nodes:
+            executor = registrations.find(node.op, "executor")
+            made = _by_executor(node, executor, known) if executor else call(node, known.__getitem__)
+            known.update(zip(node.results, made, strict=True))
+    return known
+
+
+def told(node: Node, executor: Registration) -> str:
+    """A node's executor, with its place and that of the call."""
+    return f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
+
+
+def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """A node's results by its registered executor: a list with a tensor for each."""
+    inputs, attributes = inputs_and_attributes(node, known.__getitem__)
+    who = told(node, executor)
+    try:
+        made = executor.value(inputs, attributes)
+    except (Exception, SystemExit) as error:  # of the executor's own code; the error names the node
+        raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
+    if not isinstance(made, (list, tuple)):
+        raise ExecutorResult(f"{who} returned {type(made).__name__}; expected a list of tensors, one for each result")
+    found = list(cast("list[object]", made))
+    if len(found) != len(node.results) or not all(isinstance(item, torch.Tensor) for item in found):
+        raise ExecutorResult(
+            f"{who} returned a list of {', '.join(type(item).__name__ for item in found) or 'nothing'}; expected "
+            f"{len(node.results)} tensor(s), one for each result"
+        )
+    return cast("list[torch.Tensor]", found)
+
+
+def execute(
+    graph: AtenGraph, values: Sequence[torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
+) -> Executed:
+    """Runs the whole record on `values`, one tensor for each of `graph.inputs`."""
+    if len(values) != len(graph.inputs):
+        names = ", ".join(given.path for given in graph.inputs)
+        raise InputCountMismatch(f"{graph.name} takes {len(graph.inputs)} tensors ({names}), {len(values)} were given")
+    given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
+    known = run_nodes(graph.nodes, given, registrations)
+    return Executed([known[name] for name in graph.outputs], {m.target: known[m.value] for m in graph.mutations})
+
+
+def execute_in_place(
+    graph: AtenGraph, values: Sequence[torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
+) -> list[torch.Tensor]:
+    """The output leaves; the record's changes of inputs happen in place."""
+    made = execute(graph, values, registrations)
+    given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
+    for name, value in made.mutated.items():
+        given[name].copy_(value)
+    return made.outputs

@@ -1,0 +1,220 @@
+"""The facts of an operator without a kernel, from which its skeleton is made."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import torch
+
+from workbench.ground.errors import BadOption
+from workbench.operators.aten.overload_names import overloads
+from workbench.operators.new_op.operator_probe import Sample, is_tensor, sample_of
+from workbench.operators.tensors.torch_literals import to_overload
+
+_TAKEN: Final = frozenset(
+    {
+        *("self", "kernel", "signature", "dims", "tile", "order", "buffers", "lanes", "machine"),
+        *("attributes", "slot", "prologue", "epilogue", "zero", "one"),
+    }
+)
+"""Names that have another meaning in a template's text; `self` is Jinja's."""
+
+_FLOAT: Final = re.compile(r"(?<=[=\[, -])\d+\.\d*(e[+-]?\d+)?")
+"""A default in a schema as PyTorch prints it: 0.10000000000000001 for 0.1."""
+
+_LOOP_NAMES = re.compile(r"(d|size_d|tile_d|extent_d)\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentFacts:
+    """An argument of the schema."""
+
+    name: str
+    type: str
+    default: str | None
+    """As Python; None when it must be given."""
+    keyword: bool
+    tensor: bool
+
+    @property
+    def optional(self) -> bool:
+        """Whether None may be given for it."""
+        return "Optional" in self.type
+
+    @property
+    def is_list(self) -> bool:
+        return "List" in self.type
+
+    @property
+    def tensors(self) -> int:
+        """The number of a kernel's tensors for it: two for a list."""
+        if not self.tensor or self.optional or self.default is not None:
+            return 0
+        return 2 if self.is_list else 1
+
+    @property
+    def parameter(self) -> str:
+        """The parameter of a Python function for it."""
+        return self.name if self.default is None else f"{self.name}={self.default}"
+
+
+@dataclass(frozen=True)
+class OpFacts:
+    """An operator: its names, what goes in and comes out, and a call that it accepts."""
+
+    qualified: str
+    """`aten::hardswish`."""
+    overloads: tuple[str, ...]
+    """The overloads with the same tensors; one kernel can make all of them."""
+    others: tuple[str, ...]
+    """The overloads with other tensors, which need a kernel of their own."""
+    schema: str
+    arguments: tuple[ArgumentFacts, ...]
+    results: int
+    sample: Sample | None
+    defined: bool
+    """Whether PyTorch knows the op; otherwise the skeleton must define it."""
+    beside: str = ""
+    """The files of the op's other kernel in the same folder; empty if there are none."""
+    suffix: str = ""
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The required tensors, by their names in a template's text."""
+        names: list[str] = []
+        for each in self.arguments:
+            names += [each.name] if each.tensors == 1 else [f"{each.name}{place}" for place in range(each.tensors)]
+        return _text_names(names)
+
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Tensors that may be left out."""
+        return tuple(each.name for each in self.arguments if each.tensor and not each.tensors)
+
+    @property
+    def attributes(self) -> tuple[ArgumentFacts, ...]:
+        """Arguments that are no tensors."""
+        return tuple(each for each in self.arguments if not each.tensor)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters of a Python function of the op."""
+        return tuple(each.parameter for each in self.arguments)
+
+    @property
+    def name(self) -> str:
+        """A Python name for it: `hardswish`."""
+        return self.qualified.split("::")[1].strip("_")
+
+    @property
+    def stem(self) -> str:
+        """The stem of its files' names: `aten_hardswish`. With the namespace they never shadow a module of Python's."""
+        return f"{self.qualified.split('::')[0]}_{self.name}{self.suffix}"
+
+    @property
+    def class_name(self) -> str:
+        return "".join(part[:1].upper() + part[1:] for part in self.name.split("_"))
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether it computes number by number. A new op counts as elementwise, the simplest case."""
+        return self.sample.elementwise if self.sample else not self.defined
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The results' names in a template's text."""
+        return ("out",) if self.results == 1 else tuple(f"out{place}" for place in range(self.results))
+
+
+def facts_of(name: object, *, probe: bool = True) -> OpFacts:
+    """The facts of an op that PyTorch knows; `UnknownOverload` for any other. Without `probe` it is not called."""
+    known = [each for each in overloads(name) if not _writes(schema_named(each))] or list(overloads(name))
+    main = max(known, key=_plainness)
+    schema = schema_named(main)
+    same = tuple(each for each in known if _needed(schema_named(each)) == _needed(schema))
+    namespace, op, _ = main.split(".")
+    return _facts(
+        f"{namespace}::{op}",
+        same,
+        tuple(each for each in known if each not in same),
+        schema,
+        sample_of(main, schema) if probe else None,
+        defined=True,
+    )
+
+
+def facts_of_new(qualified: str, signature: str) -> OpFacts:
+    """The facts of an op that does not exist yet, from a signature like `(Tensor x, float alpha=1.0) -> Tensor`."""
+    try:
+        schema = cast("torch.FunctionSchema", cast(Any, torch._C).parse_schema(f"{qualified}{signature}"))  # pyright: ignore[reportPrivateUsage]
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise BadOption(
+            f"schema {signature!r} of {qualified} cannot be read: {reason} Expected a signature in PyTorch's notation, "
+            f"such as '(Tensor x, Tensor gate, float alpha=1.0) -> Tensor'"
+        ) from None
+    return _facts(qualified, (f"{qualified.replace('::', '.')}.default",), (), schema, None, defined=False)
+
+
+def schema_named(overload: str) -> torch.FunctionSchema:
+    """The schema of an overload."""
+    return cast("torch.FunctionSchema", cast(Any, to_overload(overload))._schema)
+
+
+def _facts(
+    qualified: str,
+    same: tuple[str, ...],
+    others: tuple[str, ...],
+    schema: torch.FunctionSchema,
+    sample: Sample | None,
+    *,
+    defined: bool,
+) -> OpFacts:
+    return OpFacts(
+        qualified=qualified,
+        overloads=same,
+        others=others,
+        schema=_FLOAT.sub(lambda found: repr(float(found.group())), str(schema)),
+        arguments=tuple(map(_argument, schema.arguments)),
+        results=len(schema.returns),
+        sample=sample,
+        defined=defined,
+    )
+
+
+def _argument(given: torch.Argument) -> ArgumentFacts:
+    default = repr(given.default_value) if given.has_default_value() else None
+    return ArgumentFacts(given.name, str(given.type), default, given.kwarg_only, is_tensor(given))
+
+
+def _may_be_missing(argument: torch.Argument) -> bool:
+    return argument.has_default_value() or (is_tensor(argument) and "Optional" in str(argument.type))
+
+
+def _plainness(overload: str) -> tuple[bool, bool, int]:
+    """The rank of an overload as the one to start with: tensors as results, the default, most tensors."""
+    schema = schema_named(overload)
+    plain = all(str(each.type) == "Tensor" for each in schema.returns)
+    return plain, overload.endswith(".default"), sum(map(is_tensor, schema.arguments))
+
+
+def _needed(schema: torch.FunctionSchema) -> list[tuple[str, str]]:
+    return [(each.name, str(each.type)) for each in schema.arguments if is_tensor(each) or not _may_be_missing(each)]
+
+
+def _writes(schema: torch.FunctionSchema) -> bool:
+    """Whether it changes an argument in place. Captured graphs are functional, so such an overload is never in one."""
+    return any(each.alias_info is not None and each.alias_info.is_write for each in cast("list[Any]", schema.arguments))
+
+
+def _text_names(names: list[str]) -> tuple[str, ...]:
+    """The names, changed where they have another meaning in a template's text."""
+    found: list[str] = []
+    for name in names:
+        name = "x" if name == "self" and "x" not in names else name
+        while name in _TAKEN or name in found or name.startswith("out") or _LOOP_NAMES.fullmatch(name):
+            name = f"{name}_in"
+        found.append(name)
+    return tuple(found)

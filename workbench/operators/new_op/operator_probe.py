@@ -1,0 +1,143 @@
+"""Probes an op by calls on small tensors: the shapes of its results, and whether it computes number by number. The user
+need not give these facts, and ops do not declare them.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from workbench.ground.environment.this_thread import unlogged_here
+
+Plain: TypeAlias = "bool | int | float | str | list[int] | list[float] | None"
+
+SHAPES: Final = ((47, 10), (16, 16), (4, 4, 4), (2, 3, 8, 8), (12,))
+"""Shapes to try in this order, for all tensors of an op: a ragged one first, then those of products and
+convolutions."""
+
+DTYPES: Final = (torch.float32, torch.int64, torch.bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A call that the op accepts: every tensor of this shape and type, and a value for each required attribute."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """torch's name of it: `float32`."""
+    attributes: dict[str, Plain]
+    results: tuple[tuple[int, ...], ...]
+    result_dtype: str
+    elementwise: bool
+    """Whether each number of the result depends only on the numbers in its own place."""
+
+
+def sample_of(overload: str, schema: torch.FunctionSchema) -> Sample | None:
+    """The first call of those tried that the op accepts; None when it takes none of them."""
+    attributes: dict[str, Plain] = {
+        argument.name: example
+        for argument in schema.arguments
+        if not is_tensor(argument) and not argument.has_default_value()
+        if (example := _example(str(argument.type))) is not None
+    }
+    without_data: Sample | None = None
+    for dtype in DTYPES:
+        for shape in SHAPES:
+            results = _fake_results(overload, schema, shape, dtype, attributes)
+            if not results:
+                continue
+            shapes = tuple(tuple(result.shape) for result in results)
+            names = [str(kind).removeprefix("torch.") for kind in (dtype, results[0].dtype)]
+            reach = _reaches_other_places(overload, schema, shape, dtype, attributes)
+            elementwise = reach is False and all(each == shape for each in shapes)
+            found = Sample(shape, names[0], attributes, shapes, names[1], elementwise)
+            if reach is not None:
+                return found
+            without_data = without_data or found
+    return without_data
+
+
+def is_tensor(argument: torch.Argument) -> bool:
+    """Whether an argument of a schema is a tensor, maybe an optional one, or a list of them."""
+    return "Tensor" in str(argument.type)
+
+
+def _example(kind: str) -> Plain:
+    """A value for a required argument of this type."""
+    examples: dict[str, Plain] = {
+        "int": 1, "float": 0.5, "number": 2, "bool": True, "str": "", "List[int]": [1], "List[float]": [0.5],
+    }  # fmt: skip
+    return examples.get(kind)
+
+
+def _call(
+    overload: str, schema: torch.FunctionSchema, tensors: list[torch.Tensor], attributes: dict[str, Plain]
+) -> list[torch.Tensor]:
+    """The op on these tensors; its results that are tensors. Raises whatever the op raises."""
+    given: dict[str, object] = dict(attributes)
+    rest = iter(tensors)
+    for argument in schema.arguments:
+        if is_tensor(argument) and not argument.has_default_value():
+            kind = str(argument.type)
+            given[argument.name] = (
+                None if "Optional" in kind else [next(rest), next(rest)] if "List" in kind else next(rest)
+            )
+    positional = [given.pop(each.name) for each in schema.arguments if each.name in given and not each.kwarg_only]
+    namespace, op, name = overload.split(".")
+    made: object = getattr(getattr(getattr(torch.ops, namespace), op), name)(*positional, **given)
+    several = cast("tuple[object, ...]", made) if isinstance(made, tuple | list) else (made,)
+    return [each for each in several if isinstance(each, torch.Tensor)]
+
+
+def _fake_results(
+    overload: str,
+    schema: torch.FunctionSchema,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    attributes: dict[str, Plain],
+) -> list[torch.Tensor]:
+    """Results without data; none when the op refuses the call."""
+    try:
+        with torch.no_grad(), _quiet(), cast(Any, FakeTensorMode()):
+            tensors = [torch.empty(shape, dtype=dtype) for _ in range(2 * len(schema.arguments))]
+            return _call(overload, schema, tensors, attributes)
+    except Exception:  # an op may raise anything at wrong inputs; the next ones are tried
+        return []
+
+
+def _reaches_other_places(
+    overload: str,
+    schema: torch.FunctionSchema,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    attributes: dict[str, Plain],
+) -> bool | None:
+    """Whether a number of an input changes results in other places than its own; None when the op cannot be run."""
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.rand((2 * len(schema.arguments), *shape), generator=generator) + 0.25
+    tensors = [(each * 8 if dtype is torch.int64 else each).to(dtype) for each in numbers]
+    try:
+        with torch.no_grad():
+            before = [result.clone() for result in _call(overload, schema, tensors, attributes)]
+            for tensor in tensors:
+                flat = tensor.view(-1)
+                flat[flat.numel() // 2] = 0 if dtype is torch.bool else flat[flat.numel() // 2] + 1
+            after = _call(overload, schema, tensors, attributes)
+    except Exception:  # as above: an op without a kernel for the CPU, say
+        return None
+    return any(_changed_elsewhere(old, new) for old, new in zip(before, after, strict=True))
+
+
+def _changed_elsewhere(old: torch.Tensor, new: torch.Tensor) -> bool:
+    changed = (old != new).reshape(-1)
+    changed[changed.numel() // 2] = False
+    return bool(changed.any())
+
+
+def _quiet() -> AbstractContextManager[None]:
+    """Hides the stack traces that torch logs for refused calls, since a probe expects refusals."""
+    return unlogged_here(["torch._subclasses.fake_tensor"])

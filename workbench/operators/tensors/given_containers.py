@@ -1,0 +1,81 @@
+"""Lists, dicts and objects that a call is given, and what it leaves in them: a cache, for instance, grows by each call.
+
+A call that has them hold other things leaves these as results of its graph; a run puts them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from workbench.ground.errors import HiddenState, SharedElements
+from workbench.ir import Tree
+from workbench.operators.tensors import containers
+from workbench.operators.tensors.containers import Flat
+
+Contents = tuple[Tree, list[tuple[str, torch.Tensor]]]
+
+
+@dataclass(frozen=True)
+class GivenContainers:
+    """The lists, dicts and objects in the arguments of a call, and what they held before it."""
+
+    name: str
+    places: Mapping[str, object]
+    """The containers by their places in the pair of positional and keyword arguments."""
+    before: Mapping[str, Contents]
+
+    @staticmethod
+    def of(args: Sequence[object], kwargs: Mapping[str, object], name: str) -> GivenContainers:
+        places = dict(containers.stores((tuple(args), dict(kwargs))))
+        places.pop("[1]", None)  # the dict of keyword arguments is a new one in each call
+        given = GivenContainers(name, places, {})
+        return GivenContainers(name, places, {place: given._contents(place, Flat()) for place in places})
+
+    def after(self, returned: object) -> tuple[Tree, Flat]:
+        """What the call returned, and what those that it changed hold now."""
+        flat = self._flat("result")
+        result = flat.take(returned, "")
+        changed = [place for place in self.places if not _same(self._contents(place, Flat()), self.before[place])]
+        if any(not containers.can_become(self.places[place]) for place in changed):
+            raise HiddenState(self.name, "what it is given")
+        flat.root = "left"
+        left = [self._contents(place, flat)[0] for place in changed]
+        if not left and not _has_same(result):
+            return result, flat
+        return Tree("call", ("", *changed), (result, *left)), flat
+
+    def refuse_twice(self, tree: Tree) -> None:
+        """Refuses a call that changes a container which stands at two places: the graph knows them as two."""
+        for place in tree.keys[1:] if tree.kind == "call" else ():
+            for other, store in self.places.items():
+                if other != place and store is self.places[place]:
+                    raise SharedElements(
+                        f"{self.name} puts other things into the {type(store).__name__} at {told_place(place)}, and is "
+                        f"given the very same at {told_place(other)}. The graph was captured with separate ones and "
+                        "would change only one of them: give a copy as one of the two"
+                    )
+
+    def _flat(self, root: str) -> Flat:
+        return Flat(root, known={id(store): place for place, store in self.places.items()})
+
+    def _contents(self, place: str, flat: Flat) -> Contents:
+        """What a container holds; of those in it that were given as well, only where they are."""
+        flat.known = self._flat("").known
+        return containers.held_by(self.places[place], place, flat), flat.leaves
+
+
+def _same(now: Contents, before: Contents) -> bool:
+    tensors = zip(now[1], before[1], strict=False)
+    return now[0] == before[0] and all(one is other for (_, one), (_, other) in tensors)
+
+
+def _has_same(tree: Tree) -> bool:
+    return tree.kind == "same" or any(map(_has_same, tree.items))
+
+
+def told_place(place: str) -> str:
+    """`inputs[0].layers` for `[0][0].layers`."""
+    return place.replace("[0]", "inputs", 1) if place.startswith("[0]") else place.replace("[1]", "kwargs", 1)

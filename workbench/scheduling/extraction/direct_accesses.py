@@ -1,0 +1,68 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""Unstaged accesses: elements that a hand-written loop loads and stores one by one.
+
+An innermost loop is evaluated for all of its iterations at once, and every load or store in it becomes one affine
+pattern: a first element, a count and a stride. The count is exact, also where a branch leaves iterations out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from torch_mlir import ir
+
+from simulator.tileprogram.program import Access, Operand
+from workbench.ground.errors import NotAffine
+from workbench.scheduling.extraction.memref_boxes import Box
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access over all iterations of a loop."""
+
+    box: Box
+    slot: int
+    offsets: npt.NDArray[np.int64]
+    access: Access
+
+
+def touch(box: Box, positions: list[object], mask: object, points: int, access: Access) -> Touch:
+    """The elements of `box` at these positions (numbers, or arrays over the iterations) where the mask holds."""
+    slot, strides = box.slot, box.strides
+    if slot < 0:
+        slot, positions = int(np.max(np.asarray(positions[0]))), positions[1:]
+        strides = strides[1:]
+    place = np.full(points, box.offset, np.int64)
+    for position, stride in zip(positions, strides, strict=True):
+        place = place + np.asarray(position, np.int64) * stride
+    return Touch(box, slot, place[np.broadcast_to(np.asarray(mask, bool), points)], access)
+
+
+def operands(touches: list[Touch], kernel: str, line: int) -> tuple[Operand, ...]:
+    """The accesses as operands, without those that no iteration makes."""
+    return tuple(_operand(each, kernel, line) for each in touches if len(each.offsets))
+
+
+def _operand(each: Touch, kernel: str, line: int) -> Operand:
+    steps = np.diff(each.offsets)
+    if len(steps) and (steps != steps[0]).any():
+        raise NotAffine(kernel, line)
+    stride = int(steps[0]) if len(steps) else 1
+    box = each.box
+    return Operand(
+        box.space, box.target, each.slot, int(each.offsets[0]), (len(each.offsets),), (stride,), box.element_bytes,
+        each.access,
+    )  # fmt: skip
+
+
+def points(operand_list: tuple[Operand, ...]) -> int:
+    """Iterations that touch anything."""
+    return max((operand.shape[0] for operand in operand_list), default=0)
+
+
+def element_of(op: ir.Operation) -> int:
+    """Operand number of the memref of a `memref.load` or `memref.store`."""
+    return 0 if op.name == "memref.load" else 1

@@ -1,0 +1,219 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""The size of a program, found from its loops before it is read off instruction by instruction."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import Space
+from workbench.ground.errors import BadOption, TooManyInstructions
+from workbench.mlir.bindings import (
+    Value,
+    block_of,
+    element_bytes,
+    function_of,
+    integer,
+    maker,
+    named,
+    owner_of,
+    space_of,
+)
+from workbench.mlir.context import operations
+from workbench.mlir.dialect import SCRATCHPAD, SLOTS
+from workbench.scheduling.extraction.evaluate import Evaluator, State, Step
+from workbench.scheduling.extraction.memref_boxes import Box
+
+MOST = "ATEN_WORKBENCH_MOST_INSTRUCTIONS"
+"""Environment variable: the longest program that is read off."""
+
+USUAL_MOST = 2_000_000
+"""A kernel of this many takes minutes to read off and a few GB while that is done (`benchmarks/small_machines.py`)."""
+
+
+def checked_count(module: ir.Module, kernel: str, machine: Machine) -> int:
+    """How many instructions the program of a scheduled module will have, about; raises `TooManyInstructions` if that
+    is more than is sensible."""
+    most = _most()
+    counter = _Counter(kernel, most)
+    count = counter.run(function_of(module))
+    if count > most:
+        busiest = max(counter.found, key=lambda each: each.count)
+        raise TooManyInstructions(
+            kernel, count, most, busiest.op, busiest.count, busiest.rounds, machine.scratchpad_bytes, MOST
+        )
+    return count
+
+
+def _most() -> int:
+    """The longest program that is read off, as the environment says it."""
+    given = os.environ.get(MOST, "") or str(USUAL_MOST)
+    if not re.fullmatch("[0-9]{1,18}", given):
+        raise BadOption(f"{MOST}={given!r} is no count of instructions; expected a whole number, such as {USUAL_MOST}")
+    return int(given)
+
+
+def slot_bytes(op: ir.Operation, machine: Machine) -> tuple[int, int]:
+    """Bytes of one slot of a `memref.alloc` in the scratchpad, and its slots."""
+    kind = ir.MemRefType(op.results[0].type)
+    slots = integer(op, SLOTS) if SLOTS in op.attributes else 1
+    shape = tuple(kind.shape)
+    return machine.pad_to_lanes(math.prod(shape[1:] if slots > 1 else shape) * element_bytes(kind)), slots
+
+
+def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]]:
+    """(name, bytes) of scratchpad buffers that one loop of a core works with, or one op outside of loops, and that are
+    therefore in use at once.
+
+    The largest such sum of the function. The program needs at least that, and may need more.
+    """
+    blocks = [function_of(module).regions[0].blocks[0]]
+    blocks += [op.regions[0].blocks[0] for op in named(module, "scf.forall")]
+    inside: dict[ir.Operation, list[tuple[str, int]]] = {}
+    number = 0
+    for own in ([op.operation for op in block.operations] for block in blocks):
+        for op in own:
+            if op.name != "memref.alloc" or space_of(op.results[0]) != SCRATCHPAD:
+                continue
+            size, slots = slot_bytes(op, machine)
+            for user in {_ancestor(user, own) for user in _users(op.results[0])}:
+                if user.name in ("scf.for", "affine.for") or user.name.startswith("linalg."):
+                    inside.setdefault(user, []).append((f"buf{number}", size * slots))
+            number += 1
+    return max(inside.values(), key=lambda each: sum(size for _, size in each), default=[])
+
+
+def _users(value: Value) -> list[ir.Operation]:
+    """Ops that touch a buffer's bytes, through whatever views."""
+    found: list[ir.Operation] = []
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name.startswith("memref.") and len(op.results) and op.name != "memref.load":
+            found += _users(op.results[0])
+        elif op.name != "memref.dealloc":
+            found.append(op)
+    return found
+
+
+def _ancestor(op: ir.Operation, own: list[ir.Operation]) -> ir.Operation:
+    """The op of the function's own block that an op is in."""
+    while op not in own:
+        op = owner_of(block_of(op))
+    return op
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """An op and how often it runs; `rounds` counts iterations of the loops around it, where these are constant."""
+
+    op: str
+    count: int
+    rounds: tuple[int, ...]
+
+
+@dataclass
+class _Tally:
+    count: int = 0
+    rounds: tuple[int, ...] = field(default=())
+
+
+class _Enough(Exception):
+    pass
+
+
+class _Counter(Evaluator):
+    """Runs a module's loops with empty bodies. A loop whose rounds are all alike runs once and counts for all."""
+
+    def __init__(self, kernel: str, most: int) -> None:
+        super().__init__(kernel, {})
+        self.most, self.walked = most, 0
+        self.weight, self.rounds = 1, list[int]()
+        self.tallies: dict[ir.Operation, _Tally] = {}
+
+    def run(self, function: ir.Operation) -> int:
+        """Instructions of the function; where loops differ from round to round, counting stops beyond the most."""
+        entry = function.regions[0].blocks[0]
+        for argument in entry.arguments:
+            self.box_of[argument] = len(self.box_of)
+        steps = self.block(entry)
+        state = self.state([])
+        try:
+            for step in steps:
+                step(state)
+        except _Enough:
+            pass
+        return sum(tally.count for tally in self.tallies.values())
+
+    @property
+    def found(self) -> list[_Busy]:
+        return [_Busy(op.name, tally.count, tally.rounds) for op, tally in self.tallies.items()]
+
+    def place_buffer(self, op: ir.Operation, core: int) -> Box:
+        return Box(Space.SCRATCHPAD, 0, 0, 0, (), (), 1)
+
+    def linalg(self, op: ir.Operation) -> Step:
+        tally = self.tallies.setdefault(op, _Tally())
+
+        def run(state: State) -> None:
+            tally.count += self.weight
+            tally.rounds = tuple(self.rounds)
+            self.walked += 1
+            if self.walked > self.most:
+                raise _Enough
+
+        return run
+
+    access = access_loop = linalg
+
+    def computation(self, ops: list[ir.Operation]) -> Step:
+        return self.linalg(ops[0])
+
+    def _nowhere(self, op: ir.Operation) -> None:
+        """Views only say where data lies, which does not matter here."""
+
+    alloc = subview = reinterpreted = reshape = _nowhere  # pyright: ignore[reportAssignmentType]
+
+    def loop(self, op: ir.Operation) -> Step:
+        if op.regions[0].blocks[0].arguments[0] in _deciding(op):
+            return super().loop(op)
+        low, high, stride = self.bounds(op)
+        step_of = self.read(op.operands[2]) if stride is None else None
+        variable = self.new_index(op.regions[0].blocks[0].arguments[0])
+        steps = self.block(op.regions[0].blocks[0])
+
+        def run(state: State) -> None:
+            every = stride if step_of is None else step_of(state)
+            values = range(low(state), high(state), every or 1)
+            if not values:
+                return
+            state.indices[variable] = values[0]
+            outside, self.weight = self.weight, self.weight * len(values)
+            self.rounds.append(len(values))
+            for step in steps:
+                step(state)
+            self.rounds.pop()
+            self.weight = outside
+
+        return run
+
+
+def _deciding(loop: ir.Operation) -> set[Value]:
+    """Values that decide how often ops run: bounds of loops, conditions, and the values these come from."""
+    found: set[Value] = set()
+    ahead: list[Value] = []
+    for op in operations(loop):
+        if op != loop and op.name in ("scf.for", "affine.for", "scf.if"):
+            ahead += list(op.operands)
+    while ahead:
+        value = ahead.pop()
+        if value not in found:
+            found.add(value)
+            made_by = maker(value)
+            ahead += list(made_by.operands) if made_by is not None else []
+    return found

@@ -1,0 +1,157 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+"""A template's text as a checked kernel: MLIR that parses, in the scheduled form, within its memory.
+
+It reads the record of the kernel, so that a text from a file is read like a new one. For a new one, every error names
+the line of the template's own text, not of the rendered text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from torch_mlir import ir
+
+from simulator.errors import ProgramError
+from simulator.machine.machine import Machine
+from simulator.tileprogram.program import Access, Space, TileProgram
+from simulator.tileprogram.verifier import verify
+from workbench.ground.errors import (
+    MlirSyntaxError,
+    Problem,
+    ScheduledFormError,
+    TemplateBoundsError,
+    TemplateMlirError,
+    TemplateOutputMissing,
+    TemplateSignatureError,
+)
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.trial import TRIALS, Trial
+from workbench.ir import KernelModule, codec
+from workbench.ir.graph import span
+from workbench.ir.kernel_identity import nameless
+from workbench.mlir.bindings import function_of
+from workbench.mlir.context import parse
+from workbench.mlir.scheduled_form import verify_scheduled
+from workbench.mlir.user_text import check_text, writable
+from workbench.scheduling.extraction.extract import extract
+from workbench.scheduling.kernels.rendered_text import Rendering
+from workbench.scheduling.kernels.template import Template
+
+
+def program_of(record: KernelModule, machine: Machine, unproven: Sequence[str] = ()) -> TileProgram:
+    """The tile program of a template's kernel, read off the text in its record; this needs no template.
+
+    A worker first reads a text with `unproven` nodes, which are given in words.
+    """
+    return _extracted(record, _parsed(record, machine, unproven), machine)
+
+
+def check_written(
+    template: Template, rendering: Rendering, record: KernelModule, machine: Machine, unproven: Sequence[str] = ()
+) -> TileProgram:
+    """The same for a new text; its mistakes are errors at the template's own lines."""
+    name = rendering.place.name
+    try:
+        module = _parsed(record, machine, unproven)
+    except MlirSyntaxError as error:
+        raise TemplateMlirError(name, "does not render valid MLIR", _located(error.problems, rendering)) from None
+    except ScheduledFormError as error:
+        raise TemplateMlirError(name, "leaves the scheduled form", _located(error.problems, rendering)) from None
+    with module.context:
+        _check_signature(template, rendering, module)
+    try:
+        program = _extracted(record, module, machine)
+    except ProgramError as error:
+        reasons = tuple(_in_its_words(reason, template, rendering) for reason in error.violations)
+        raise TemplateBoundsError(name, reasons) from None
+    _check_outputs(template, rendering, program)
+    return program
+
+
+def _parsed(record: KernelModule, machine: Machine, unproven: Sequence[str]) -> ir.Module:
+    check_text(record.mlir, record.kernel)
+    if unproven:
+        TRIALS.pass_or_raise(read_trial(record, machine, unproven))
+    verify_scheduled(record.mlir, record.kernel)
+    return parse(record.located, name=record.kernel)
+
+
+def _extracted(record: KernelModule, module: ir.Module, machine: Machine) -> TileProgram:
+    assert record.written is not None, f"{record.kernel} has no text yet"
+    program = extract(module, record.mlir, record.kernel, record.origins, machine, record.written.origin)
+    verify(program)
+    return program
+
+
+def read_trial(record: KernelModule, machine: Machine, nodes: Sequence[str]) -> Trial:
+    """A trial whether a template's text can be parsed, verified and walked to its end."""
+    body = {"record": codec.encode(record), "machine": codec.encode(machine)}
+    text = {"text": nameless(record.mlir, record.kernel), "machine": body["machine"]}
+    return Trial("read", json.dumps(text), lambda: Message(body), record.kernel, nodes)
+
+
+def try_read(job: Message) -> None:
+    """In the worker: the work of `program_of` on the text of a `read_trial`."""
+    record, machine = (
+        codec.decode(kind, job.body[name]) for name, kind in (("record", KernelModule), ("machine", Machine))
+    )
+    program_of(record, machine)
+
+
+def _in_its_words(reason: str, template: Template, rendering: Rendering) -> str:
+    """The verifier's errors in the tile program, with the template's own lines and names."""
+    for number, tensor in enumerate((*template.inputs, *template.outputs)):
+        reason = reason.replace(f"'arg{number}'", f"%{tensor.name}")
+    return re.sub(r"at line (\d+)", lambda found: f"at {rendering.at(int(found.group(1)))}", reason)
+
+
+def _located(problems: tuple[Problem, ...], rendering: Rendering) -> tuple[tuple[str, str, str], ...]:
+    """(place in the template, mistake, rendered line)."""
+    lines = rendering.text.splitlines()
+    return tuple(
+        (
+            rendering.at(problem.line),
+            problem.message,
+            writable(lines[problem.line - 1].strip())
+            if problem.line is not None and problem.line <= len(lines)
+            else "",
+        )
+        for problem in problems
+    )
+
+
+def _check_signature(template: Template, rendering: Rendering, module: ir.Module) -> None:
+    arguments = function_of(module).regions[0].blocks[0].arguments
+    found = [str(argument.type) for argument in arguments]
+    expected = [str(ir.Type.parse(tensor.memref)) for tensor in (*template.inputs, *template.outputs)]
+    if found != expected:
+        raise TemplateSignatureError(
+            rendering.place.name, rendering.place.at(None), ", ".join(found), ", ".join(expected)
+        )
+
+
+def _check_outputs(template: Template, rendering: Rendering, program: TileProgram) -> None:
+    """Every element of every output must be written by some instruction."""
+    for number, tensor in enumerate(template.outputs, start=len(template.inputs)):
+        covered = _written_elements(program, number)
+        if covered < tensor.type.numel:
+            raise TemplateOutputMissing(
+                rendering.place.name, rendering.place.at(None), tensor.name, covered, tensor.type.numel
+            )
+
+
+def _written_elements(program: TileProgram, argument: int) -> int:
+    """The number of different elements of an argument that the program writes."""
+    info = program.arguments[argument]
+    seen = np.zeros(info.offset + span(info.shape, info.strides), np.bool_)
+    here = (program.space == Space.DRAM) & (program.target == argument) & ((program.access & Access.WRITE) != 0)
+    for row in np.flatnonzero(here):
+        elements = np.array([program.offset[row]])
+        for extent, stride in zip(program.shape[row], program.strides[row], strict=True):
+            elements = (elements[:, None] + stride * np.arange(extent)).ravel() if extent > 1 else elements
+        seen[elements] = True
+    return int(seen.sum())

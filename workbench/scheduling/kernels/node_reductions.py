@@ -1,0 +1,91 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownLambdaType=false
+"""Reductions for builders: dims of an operand folded into one or several numbers each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, tensor
+
+from workbench.mlir.bindings import Value
+from workbench.scheduling.kernels.node_builder import NodeBuilder, converted, one_number, wide_type
+
+
+def reduced_dims(op: NodeBuilder, rank: int) -> tuple[int, ...]:
+    """The dims that a node reduces, counted from the front: its argument `dim`, all without one."""
+    given = op.arguments.get("dim")
+    dims = given if isinstance(given, tuple) else () if given is None else (given,)
+    return tuple(sorted(int(dim) % max(rank, 1) for dim in dims if isinstance(dim, int))) or tuple(range(rank))
+
+
+def fold(
+    op: NodeBuilder, operand: Value, start: Sequence[Value], fn: Callable[..., Sequence[Value]], keepdim: bool = False
+) -> tuple[Value, ...]:
+    """A `linalg.generic` that folds the dims a node reduces, from numbers to start with, of any types.
+
+    `fn` gets one number of the operand, the numbers so far, and, as a function, the element's place among those that
+    are folded (`place()`, an index); it returns the new numbers. The dims of the results are those of the node's.
+    """
+    from torch_mlir.dialects import linalg
+
+    shape = list(ir.RankedTensorType(operand.type).shape)
+    rank = len(shape)
+    dims = [dim for dim in reduced_dims(op, rank) if rank]
+    kept = [dim for dim in range(rank) if dim not in dims or keepdim]
+    place = [ir.AffineExpr.get_constant(0) if dim in dims else ir.AffineExpr.get_dim(dim) for dim in kept]
+    maps = [ir.AffineMap.get_identity(rank), *[ir.AffineMap.get(rank, 0, place)] * len(start)]
+    kinds = [f"#linalg.iterator_type<{'reduction' if dim in dims else 'parallel'}>" for dim in range(rank)]
+    outs: list[Value] = []
+    for number in start:
+        empty = tensor.EmptyOp([1 if dim in dims else shape[dim] for dim in kept], number.type).result
+        outs.append(linalg.fill(number, outs=[empty]))
+    generic = linalg.GenericOp(
+        [out.type for out in outs],
+        [operand],
+        outs,
+        ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]),
+        ir.ArrayAttr.get([ir.Attribute.parse(kind) for kind in kinds]),
+    )
+    element = ir.RankedTensorType(operand.type).element_type
+    body = generic.regions[0].blocks.append(element, *[number.type for number in start])
+    with ir.InsertionPoint(body):
+        made = fn(*body.arguments, lambda: _place(dims, shape))
+        linalg.YieldOp([one_number(each) for each in made])
+    return tuple(generic.results)
+
+
+def _place(dims: Sequence[int], shape: Sequence[int]) -> Value:
+    """The number of an element among those that are folded, in row-major order."""
+    from torch_mlir.dialects import linalg
+
+    found: Value = linalg.IndexOp(dims[0]).result if dims else _index(0)
+    for dim in dims[1:]:
+        found = arith.AddIOp(arith.MulIOp(found, _index(shape[dim])).result, linalg.IndexOp(dim).result).result
+    return found
+
+
+def _index(value: int) -> Value:
+    kind = ir.IndexType.get()
+    return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, value)).result
+
+
+def fold_numbers(
+    op: NodeBuilder, start: bool | float, fn: Callable[[Value, Value], Value], through: ir.Type | None = None
+) -> Value:
+    """The node's only operand folded to numbers of the result's type; 16-bit floats in f32, rounded at the end.
+
+    `through` is a type that the numbers are converted to first.
+    """
+    (operand,) = op.operands
+    wide, unsigned = wide_type(op.element), op.is_unsigned(operand)
+
+    def one(number: Value, so_far: Value, place: object) -> list[Value]:
+        if through is not None:
+            number = converted(number, through, unsigned)
+        return [fn(converted(number, wide, unsigned), so_far)]
+
+    (total,) = fold(op, operand, [op.number(start, like=wide)], one, bool(op.arguments.get("keepdim")))
+    return total if wide == op.element else op.elementwise(lambda x: x, total, compute="result")

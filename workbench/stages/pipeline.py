@@ -1,0 +1,273 @@
+"""The way of a call through the stages, from PyTorch to the timeline: what `wb.trace` does, from top to bottom.
+
+    capture -> rewrite -> lower -> render -> schedule -> plan -> simulate
+
+Each method is a stage. Its parameters are artefacts of the stages above it, and what it returns is its own, made at its
+first use: `pipeline.scheduled()` makes all that scheduling needs. The compiler, and so PyTorch and MLIR, is imported in
+the methods that call it: a journey from a file opens without either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
+from workbench.explaining.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
+from workbench.explaining.views.graphs.titles import kernel_titles, scheduled_titles
+from workbench.ground.errors import BadOption, MappingError, TooManyInstructions
+from workbench.ir import HOST, KernelGraph, KernelModule, Rewritten
+from workbench.scheduling.planning import chiplet_plan, common_memory_plan
+from workbench.stages.journey_request import GraphCall, Request
+from workbench.stages.stage import StageTable, stage
+
+if TYPE_CHECKING:
+    from workbench.explaining.views.selections.origins import OriginIndex
+    from workbench.ir import Kernel
+    from workbench.ir.archive import Archive
+    from workbench.running.run_program import KernelCache
+    from workbench.scheduling.schedule import UserCode
+    from workbench.simulating.simulate import Filled
+
+_OF_MAPPINGS = (MappingError, DoesNotFit, TooManyInstructions)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Nodes in kernels, before tensors are laid out in DRAM."""
+
+    record: KernelGraph
+    """In a loaded journey, that of the file, whose tensors are laid out: lowering begins with PyTorch's order."""
+    rendered: tuple[KernelModule, ...] = ()
+    """The texts of its kernels in a file. They stay with every layout that leaves a kernel's tensors as they are, since
+    the templates and builders that made them may not be here."""
+
+
+def without_templates(lowered: Lowered, imported: Rendered) -> bool:
+    """Whether no kernel is a template's, so that rendering does not depend on the machine and the mapping."""
+    return not any(module.handwritten for module in imported.record)
+
+
+class Stages(StageTable):
+    """The stages of one journey."""
+
+    @stage("capture")
+    def captured(self) -> Captured:
+        """The calls of ATen that PyTorch makes of the function."""
+        from workbench.capturing.capture import capture, capture_graph
+
+        asked, called = self.request, self.request.target
+        assert called is not None, "a loaded journey is captured already"
+        if isinstance(called, GraphCall):
+            program = capture_graph(called.module, asked.inputs, asked.registrations, called.name)
+            if called.part:
+                program = replace(program, graph=replace(program.graph, saved=called.saved_in(program.graph)))
+        else:
+            program = capture(
+                called,
+                asked.inputs,
+                asked.kwargs,
+                mode=asked.capture,
+                registrations=asked.registrations,
+                train=asked.train,
+            )
+        return Captured(program.graph, program)
+
+    @stage("lower", "rewrites")
+    def rewritten(self, captured: Captured) -> Rewritten:
+        """The captured graph after graph passes and patterns."""
+        if not self.request.rewrites:
+            return Rewritten(captured.record, ())
+        from workbench.capturing.rewriting.rewrite import rewritten
+
+        return rewritten(captured.record, self.request.rewrites, self.request.rewrites_off)
+
+    @stage("lower", "room")
+    def grouped(self, rewritten: Rewritten) -> Grouped:
+        """Every node routed to a kernel."""
+        from workbench.capturing.rewriting.lowered_origins import with_origins
+        from workbench.lowering.lower import lower
+
+        made = lower(
+            rewritten.graph,
+            on_missing=self.request.on_missing,
+            fusion=self.request.fusion,
+            prefer=self.request.prefer,
+            registrations=self.request.registrations,
+            rewrites=[each.name for each in rewritten.rewrites],
+            room=self.request.room_here,
+        )
+        return Grouped(with_origins(made, rewritten))
+
+    @stage("lower")
+    def lowered(self, grouped: Grouped) -> Lowered:
+        """The kernels with their tensors laid out in DRAM."""
+        from workbench.lowering.layouts import as_in_pytorch, laid_out
+
+        with self.request.blaming("layout", BadOption):
+            return Lowered(laid_out(as_in_pytorch(grouped.record), self.request.layout_here))
+
+    @stage("render")
+    def imported(self, grouped: Grouped, lowered: Lowered) -> Rendered:
+        """Every kernel as MLIR, except those of templates: these have no text before machine and mapping are known."""
+        from workbench.rendering.module_store import default_module_store
+        from workbench.rendering.render import by_structure, render
+
+        known = by_structure(grouped.record, grouped.rendered)
+        made = render(lowered.record, self.request.registrations, known, default_module_store())
+        return Rendered(made, hosts_of(lowered.record), kernel_titles(lowered.record), self.request.held)
+
+    @stage("render", stays=without_templates)
+    def rendered(self, lowered: Lowered, imported: Rendered) -> Rendered:
+        """The same with the texts of templates for this machine and mapping."""
+        if without_templates(lowered, imported):
+            return imported
+        from workbench.rendering.module_store import default_module_store
+        from workbench.rendering.write_templates import written
+
+        graph, machine, known = lowered.record, self.request.machine, self.request.registrations
+        asked = self.request.mappings(graph)
+        with self.request.blaming("mapping", *_OF_MAPPINGS), asked.blaming(), naming_tensors(graph):
+            made = written(graph, imported.record, machine, asked.mapping, known, default_module_store())
+        return replace(imported, record=made)
+
+    @stage("schedule")
+    def tiled(self, lowered: Lowered, rendered: Rendered) -> Scheduled:
+        """Every kernel as loops over tiles, and as the program that its machine runs."""
+        return tiled(self.request, lowered, rendered)
+
+    @stage("plan")
+    def scheduled(self, lowered: Lowered, rendered: Rendered, tiled: Scheduled) -> Scheduled:
+        """The same with the plan of the common memory and of the tensors' chiplets."""
+        return planned(self.request, lowered, rendered, tiled)
+
+    @stage("simulate", compiles=False)
+    def simulated(self, captured: Captured, lowered: Lowered, scheduled: Scheduled) -> Simulated:
+        """The timeline of the programs on the machine."""
+        from workbench.simulating.simulate import simulate
+
+        graph, program, asked = lowered.record, scheduled.record, self.request
+        filled = _filled(asked, captured, graph)
+        with naming_tensors(graph):
+            trace = simulate(graph, program, asked.machine, asked.simulate_seconds, filled)
+        return Simulated(trace, program, graph)
+
+    @stage("compile", beside=True)
+    def kernels(self) -> KernelCache:
+        """Native code by its source text, for all journeys of one trace: `run_and_check.py` runs it."""
+        from workbench.running.native_store import default_native_store
+        from workbench.running.run_program import KernelCache
+
+        return KernelCache(default_native_store())
+
+    @stage("read the sources", compiles=False, beside=True)
+    def sources(self, captured: Captured) -> dict[str, str]:
+        """`file:line` -> the user's line of Python, read when the journey is traced."""
+        from workbench.explaining.views.graphs.source_lines import source_lines
+
+        return source_lines(captured.record)
+
+    @stage("follow the origins", compiles=False, beside=True)
+    def origins(
+        self,
+        lowered: Lowered,
+        rendered: Rendered,
+        scheduled: Scheduled,
+        simulated: Simulated,
+        sources: dict[str, str],
+    ) -> OriginIndex:
+        """The index for `select`."""
+        from workbench.explaining.views.selections.origins import OriginIndex
+
+        return OriginIndex(lowered.record, rendered.record, scheduled.record, simulated.record, sources)
+
+
+def tiled(
+    request: Request, lowered: Lowered, rendered: Rendered, near: Mapping[str, frozenset[int]] | None = None
+) -> Scheduled:
+    """Schedules every kernel. `near` are arguments, by kernel, that the common memory serves."""
+    from workbench.ground.environment.registered import PASSES
+    from workbench.scheduling.kernel_store import default_store
+    from workbench.scheduling.schedule import schedule
+
+    graph, asked = lowered.record, request.mappings(lowered.record)
+    texts, code, known = rendered.record, code_of(request, rendered), request.registrations
+    with (
+        PASSES.as_of(request.own_passes),
+        request.blaming("mapping", *_OF_MAPPINGS),
+        asked.blaming(),
+        naming_tensors(graph),
+    ):
+        made = schedule(graph, texts, request.machine, asked.mapping, default_store(), known, code, near)
+    return Scheduled(asked.told(made), graph, texts)
+
+
+def planned(request: Request, lowered: Lowered, rendered: Rendered, made: Scheduled) -> Scheduled:
+    """Plans the common memory and the tensors' chiplets.
+
+    Kernels with tensors in the common memory are tiled anew: what it serves takes no time of DRAM's bus.
+    """
+    graph, machine = lowered.record, request.machine
+    with request.blaming("resident", BadOption, CommonMemoryFull):
+        record = common_memory_plan.planned(graph, made.record, machine, request.resident)
+    if near := common_memory_plan.served(record):
+        made = tiled(request, lowered, rendered, near)
+        with request.blaming("resident", BadOption, CommonMemoryFull):
+            record = common_memory_plan.planned(graph, made.record, machine, request.resident)
+    with request.blaming("placement", BadOption, NoSuchPlace):
+        record = chiplet_plan.planned(graph, record, machine, request.placement)
+    return replace(made, record=record, titles=scheduled_titles(graph, record))
+
+
+def code_of(request: Request, rendered: Rendered) -> UserCode:
+    """The scripts and passes of a journey, to be run on its kernels. Nothing else hands them to MLIR; those of a file,
+    and its kernels' texts, may ask for what is on the lists alone."""
+    from workbench.scheduling.foreign_code import check
+    from workbench.scheduling.schedule import UserCode
+
+    code = UserCode(request.schedule, request.passes)
+    if path := request.held or rendered.file:
+        check(path, code.scripts, code.passes, rendered.record)
+    return code
+
+
+def hosts_of(lowered: KernelGraph) -> tuple[Kernel, ...]:
+    return tuple(kernel for kernel in lowered.kernels if kernel.kind == HOST)
+
+
+def _filled(request: Request, captured: Captured, lowered: KernelGraph) -> Filled:
+    """The nonzero places of the call's current tensors, if the machine skips zero tiles and the call is known."""
+    program = captured.program
+    if not request.machine.core.skips_zero_tiles or program is None or program.parts:
+        return {}
+    from workbench.simulating.nonzero_tiles import filled
+
+    return filled(program, lowered, request.inputs, request.kwargs)
+
+
+def loaded(request: Request, found: Archive) -> Stages:
+    """The stages of a file, made as far as the file has them."""
+    from workbench.simulating.simulate import launched
+
+    graph, scheduled = found.lowered, found.scheduled
+    kept = tuple(common_memory_plan.residents(scheduled, scheduled.residence))
+    asked = {"residents": kept, "placed": tuple(chiplet_plan.placed(scheduled))}
+    trace = replace(found.trace, launches=launched(graph, scheduled), asked=asked)
+    rendered = Rendered(found.rendered, hosts_of(graph), kernel_titles(graph), request.held)
+    planned = Scheduled(scheduled, graph, found.rendered, scheduled_titles(graph, scheduled))
+    # a new plan replaces the old one, but not the tiles that were made for what the old one serves
+    tiled = {} if common_memory_plan.served(scheduled) else {"tiled": planned}
+    return Stages(
+        request,
+        captured=Captured(graph.captured),
+        rewritten=Rewritten(graph.captured, graph.rewrites),
+        grouped=Grouped(graph, found.rendered),
+        lowered=Lowered(graph),
+        imported=rendered,
+        rendered=rendered,
+        scheduled=planned,
+        simulated=Simulated(trace, scheduled, graph),
+        sources=found.sources,
+        **tiled,
+    ).with_seconds(found.seconds)
