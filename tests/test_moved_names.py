@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import workbench
 from workbench.ground.moved_names import MOVED, new_name
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +21,7 @@ def test_an_old_name_is_the_module_of_the_new_one(old: str):
     now = importlib.import_module(f"workbench.{MOVED[old]}.{old}")
     spec = now.__spec__
     assert importlib.import_module(f"workbench.{old}") is now and now.__spec__ is spec is not None
+    assert getattr(workbench, old) is now
     assert (ROOT / "workbench" / MOVED[old]).is_dir() and not (ROOT / "workbench" / old).exists()
 
 

@@ -14,7 +14,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-from workbench.ground.moved_names import find_moved_names
+from workbench.ground.moved_names import find_moved_names, new_name
 from workbench.ground.version import VERSION
 
 if TYPE_CHECKING:
@@ -110,7 +110,6 @@ _HOMES = {
     "workbench.explaining.views.selections.selection": ("Selection",),
     "simulator.machine.machine": ("Machine",),
 }
-_PACKAGES = {"models": "workbench.models", "ops": "workbench.operators.ops"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -177,8 +176,9 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is not None:
         return getattr(importlib.import_module(home), name)
-    if name in _PACKAGES:
-        return importlib.import_module(_PACKAGES[name])
+    home = "workbench.models" if name == "models" else new_name(f"workbench.{name}")
+    if home is not None:
+        return importlib.import_module(home)
     raise AttributeError(f"module 'workbench' has no attribute {name!r}")
 
 
