@@ -13,23 +13,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from workbench.ground.moved_names import MOVED  # noqa: E402 - found from the root, wherever this runs
+
 HOME = {
     "views.basics": "ground.basics",
     "importing.import_trial": "operators.aten.import_trial",
-} | {
-    name: f"{room}.{name}"
-    for room, names in {
-        "commands": ("cli", "program_file", "lab_server", "doctor", "worker"),
-        "exploring": ("knobs", "tuning", "comparison", "advice", "summary"),
-        "stages": ("pipeline", "run_and_check"),
-        "explaining": ("findings", "views", "artefacts"),
-        "operators": ("aten", "formulas", "ops", "new_op", "host", "tensors"),
-        "scheduling": ("mappings", "extraction", "planning", "kernels", "importing"),
-        "capturing": ("rewriting",),
-        "ground": ("errors", "environment", "faults", "version"),
-    }.items()
-    for name in names
-}
+} | {name: f"{room}.{name}" for name, room in MOVED.items()}
 """Where a folder or file of `workbench` was, and where it is: those inside others first."""
 TEXTS = frozenset({".py", ".md", ".ipynb", ".toml", ".js", ".j2", ".yml", ".cfg", ".in", ".txt", ""})
 

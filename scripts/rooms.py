@@ -35,9 +35,14 @@ def entry_of(module: str) -> str:
     return [*module.split("."), "__init__"][1]
 
 
+def _files(root: Path) -> dict[str, Path]:
+    """Returns every file of `workbench` by its import name."""
+    return {name: path for name, path in modules(root).items() if name.split(".")[0] == "workbench"}
+
+
 def between_entries(root: Path = ROOT) -> Graph:
     """Who imports whom, entry by entry."""
-    known = {name: path for name, path in modules(root).items() if name.split(".")[0] == "workbench"}
+    known = _files(root)
     graph: Graph = {entry_of(name): defaultdict(set) for name in known if entry_of(name) not in NOT_COUNTED}
     for name, targets in imports(known).items():
         for target in targets:
@@ -79,8 +84,7 @@ def floors(graph: Graph) -> list[str]:
 
 def with_getattr(root: Path = ROOT) -> list[str]:
     """Files of `workbench` whose module has a `__getattr__`."""
-    known = {name: path for name, path in modules(root).items() if name.split(".")[0] == "workbench"}
-    return sorted(name for name, path in known.items() if "__getattr__" in _defined(path))
+    return sorted(name for name, path in _files(root).items() if "__getattr__" in _defined(path))
 
 
 def _defined(path: Path) -> set[str]:
@@ -94,9 +98,8 @@ def _defined(path: Path) -> set[str]:
     return found
 
 
-def counts() -> dict[str, int]:
-    """What BOUNDS bounds, as it is."""
-    graph = between_entries()
+def counts(graph: Graph) -> dict[str, int]:
+    """Counts what BOUNDS bounds."""
     found = len(graph), len(floors(graph)), len(upward(graph, layers())), len(with_getattr())
     return dict(zip(BOUNDS, found, strict=True))
 
@@ -105,7 +108,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--imports", action="store_true")
     given = parser.parse_args()
-    graph, found = between_entries(), counts()
+    graph = between_entries()
+    found = counts(graph)
     if given.imports:
         for of, targets in sorted(graph.items()):
             print(f"{of}: " + ", ".join(f"{to} {len(files)}" for to, files in sorted(targets.items())))

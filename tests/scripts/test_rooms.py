@@ -26,7 +26,7 @@ def _tree(root: Path, **files: str) -> Path:
 
 @pytest.mark.test_all
 def test_the_plan_keeps_its_bounds() -> None:
-    found = counts()
+    found = counts(between_entries())
     assert found.keys() == BOUNDS.keys()
     assert all(found[what] <= most for what, most in BOUNDS.items()), found
     assert found["entries"] > 10 and found["floors"] > 5

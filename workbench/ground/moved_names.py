@@ -18,7 +18,8 @@ MOVED: Final = MappingProxyType(
         **dict.fromkeys(("knobs", "tuning", "comparison", "advice", "summary"), "exploring"),
         **dict.fromkeys(("findings", "views", "artefacts"), "explaining"),
         **dict.fromkeys(("cli", "program_file", "lab_server", "doctor", "worker"), "commands"),
-        **dict.fromkeys(("errors", "environment", "faults"), "ground"),
+        **dict.fromkeys(("errors", "environment", "faults", "version"), "ground"),
+        **dict.fromkeys(("options", "pipeline", "run_and_check"), "stages"),
         "rewriting": "capturing",
     }
 )

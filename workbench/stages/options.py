@@ -44,7 +44,7 @@ def _as_given(given: object) -> object:
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option beside its type and its default."""
+    """An option's stage, sentence, check, form in a file and flag."""
 
     read_by: str
     """The first stage that reads it, by its method in `pipeline.py`: a change makes this stage anew, and all below."""
@@ -52,9 +52,9 @@ class Option:
     check: Callable[[Any], object] = _as_given
     """Makes what a person gives what a journey keeps, or raises `BadOption`."""
     kept: Kept = "json"
-    """How a file has it: as it is, as JSON in a text, or not at all."""
+    """Its form in a file: as it is, as JSON in a text, or none."""
     flag: str = ""
-    """What stands behind its flag of `workbench trace`; empty for an option that a command line cannot give."""
+    """The value behind its flag of `workbench trace`; empty for an option that a command line cannot give."""
 
 
 def _known(read_by: str, doc: str, **more: Any) -> dict[str, Option]:
@@ -63,7 +63,7 @@ def _known(read_by: str, doc: str, **more: Any) -> dict[str, Option]:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What `wb.trace` and `j.with_` let a person choose, as a journey keeps it.
+    """The options of `wb.trace` and `j.with_`, as a journey keeps them.
 
     Each field is an option: its type, its default, and in `OPTIONS` all that is known of it. To add one: a field here,
     the stage that reads it, and its place in the signatures of `wb.trace`, `j.with_` and `CompileOptions`, which

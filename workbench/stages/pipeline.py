@@ -45,7 +45,7 @@ class Grouped:
 
 
 def without_templates(lowered: Lowered, imported: Rendered) -> bool:
-    """Whether no kernel is a template's, so that rendering does not depend on the machine and the mapping."""
+    """Returns True if no kernel is a template's: then rendering does not depend on the machine and the mapping."""
     return not any(module.handwritten for module in imported.record)
 
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Stage(Generic[T]):
-    """What is known of a stage beside its method. Read from the stages of a journey, it is the artefact, made once."""
+    """A method with its name, inputs and options. Read from a journey's stages it is the artefact, made once."""
 
     def __init__(
         self,
@@ -137,8 +137,8 @@ class StageTable:
         return touched
 
     def _stays(self, each: Stage[Any], stale: Collection[str]) -> bool:
-        """Whether the artefact is known to stay the same in spite of the changes; an input that is not made yet leaves
-        this unknown."""
+        """Returns True if the artefact is known to stay the same in spite of the changes; an input that is not made yet
+        leaves this unknown."""
         if each.stays is None or not set(each.inputs).isdisjoint(stale):
             return False
         inputs = [self._once[name] for name in each.inputs]

@@ -31,7 +31,7 @@ class Remedy:
 
     @property
     def keeps_program(self) -> bool:
-        """Whether it runs the same program on a changed machine, and changes nothing else."""
+        """True if it runs the same program on a changed machine, and changes nothing else."""
         return bool(self.machine) and not (self.change or self.options or self.changes_program)
 
 

@@ -33,7 +33,7 @@ def overloads(given: object) -> tuple[str, ...]:
 
 
 def draws_lots(ops: Iterable[str]) -> bool:
-    """Whether one of these overloads, by name, draws random numbers."""
+    """Returns True if one of these overloads, by name, draws random numbers."""
     for op in ops:
         namespace, name, overload = op.split(".") if op.count(".") == 2 else ("", "", "")
         found = getattr(getattr(getattr(torch.ops, namespace, None), name, None), overload, None)
