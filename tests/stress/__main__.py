@@ -76,7 +76,6 @@ def main() -> int:
     faulthandler.enable()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    torch.compile(torch.relu, backend="npu")  # PyTorch has no lock around its first search for a backend by name
     lot = torch.Generator().manual_seed(asked.seed)
     journeys = {name: wb.trace(call, torch.randn(shape, generator=lot)) for name, (call, shape) in PROGRAMS.items()}
     watchers = [Watcher.begin(asked.seed + number) for number in range(max(asked.threads // 3, 1))]

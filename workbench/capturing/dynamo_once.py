@@ -14,6 +14,8 @@ from torch._dynamo import eval_frame, guards, output_graph, symbolic_convert
 from torch._dynamo.backends import registry
 from torch._dynamo.variables import higher_order_ops
 
+from workbench.ground.environment.this_thread import in_this_thread
+
 _STATIC = {"automatic_dynamic_shapes": False, "specialize_float": True, "disable": False}
 """Capture needs Dynamo also where the user has turned it off for their own programs."""
 _NO_SEARCH = {"run_gc_after_compile": False}
@@ -52,8 +54,9 @@ def no_other_compiler() -> Generator[None]:
     """
     config = cast(Any, dynamo.config)
     changed: list[tuple[object, str, object]] = [
-        (eval_frame, "get_compiler_fn", _as_it_is),
-        (registry, "_lazy_import", _does_nothing),  # our backend is none of those
+        # Other threads call these two without the turn, in `torch.compile`. Our backend is none that is searched for.
+        (eval_frame, "get_compiler_fn", in_this_thread(_as_it_is, eval_frame.get_compiler_fn)),
+        (registry, "_lazy_import", in_this_thread(_does_nothing, cast(Any, registry)._lazy_import)),
         (output_graph, "uninteresting_files", lambda: _GENERATED),
     ]
     if cast(Any, torch)._C._functorch.peek_interpreter_stack() is None:

@@ -22,6 +22,8 @@ from torch.export import ExportedProgram
 from torch.export import _trace as traces  # pyright: ignore[reportPrivateUsage]
 from torch.fx import _symbolic_trace as symbolic_trace  # pyright: ignore[reportPrivateUsage]
 
+from workbench.ground.environment.this_thread import in_this_thread
+
 _trace, _tracing = cast("tuple[Any, Any]", (traces, symbolic_trace))
 _of_export: Final = _trace._override_builtin_ops
 
@@ -44,19 +46,12 @@ def _builtins_of_tensors() -> Generator[None]:
 
     Numba, which knows `max` by what it is, compiles nothing meanwhile.
     """
-    exporter, places = threading.get_ident(), ((builtins, "max"), (builtins, "min"), (math, "pow"))
+    places = ((builtins, "max"), (builtins, "min"), (math, "pow"))
     before = [getattr(owner, name) for owner, name in places]
-
-    def of(ours: Callable[..., object], theirs: Callable[..., object]) -> Callable[..., object]:
-        def called(*given: object, **named: object) -> object:
-            return (ours if threading.get_ident() == exporter else theirs)(*given, **named)
-
-        return called
-
     lock = cast(Any, sys.modules.get("numba.core.compiler_lock"))
     with lock.global_compiler_lock if lock else nullcontext(), _of_export(), ExitStack() as stack:
         for (owner, name), theirs in zip(places, before, strict=True):
-            stack.enter_context(mock.patch.object(owner, name, of(getattr(owner, name), theirs)))
+            stack.enter_context(mock.patch.object(owner, name, in_this_thread(getattr(owner, name), theirs)))
         yield
 
 

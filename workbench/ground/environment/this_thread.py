@@ -1,4 +1,4 @@
-"""Warnings and messages of this thread that are not wanted: those of other threads go where they would.
+"""What holds in this thread alone: warnings and messages that are not wanted, and functions in place of others.
 
 `warnings.catch_warnings` changes the filters of all threads, and a thread that leaves it puts back what it found when
 it entered, whatever others changed since.
@@ -10,11 +10,12 @@ import logging
 import re
 import threading
 import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
+T = TypeVar("T")
 _WARNINGS: Final = cast(Any, warnings)
 
 
@@ -28,6 +29,16 @@ class Filter:
     """How its text begins, as a regular expression."""
     module: str = ""
     """How the name of the module begins that it is about."""
+
+
+def in_this_thread(ours: Callable[..., T], theirs: Callable[..., T]) -> Callable[..., T]:
+    """A function that is ours where this thread calls it, and theirs where another one does."""
+    thread = threading.get_ident()
+
+    def called(*given: object, **named: object) -> T:
+        return (ours if threading.get_ident() == thread else theirs)(*given, **named)
+
+    return called
 
 
 class _Here:
