@@ -77,6 +77,7 @@ check: installed-check  ## lint, arrows between packages, circles, sizes, types
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_house.py
 	$(BIN)/python scripts/rooms.py
+	$(BIN)/python scripts/write_options.py --check
 	$(BIN)/python scripts/make_typings.py
 	$(BIN)/pyright
 

@@ -32,7 +32,7 @@ import torch
 import workbench as wb
 from simulator.errors import WorkbenchError
 from workbench.commands import cli
-from workbench.stages.options import CompileOptions
+from workbench.stages.options import of_compile
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = tuple(str(ROOT / package) for package in ("workbench", "simulator", "templates"))
@@ -101,7 +101,7 @@ def subjects() -> list[Subject]:
         Subject("wb.mlir_pass", wb.mlir_pass, ("of-the-fuzz",)),
         Subject("wb.view", wb.view, ("simulated",)),
         Subject("wb.Table", wb.Table, (("a",), ((1,),))),
-        Subject("torch.compile", _compiled, (), dict.fromkeys(CompileOptions.__annotations__)),
+        Subject("torch.compile", _compiled, (), dict.fromkeys(of_compile())),
         Subject("torch.compile, mode", _with_mode, ("default",)),
         *(Subject(f"wb.ops.{route}", _registering(route), ("aten.frac.default",)) for route in ROUTES),
         Subject("wb.ops.drop", _dropping, ("aten.add.Tensor",), {"route": None}),

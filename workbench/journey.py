@@ -333,9 +333,8 @@ class Journey(Shown):
         Stages that have not run yet run now. If writing fails, no part of the file is written.
         """
         said = self._request.mappings(self.lowered.record).mapping  # by names: files may not be there when it is loaded
-        asked = archive.Asked.of(replace(self._request, mapping=said))
         whole = archive.Archive(
-            asked,
+            replace(self._request, mapping=said).kept,
             self.lowered.record,
             self.rendered.record,
             self.scheduled.record,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,11 @@ from workbench.explaining.views.timelines.machine_table import told_apart
 from workbench.exploring.tuning.tuning_budget import BUDGET
 from workbench.ground.environment.verb_options import knows_its_options
 from workbench.ground.errors import BadOption, HostRoute, IdleStep, JourneyFileEdited, MappingError
-from workbench.ir import AtenGraph, KernelGraph, RecordFormatError, archive, codec
+from workbench.ir import AtenGraph, KernelGraph, RecordFormatError, archive
 from workbench.journey import Journey
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.option_checks import checked_seconds, machine_of, warn_without_common_memory
-from workbench.stages.options import CompileOptions, checked_options, options_among
+from workbench.stages.options import checked_options, options_among, options_of_file
 from workbench.stages.pipeline import Grouped, Stages, loaded
 
 if TYPE_CHECKING:
@@ -99,15 +99,24 @@ def tune(
     *inputs: object,
     kwargs: Mapping[str, object] | None = None,
     machine: str | Machine = "tpu-v3",
+    capture: str = "dynamo",
+    on_missing: str = "host",
+    mapping: Mapping[str, UserMapping] | str | os.PathLike[str] | None = None,
+    tuned: str | os.PathLike[str] | None = None,
+    fusion: UserFusion = None,
+    prefer: str | None = None,
+    simulate_seconds: float | None = None,
+    resident: str | Sequence[str] | None = None,
+    placement: Mapping[str, int | str] | None = None,
+    layout: UserLayout = None,
     budget: int = BUDGET,
     kernels: Sequence[str] | None = None,
     seed: int = 0,
     executor: Executor | None = None,
-    fusion: UserFusion = None,
-    layout: UserLayout = None,
 ) -> Tuning[Journey]:
     """Traces one call and looks for faster mappings of its kernels: `wb.trace(...).tuned(...)`."""
-    journey = trace(fn_or_module, *inputs, kwargs=kwargs, machine=machine, fusion=fusion, layout=layout)
+    asked = options_among(locals())
+    journey = trace(fn_or_module, *inputs, kwargs=kwargs, **asked)
     return journey.tuned(budget=budget, kernels=kernels, seed=seed, executor=executor)
 
 
@@ -123,27 +132,17 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
     else opens and shows, and is refused when a stage would run it. See docs/sharing.md.
     """
     found = archive.load(path)
-    asked, none = found.asked, MappingProxyType(dict[str, object]())
+    none = MappingProxyType(dict[str, object]())
     request = Request(None, (), none, machine=found.machine, registrations=None, path=str(path), trusted=trust)
     kept = {each.name: each for each in found.lowered.rewrites}
     try:
-        request = replace(request, rewrites=kept, **_options(asked))
+        request = replace(request, rewrites=kept, **options_of_file(found.options))
     except (BadOption, MappingError, RecordFormatError) as error:
         raise JourneyFileEdited(str(path), f"its options make no sense: {error}") from None
     return Journey(request, loaded(request, found))
 
 
-def _options(asked: archive.Asked) -> dict[str, Any]:
-    """The options of a file, those kept as JSON texts each in a form that the option can have."""
-    given = {name: codec.parsed(getattr(asked, name)) for name in archive.AS_JSON}
-    for name, kinds in (("schedule", dict), ("passes", dict), ("fusion", (str, dict, list))):
-        if given[name] is not None and not isinstance(given[name], kinds):
-            raise BadOption(f"{name}={given[name]!r} is none")
-    plain = {each.name: getattr(asked, each.name) for each in fields(asked) if each.name not in archive.AS_JSON}
-    return plain | checked_options(**given)
-
-
-def of_graph(call: GraphCall, inputs: tuple[object, ...], options: CompileOptions) -> Journey:
+def of_graph(call: GraphCall, inputs: tuple[object, ...], options: Mapping[str, Any]) -> Journey:
     """The journey of a graph that `torch.compile(backend="npu")` runs."""
     none = MappingProxyType(dict[str, object]())
     request = Request(call, inputs, none, **checked_options(**{"machine": "tpu-v3", **options}))

@@ -183,7 +183,7 @@ def edited(name: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], No
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 6"),
+        (manifest_with(version=99), errors.JourneyFileVersion, "version 99.*this version reads version 7"),
         (manifest_with(schema="0" * 16), errors.JourneyFileVersion, "records '0000000000000000'"),
         (manifest_with(format="other/thing"), errors.JourneyFileForeign, "of format 'other/thing'"),
         (manifest_with(seconds={}), errors.JourneyFileEdited, "journey.json no longer has its checksum"),

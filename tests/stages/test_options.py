@@ -3,56 +3,45 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, fields
 
 import pytest
 import torch
 
 import workbench as wb
+from scripts import write_options
 from workbench.commands import cli
-from workbench.ir.archive import AS_JSON, Asked
-from workbench.journey import KEEP, Journey
-from workbench.stages.options import OPTIONS, CompileOptions, Options
+from workbench.ground.errors import BadOption
+from workbench.ir import archive
+from workbench.journey import Journey
+from workbench.stages.options import OPTIONS, options_of_file
 from workbench.stages.pipeline import Stages
 
-LATER = {"schedule", "passes"}
-"""Options of `with_` alone: they follow from what was scheduled."""
-AT_CAPTURE = {"capture", "on_missing", "prefer"}
-"""Options of `wb.trace` alone: another one is another trace."""
+
+def test_signatures_and_the_page_are_those_of_the_fields():
+    for path, text in write_options.texts(write_options.ROOT):
+        assert path.read_text(encoding="utf-8") == text, f"{path} differs; run scripts/write_options.py"
+    for verb, takes in ((wb.trace, "trace"), (wb.tune, "trace"), (Journey.with_, "with_")):
+        named = {name for name in inspect.signature(verb).parameters if name in OPTIONS}
+        assert named == {name for name, option in OPTIONS.items() if takes in option.verbs}
 
 
-def _named(verb: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    return {name: each for name, each in inspect.signature(verb).parameters.items() if name in OPTIONS}
-
-
-def test_signatures_have_all_options_with_their_defaults():
-    trace, changed = _named(wb.trace), _named(Journey.with_)
-    assert trace.keys() == OPTIONS.keys() - LATER and changed.keys() == OPTIONS.keys() - AT_CAPTURE
-    usual = {each.name: each.default for each in fields(Options)}
-    assert {name: each.default for name, each in trace.items()} == {
-        name: "tpu-v3" if usual[name] is MISSING else usual[name] for name in trace
-    }
-    assert all(each.default is KEEP for each in changed.values())
-    assert CompileOptions.__annotations__.keys() == OPTIONS.keys() - LATER - {"capture"}
-
-
-def test_types_are_the_same_wherever_an_option_is_given():
-    trace, changed = _named(wb.trace), _named(Journey.with_)
-    given = {name: each.__forward_arg__ for name, each in CompileOptions.__annotations__.items()}
-    for name, each in trace.items():
-        assert given.get(name, each.annotation) == each.annotation, name
-        if name in changed:
-            kinds = changed[name].annotation.replace(" | _Keep", "")
-            assert kinds == each.annotation, name
-
-
-def test_each_is_read_first_by_a_stage_and_kept_as_it_says():
+def test_each_is_read_first_by_a_stage():
     stages = {stage.artefact: stage for stage in Stages.table}
     assert all(name in stages[option.read_by].reads for name, option in OPTIONS.items())
-    kept = {name: option.kept for name, option in OPTIONS.items() if option.kept != "no"}
-    assert {each.name for each in fields(Asked)} == kept.keys()
-    assert {*AS_JSON} == {name for name, how in kept.items() if how == "json"}
+
+
+def test_a_file_has_the_options_that_differ_and_no_others(tmp_path):
+    j = wb.trace(torch.relu, torch.randn(8, 8), machine="edge-8x8", fusion="none", simulate_seconds=60)
+    j.save(tmp_path / "it.journey")
+    assert archive.load(tmp_path / "it.journey").options == {"fusion": "none"}
+    with pytest.raises(BadOption, match="no file has an option 'simulate_seconds'"):
+        options_of_file({"simulate_seconds": 60})
+    with pytest.raises(BadOption, match="no file has an option 'colour'"):
+        options_of_file({"colour": "red"})
+    for name, option in OPTIONS.items():
+        if option.kept:
+            with pytest.raises(BadOption, match=f"{name}=1.5 is none"):
+                options_of_file({name: 1.5})
 
 
 def test_the_command_line_has_their_flags(capsys: pytest.CaptureFixture[str]):

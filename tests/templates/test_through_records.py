@@ -267,6 +267,9 @@ def changed(path: Path, into: Path, change: Callable[[dict[str, Any], list[Any]]
 def as_version_1(manifest: dict[str, Any], rendered: list[Any]) -> None:
     """What version 1 wrote: a text for tpu-v3 whatever the machine, and nothing of what it was written for."""
     manifest["version"], manifest["schema"] = VERSION_1
+    mapping = json.dumps(manifest.pop("options").get("mapping"))
+    nothing = dict.fromkeys(("fusion", "schedule", "passes", "resident", "placement"), "null")
+    manifest["asked"] = {"capture": "dynamo", "on_missing": "host", "prefer": None, "mapping": mapping, **nothing}
     for row in rendered:
         if row.pop("written"):
             row["mlir"] = row["located"] = "// for another machine\n"
@@ -338,7 +341,7 @@ def test_a_file_that_was_asked_for_a_mapping_which_is_none_is_refused(
     journey: wb.Journey, tmp_path: Path, mapping: str, version_1: bool
 ):
     def change(manifest: dict[str, Any], rendered: list[Any]) -> None:
-        manifest["asked"]["mapping"] = mapping
+        manifest["options"]["mapping"] = json.loads(mapping)
         if version_1:
             as_version_1(manifest, rendered)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar, cast
 
@@ -31,7 +31,6 @@ from workbench.journey import Journey
 from workbench.operators.host import host_steps
 from workbench.running.run_program import NativeProgram
 from workbench.stages.journey_request import GraphCall
-from workbench.stages.options import CompileOptions
 from workbench.verbs import of_graph
 
 
@@ -102,7 +101,7 @@ def captured_graph(
     module: torch.fx.GraphModule,
     special: Specialised,
     given: Sequence[object],
-    options: CompileOptions,
+    options: Mapping[str, Any],
     part: str = "",
     saved: Sequence[int] = (),
 ) -> CapturedGraph:
@@ -119,7 +118,7 @@ Captured = TypeVar("Captured")
 
 def or_on_host(
     module: torch.fx.GraphModule,
-    options: CompileOptions,
+    options: Mapping[str, Any],
     capture: Callable[[], Captured],
     finish: Callable[[Captured], Made],
 ) -> Made:

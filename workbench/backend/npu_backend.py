@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 
@@ -18,14 +18,14 @@ from workbench.capturing.specialise import floats, specialise
 from workbench.ground.environment.turns import compiling
 from workbench.ground.errors import BadOption
 from workbench.operators.tensors.tensor_memory import memory_of
-from workbench.stages.options import CompileOptions, checked_compile_options
+from workbench.stages.options import checked_compile_options, of_compile
 
 
 def npu(
     module: torch.fx.GraphModule,
     example_inputs: Sequence[object],
     *,
-    options: CompileOptions | None = None,
+    options: Mapping[str, object] | None = None,
     mode: str | None = None,
 ) -> Callable[..., object]:
     """torch.compile calls this for every graph; returns the callable that replaces it.
@@ -92,11 +92,11 @@ class _Compiled:
         if self._mode is not None:
             raise BadOption(
                 f"torch.compile(backend='npu', mode={self._mode!r}): modes are Inductor's, and the NPU has none. "
-                f"Choose with options={{...}}, which takes {', '.join(CompileOptions.__annotations__)}"
+                f"Choose with options={{...}}, which takes {', '.join(of_compile())}"
             )
         return or_on_host(self._module, options, lambda: self._captured(given, options), self._finished)
 
-    def _captured(self, given: Sequence[object], options: CompileOptions) -> CapturedGraph | Trained:
+    def _captured(self, given: Sequence[object], options: Mapping[str, Any]) -> CapturedGraph | Trained:
         special = specialise(self._module, given)
         if special.gradients:
             return Trained(special, given, options)

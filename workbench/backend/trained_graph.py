@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, cast
@@ -32,13 +32,12 @@ from workbench.ground.environment.turns import compiling
 from workbench.ground.errors import CaptureFailed, NoGradients
 from workbench.ir import BACKWARD, FORWARD
 from workbench.journey import Journey
-from workbench.stages.options import CompileOptions
 
 
 class Trained:
     """A graph whose results require gradients, for one kind of call."""
 
-    def __init__(self, special: Specialised, given: Sequence[object], options: CompileOptions) -> None:
+    def __init__(self, special: Specialised, given: Sequence[object], options: Mapping[str, Any]) -> None:
         """Captures the forward pass; the backward pass is captured when it is first run."""
         self._special, self._options = special, options
         self._graphs: dict[str, fx.GraphModule] = {}

@@ -45,7 +45,7 @@ from workbench.ir.kernel_graph_versions import (
 )
 from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 
-FORMAT, VERSION = "aten-workbench/journey", 6
+FORMAT, VERSION = "aten-workbench/journey", 7
 _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "journey.json",
     "lowered.json",
@@ -71,38 +71,11 @@ class _Part(io.BytesIO):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The journey's options, as far as they are data."""
-
-    capture: str
-    on_missing: str
-    prefer: str | None
-    mapping: str
-    fusion: str
-    schedule: str
-    passes: str
-    resident: str
-    placement: str
-    layout: str
-
-    @staticmethod
-    def of(request: object) -> Asked:
-        """The options of a request, which has each of them under its name."""
-        found = {each.name: getattr(request, each.name) for each in dataclasses.fields(Asked)}
-        return Asked(
-            **{name: json.dumps(value, sort_keys=True) if name in AS_JSON else value for name, value in found.items()}
-        )
-
-
-AS_JSON = ("mapping", "fusion", "schedule", "passes", "resident", "placement", "layout")
-"""The options that are kept as JSON texts: the journey checks their contents, not the archive."""
-
-
-@dataclass(frozen=True, slots=True)
 class Archive:
     """The contents of a file. The captured graph is part of the lowered one, the machine part of the trace."""
 
-    asked: Asked
+    options: Mapping[str, object]
+    """The journey's options that differ from their defaults, as far as they are data: the journey checks them."""
     lowered: KernelGraph
     rendered: tuple[KernelModule, ...]
     scheduled: ScheduledProgram
@@ -151,7 +124,7 @@ def pack(archive: Archive, *, made_by: str) -> bytes:
     for number, kernel in enumerate(archive.scheduled.kernels):
         members[_program_name(number)] = kernel.program.to_bytes()
     _check_opens(members[_LOWERED])
-    content = {"asked": codec.encode(archive.asked), "sources": archive.sources, "seconds": archive.seconds}
+    content = {"options": dict(archive.options), "sources": archive.sources, "seconds": archive.seconds}
     made = _zipped(members, content, made_by)
     lacking = unpacking.unpacked_bytes(made) + _arrays(members) - most_bytes(len(made))
     if lacking > 0:  # equal tiles by the thousand pack better than any bound on strangers' files allows
@@ -199,11 +172,12 @@ def unpack(data: bytes, path: str) -> Archive:
             if name.startswith("programs/")
         }
         rendered, scheduled = codec.parsed(members[_RENDERED]), codec.parsed(members[_SCHEDULED])
-        asked, lowered = manifest["asked"], codec.parsed(members[_LOWERED])
+        lowered = codec.parsed(members[_LOWERED])
+        options = manifest["options"] if manifest["version"] > 6 else journey_versions.options_of(manifest["asked"])
         if first := manifest["version"] == 1:
             rendered = journey_versions.rows_of_version_1(rendered)
         if manifest["version"] < 3:
-            asked, lowered = journey_versions.asked_of_version_2(asked), without_layouts(lowered)
+            lowered = without_layouts(lowered)
         elif manifest["version"] == 3:
             lowered = without_rewrites(lowered)
         if manifest["version"] < 5:
@@ -211,7 +185,7 @@ def unpack(data: bytes, path: str) -> Archive:
         elif manifest["version"] == 5:
             lowered, rendered, scheduled = map(without_host_work, (lowered, rendered, scheduled))
         found = Archive(
-            asked=codec.decode(Asked, asked, "asked"),
+            options=codec.json_object(options, "options"),
             lowered=codec.decode(KernelGraph, lowered, "lowered"),
             rendered=codec.decode(tuple[KernelModule, ...], rendered, "rendered"),
             scheduled=_decode_scheduled(scheduled, programs),
@@ -232,10 +206,8 @@ def unpack(data: bytes, path: str) -> Archive:
 
 def _of_version_1(found: Archive) -> Archive:
     """The same with today's records of templates."""
-    mapping: object = codec.parsed(found.asked.mapping)
-    if mapping is not None and not isinstance(mapping, dict):
-        raise RecordFormatError(f"asked.mapping: expected an object, found {type(mapping).__name__}")
-    said = cast("dict[str, Any]", mapping or {})
+    mapping = found.options.get("mapping")
+    said = {} if mapping is None else codec.json_object(mapping, "mapping")
     texts = journey_versions.with_scheduled_texts(found.lowered, found.rendered, found.scheduled, found.machine, said)
     return dataclasses.replace(found, rendered=texts)
 
@@ -359,7 +331,7 @@ def _program_name(number: int) -> str:
 
 
 def _schema() -> str:
-    return codec.schema(Asked, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram)
+    return codec.schema(KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram)
 
 
 def _json(data: object) -> bytes:

@@ -121,6 +121,21 @@ def _plain(data: Any, where: str) -> Any:
     return data
 
 
+def json_object(data: object, where: str) -> dict[str, Any]:
+    """JSON data as it is, if all numbers and texts are such as records may have."""
+    return {
+        name: _checked(value, f"{where}.{_plain(name, where)}") for name, value in _object(data, "an", where).items()
+    }
+
+
+def _checked(data: object, where: str) -> Any:
+    if isinstance(data, dict):
+        return json_object(cast("object", data), where)
+    if isinstance(data, list):
+        return [_checked(each, where) for each in cast("list[object]", data)]
+    return _plain(data, where)
+
+
 def _object(data: object, what: str, where: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise RecordFormatError(f"{where}: expected {what} object, found {type(data).__name__}")

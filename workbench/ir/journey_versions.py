@@ -3,7 +3,7 @@
 Version 1 had templates rendered for tpu-v3 whatever the machine, and did not say what a text was written for. What was
 scheduled says it: that text takes the place of the other one. Versions 1 and 2 had no layouts: all tensors lay as
 PyTorch has them. Versions 1 to 3 had neither graph passes nor patterns, versions 1 to 4 no steps of
-training, and versions 1 to 5 no work between graphs.
+training, versions 1 to 5 no work between graphs, and versions 1 to 6 had a record of all options.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from simulator.machine.machine import Machine
+from workbench.ir import codec
 from workbench.ir.codec import RecordFormatError
 from workbench.ir.kernel_identity import asked_text, renamed
 from workbench.ir.kernel_names import by_full_names, key_for
@@ -25,12 +26,16 @@ VERSION_2: Final = (2, "34463f74f1e6e540")
 VERSION_3: Final = (3, "17b3b96012521983")
 VERSION_4: Final = (4, "a67827483dc0cd16")
 VERSION_5: Final = (5, "e53c155ef020c32d")
-EARLIER: Final = (VERSION_5, VERSION_4, VERSION_3, VERSION_2, VERSION_1)
+VERSION_6: Final = (6, "25f2a76c6b06e816")
+EARLIER: Final = (VERSION_6, VERSION_5, VERSION_4, VERSION_3, VERSION_2, VERSION_1)
 
 
-def asked_of_version_2(asked: object) -> object:
-    """The options of a file of version 1 or 2, with the one that it did not have."""
-    return {**cast("dict[str, Any]", asked), "layout": "null"} if isinstance(asked, dict) else asked
+def options_of(asked: object) -> dict[str, object]:
+    """The options of a file of versions 1 to 6: a record that has all of them, most as JSON in a text."""
+    found = codec.decode(dict[str, str | None], asked, "asked")
+    plain = ("capture", "on_missing", "prefer")
+    options = {name: text if name in plain or text is None else codec.parsed(text) for name, text in found.items()}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def rows_of_version_1(rendered: object) -> list[Any]:

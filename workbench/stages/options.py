@@ -1,16 +1,15 @@
 """The options of a journey: each is a field of `Options`, with all that is known of it.
 
-`wb.trace`, `j.with_`, `torch.compile`, flags of the command line, the stages that a change repeats and what a file
-keeps follow from these fields, or are compared with them by `tests/stages/test_options.py`.
+What `torch.compile` takes, flags of the command line, the stages that a change repeats and what a file keeps follow
+from these fields. `scripts/write_options.py` writes the signatures of `wb.trace`, `wb.tune` and `j.with_` from them.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from simulator import Machine
 from workbench.ground.errors import BadOption
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from workbench.scheduling.passes.wanted_passes import UserPasses
     from workbench.scheduling.user_mapping import UserMapping
 
-Kept: TypeAlias = Literal["text", "json", "no"]
 SECONDS: Final = "SECONDS"
 
 
@@ -49,12 +47,16 @@ class Option:
     read_by: str
     """The first stage that reads it, by its method in `pipeline.py`: a change makes this stage anew, and all below."""
     doc: str
+    given: str = ""
+    """The type of what a person may give, where it is not that of the field."""
     check: Callable[[Any], object] = _as_given
     """Makes what a person gives what a journey keeps, or raises `BadOption`."""
-    kept: Kept = "json"
-    """Its form in a file: as it is, as JSON in a text, or none."""
+    kept: tuple[type, ...] = ()
+    """The kinds of JSON in which a file has it; none for an option that no file has."""
     flag: str = ""
     """The value behind its flag of `workbench trace`; empty for an option that a command line cannot give."""
+    verbs: tuple[str, ...] = ("trace", "with_", "compile")
+    """What takes it: `wb.trace` (and `wb.tune`), `j.with_`, `torch.compile`."""
 
 
 def _known(read_by: str, doc: str, **more: Any) -> dict[str, Option]:
@@ -65,23 +67,22 @@ def _known(read_by: str, doc: str, **more: Any) -> dict[str, Option]:
 class Options:
     """The options of `wb.trace` and `j.with_`, as a journey keeps them.
 
-    Each field is an option: its type, its default, and in `OPTIONS` all that is known of it. To add one: a field here,
-    the stage that reads it, and its place in the signatures of `wb.trace`, `j.with_` and `CompileOptions`, which
-    `tests/stages/test_options.py` compares with these fields.
+    Each field is an option: its type, its default, and in `OPTIONS` all that is known of it. To add one, write a field
+    here, have its stage read it, and run `scripts/write_options.py`, which writes the signatures and the page of docs.
     """
 
     machine: Machine = field(
         metadata=_known(
             "rendered",
             "a shipped machine (see workbench machines), or a file like mine.toml (default: tpu-v3)",
+            given="str | Machine",
             check=machine_of,
-            kept="no",  # the timeline has it
             flag="M",
         )
     )
     capture: str = field(
         default="dynamo",
-        metadata=_known("captured", "how the graph is captured", kept="text", flag="dynamo|export"),
+        metadata=_known("captured", "how the graph is captured", kept=(str,), flag="dynamo|export", verbs=("trace",)),
     )
     on_missing: str = field(
         default="host",
@@ -89,14 +90,9 @@ class Options:
             "grouped",
             "whether PyTorch computes ops without a route, or they are refused",
             check=checked_on_missing,
-            kept="text",
+            kept=(str,),
             flag="host|error",
-        ),
-    )
-    prefer: str | None = field(
-        default=None,
-        metadata=_known(
-            "grouped", "the dialect whose builders are used where an op has several", kept="text", flag="DIALECT"
+            verbs=("trace", "compile"),
         ),
     )
     mapping: Mapping[str, UserMapping] | MappingFile | None = field(
@@ -104,17 +100,19 @@ class Options:
         metadata=_known(
             "rendered",
             "tiles by hand: a file of mappings by ops and shapes, or mappings by kernel",
+            given="Mapping[str, UserMapping] | str | os.PathLike[str] | None",
             check=checked_mapping,
+            kept=(dict,),
             flag="FILE",
         ),
     )
-    tuned: TunedTable | None = field(
+    tuned: TunedTable | None = field(  # no file has it, but its mappings
         default=None,
         metadata=_known(
             "rendered",
             "a table of tuned mappings, for kernels that `mapping` does not speak of",
+            given="str | os.PathLike[str] | None",
             check=checked_tuned,
-            kept="no",  # but its mappings are
             flag="FILE",
         ),
     )
@@ -124,39 +122,63 @@ class Options:
             "grouped",
             "fusion rules that are turned off (none: all of them), and nodes kept apart",
             check=deepcopy,
+            kept=(str, dict, list),
             flag="none",
         ),
     )
+    prefer: str | None = field(
+        default=None,
+        metadata=_known(
+            "grouped",
+            "the dialect whose builders are used where an op has several",
+            kept=(str,),
+            flag="DIALECT",
+            verbs=("trace", "compile"),
+        ),
+    )
     schedule: Mapping[str, str] | None = field(
-        default=None, metadata=_known("tiled", "transform scripts by kernel", check=deepcopy)
+        default=None,
+        metadata=_known("tiled", "transform scripts by kernel", check=deepcopy, kept=(dict,), verbs=("with_",)),
     )
     passes: UserPasses | None = field(
         default=None,
-        metadata=_known("tiled", "pipelines that run after steps, by the steps' names", check=as_texts),
-    )
-    layout: UserLayout = field(
-        default=None,
         metadata=_known(
-            "lowered", "the order in which axes of tensors lie in DRAM", check=checked_layout, flag="given|least"
+            "tiled",
+            "pipelines that run after steps, by the steps' names",
+            check=as_texts,
+            kept=(dict,),
+            verbs=("with_",),
         ),
+    )
+    simulate_seconds: float | None = field(
+        default=None,
+        metadata=_known("simulated", "the longest time of the simulation", check=checked_seconds, flag=SECONDS),
     )
     resident: str | tuple[str, ...] | None = field(
         default=None,
         metadata=_known(
             "scheduled",
             "the tensors that stay in the common memory: names, or auto",
+            given="str | Sequence[str] | None",
             check=checked_resident,
+            kept=(str, list),
             flag="auto",
         ),
     )
     placement: Mapping[str, int | str] | None = field(
         default=None,
-        metadata=_known("scheduled", "the chiplet or the policy of tensors, by name", check=checked_placement),
+        metadata=_known(
+            "scheduled", "the chiplet or the policy of tensors, by name", check=checked_placement, kept=(dict,)
+        ),
     )
-    simulate_seconds: float | None = field(
+    layout: UserLayout = field(
         default=None,
         metadata=_known(
-            "simulated", "the longest time of the simulation", check=checked_seconds, kept="no", flag=SECONDS
+            "lowered",
+            "the order in which axes of tensors lie in DRAM",
+            check=checked_layout,
+            kept=(str, dict),
+            flag="given|least",
         ),
     )
 
@@ -166,11 +188,16 @@ class Options:
         mine = {each.name: (getattr(self, each.name), each.default) for each in fields(Options)}
         return {name: value for name, (value, usual) in mine.items() if name != "machine" and value != usual}
 
+    @property
+    def kept(self) -> dict[str, object]:
+        """Those of them that a file has."""
+        return {name: value for name, value in self.options.items() if OPTIONS[name].kept}
+
 
 OPTIONS: Final[Mapping[str, Option]] = {each.name: each.metadata["option"] for each in fields(Options)}
 
 
-def options_among(values: Mapping[str, object]) -> dict[str, object]:
+def options_among(values: Mapping[str, object]) -> dict[str, Any]:
     """The values that are options, by their names: of a verb's arguments."""
     return {name: value for name, value in values.items() if name in OPTIONS}
 
@@ -180,30 +207,31 @@ def checked_options(**given: Any) -> dict[str, Any]:
     return {name: OPTIONS[name].check(value) for name, value in given.items()}
 
 
-class CompileOptions(TypedDict, total=False):
-    """The options of `torch.compile(backend="npu", options=...)`: those of `wb.trace` that apply there."""
-
-    machine: str | Machine
-    on_missing: str
-    mapping: Mapping[str, UserMapping] | str | os.PathLike[str] | None
-    tuned: str | os.PathLike[str] | None
-    fusion: UserFusion
-    prefer: str | None
-    simulate_seconds: float | None
-    resident: str | Sequence[str] | None
-    placement: Mapping[str, int | str] | None
-    layout: UserLayout
+def options_of_file(kept: Mapping[str, object]) -> dict[str, Any]:
+    """The options of a file, checked as if a person gave them; a file may be anybody's."""
+    for name, value in kept.items():
+        kinds = OPTIONS[name].kept if name in OPTIONS else ()
+        if not isinstance(value, kinds):
+            raise BadOption(f"{name}={value!r} is none" if kinds else f"no file has an option {name!r}")
+    return checked_options(**kept)
 
 
-def checked_compile_options(given: object) -> CompileOptions:
+def of_compile() -> tuple[str, ...]:
+    """The names of the options of `torch.compile(backend="npu", options=...)`."""
+    return tuple(name for name, option in OPTIONS.items() if "compile" in option.verbs)
+
+
+def checked_compile_options(given: object) -> dict[str, Any]:
     """The options of `torch.compile`, if all names are known; values are checked later, like those of `wb.trace`."""
-    known = ", ".join(CompileOptions.__annotations__)
+    names = of_compile()
     if not isinstance(given, Mapping):
-        raise BadOption(f"torch.compile(backend='npu', options={given!r}): expected {{name: value}} of {known}")
-    for name in cast("Mapping[object, object]", given):
-        if name not in CompileOptions.__annotations__:
-            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {known}")
-    options = cast("CompileOptions", given)
+        raise BadOption(
+            f"torch.compile(backend='npu', options={given!r}): expected {{name: value}} of {', '.join(names)}"
+        )
+    options = dict(cast("Mapping[str, Any]", given))
+    for name in options:
+        if name not in names:
+            raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {', '.join(names)}")
     if "machine" in options:
         machine_of(options["machine"])  # else a mistake in it would look like one of the graph
     return options
