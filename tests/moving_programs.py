@@ -12,13 +12,13 @@ from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.verifier import verify
 from tests.flow import Flow, capture
 from tests.replaying import replayed
+from tests.simulated import simulate
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.rendering.write_templates import written
 from workbench.running.native_store import default_native_store
 from workbench.running.run_program import KernelCache, NativeProgram
 from workbench.scheduling.schedule import schedule
-from workbench.simulating.simulate import simulate
 
 MACHINES = ("edge-8x8", "tpu-v3")
 

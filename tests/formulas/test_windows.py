@@ -16,11 +16,11 @@ from simulator.tileprogram.program import Opcode
 from tests.agreement import in_trace_order
 from tests.blocks import depthwise_separable
 from tests.flow import Flow, count, flow, moved
+from tests.simulated import simulate
 from tests.window_programs import CASES
 from workbench.models.resnet import BasicBlock, Bottleneck, resnet18
 from workbench.models.seeded import with_statistics
 from workbench.models.shipped.lenet import lenet
-from workbench.simulating.simulate import simulate
 
 MACHINES = ("tpu-v3", "edge-8x8")
 

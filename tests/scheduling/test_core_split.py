@@ -17,6 +17,7 @@ from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
 from tests.flow import Flow, capture, count, moved
 from tests.replaying import replayed
+from tests.simulated import simulate
 from workbench.explaining.views.kernel_lists import kernel_tables
 from workbench.explaining.views.pages import stage_html
 from workbench.ground.errors import MappingError, ScheduledFormError
@@ -25,7 +26,6 @@ from workbench.mlir.scheduled_form import verify_scheduled
 from workbench.rendering.render import render
 from workbench.running.jit import compile_scheduled
 from workbench.scheduling.schedule import schedule
-from workbench.simulating.simulate import simulate
 
 
 def spread(

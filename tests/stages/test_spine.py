@@ -14,11 +14,11 @@ from simulator.tileprogram.verifier import verify
 from tests.flow import Flow, capture
 from tests.programs import PROGRAMS
 from tests.replaying import replayed
+from tests.simulated import simulate
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.scheduling.kernel_store import default_store
 from workbench.scheduling.schedule import schedule
-from workbench.simulating.simulate import simulate
 
 FRESH = 7
 """Seed of inputs that were not there when the program was traced."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
 from workbench.explaining.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
 from workbench.explaining.views.graphs.titles import kernel_titles, scheduled_titles
+from workbench.ground.environment.progress import at, reached
 from workbench.ground.errors import BadOption, MappingError, TooManyInstructions
 from workbench.ir import HOST, KernelGraph, KernelModule, Rewritten
 from workbench.scheduling.planning import chiplet_plan, common_memory_plan
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from workbench.ir.archive import Archive
     from workbench.running.run_program import KernelCache
     from workbench.scheduling.schedule import UserCode
-    from workbench.simulating.simulate import Filled
+    from workbench.simulating.launches import Filled
 
+_COMPILING = "compiling the simulator, once"
 _OF_MAPPINGS = (MappingError, DoesNotFit, TooManyInstructions)
 
 
@@ -145,12 +147,14 @@ class Stages(StageTable):
     @stage("simulate", compiles=False)
     def simulated(self, captured: Captured, lowered: Lowered, scheduled: Scheduled) -> Simulated:
         """The timeline of the programs on the machine."""
-        from workbench.simulating.simulate import simulate
+        from simulator.compiled import when_compiling
+        from simulator.engine.engine import simulate
+        from workbench.simulating.launches import launched, lying
 
         graph, program, asked = lowered.record, scheduled.record, self.request
-        filled = _filled(asked, captured, graph)
-        with naming_tensors(graph):
-            trace = simulate(graph, program, asked.machine, asked.simulate_seconds, filled)
+        launches, lie = launched(graph, program, _filled(asked, captured, graph)), lying(program)
+        with naming_tensors(graph), when_compiling(lambda begins: at(_COMPILING if begins else "")):
+            trace = simulate(launches, asked.machine, seconds=asked.simulate_seconds, progress=reached, **lie)
         return Simulated(trace, program, graph)
 
     @stage("compile", beside=True)
@@ -248,12 +252,10 @@ def _filled(request: Request, captured: Captured, lowered: KernelGraph) -> Fille
 
 def loaded(request: Request, found: Archive) -> Stages:
     """The stages of a file, made as far as the file has them."""
-    from workbench.simulating.simulate import launched
+    from workbench.simulating.launches import launched, lying
 
     graph, scheduled = found.lowered, found.scheduled
-    kept = tuple(common_memory_plan.residents(scheduled, scheduled.residence))
-    asked = {"residents": kept, "placed": tuple(chiplet_plan.placed(scheduled))}
-    trace = replace(found.trace, launches=launched(graph, scheduled), asked=asked)
+    trace = replace(found.trace, launches=launched(graph, scheduled), asked=lying(scheduled))
     rendered = Rendered(found.rendered, hosts_of(graph), kernel_titles(graph), request.held)
     planned = Scheduled(scheduled, graph, found.rendered, scheduled_titles(graph, scheduled))
     # a new plan replaces the old one, but not the tiles that were made for what the old one serves

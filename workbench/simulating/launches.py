@@ -1,17 +1,15 @@
-"""Simulation: the launches of a scheduled program, in order, on a machine."""
+"""What the engine is given of a scheduled program: its launches, and where tensors lie."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator import HostCall, Launched, Machine, Trace
-from simulator.compiled import when_compiling
-from workbench.ground.environment.progress import at, reached
+from simulator import HostCall, Launched
 from workbench.ir import KernelGraph, Launch, ScheduledProgram
 from workbench.scheduling.planning.chiplet_plan import placed
 from workbench.scheduling.planning.common_memory_plan import residents
@@ -23,26 +21,10 @@ Filled: TypeAlias = Mapping[str, npt.NDArray[np.bool_]]
 NOTHING_KNOWN: Filled = MappingProxyType({})
 
 
-def simulate(
-    lowered: KernelGraph,
-    scheduled: ScheduledProgram,
-    machine: Machine,
-    seconds: float | None = None,
-    filled: Filled = NOTHING_KNOWN,
-) -> Trace:
-    """The cycles of every instruction of every launch on `machine`, and the causes of its waits; raises after
-    `seconds`.
-
-    `filled` has the nonzero elements of tensors, for a machine that skips tiles of zeros.
-    """
-    from simulator.engine.engine import simulate as run_launches  # Numba, which launches alone do not need
-
-    with when_compiling(lambda begins: at("compiling the simulator, once" if begins else "")):
-        kept = tuple(residents(scheduled, scheduled.residence))
-        lie = tuple(placed(scheduled))
-        return run_launches(
-            launched(lowered, scheduled, filled), machine, seconds=seconds, progress=reached, residents=kept, placed=lie
-        )
+def lying(scheduled: ScheduledProgram) -> dict[str, Any]:
+    """The tensors that stay in the common memory, and the chiplets where tensors lie, as the engine asks for them."""
+    kept = residents(scheduled, scheduled.residence)
+    return {"residents": tuple(kept), "placed": tuple(placed(scheduled))}
 
 
 def launched(
