@@ -294,8 +294,9 @@ class Journey(Shown):
     def changed(self, change: str) -> Journey:
         """The journey of a changed copy of the traced function, traced anew; all options stay.
 
-        `change` is the name in a finding's remedy: `"channels last"`, `"evaluation mode"`, `"folded batch norms"`, or
-        `"folded window:<path of a Conv2d>"`. The traced function stays unchanged.
+        `change` is the name in a finding's remedy: `"bfloat16"`, `"channels last"`, `"evaluation mode"`,
+        `"folded batch norms"`, `"int8 weights"`, or `"folded window:<path of a Conv2d>"`. One that would change nothing
+        is refused. The traced function stays unchanged.
         """
         return cast("Journey", self._advice.retraced(change))
 
