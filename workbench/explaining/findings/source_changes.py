@@ -79,7 +79,10 @@ def _paths_to_fold(target: Callable[..., object]) -> list[str]:
     """The paths of a module's convolutions that `folded window` takes."""
     from torch import nn
 
-    return [path for path, each in target.named_modules() if folds(each)] if isinstance(target, nn.Module) else []
+    if not isinstance(target, nn.Module):
+        return []
+    modules = cast("list[tuple[str, nn.Module]]", [*target.named_modules()])
+    return [path for path, each in modules if folds(each)]
 
 
 def _evaluated(target: Callable[..., object]) -> nn.Module:
