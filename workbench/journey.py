@@ -284,6 +284,8 @@ class Journey(Shown):
             not self._stages.lowered.made or counts(self.lowered.record, asked.room_here, request.room_here)
         ):  # another machine may hold other rows
             stale.add("room")
+        if "fusion" in given:
+            request.check_rules_named()
         if "fusion" not in changed and self._stages.lowered.made:
             request.check_kernels_named(self.lowered.record)
         if not changed.isdisjoint(("resident", "machine")):
