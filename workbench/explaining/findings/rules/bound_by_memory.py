@@ -75,7 +75,7 @@ def _asked(facts: Facts, kernel: ComputedFacts) -> int:
 
 def _most(machine: Machine) -> str:
     share = machine.dram.stream_share
-    return "its peak rate" if share == 1 else f"what streams reach, which is {share:.0%} of its peak rate"
+    return f"its roof, which is {'' if share == 1 else f'{share:.0%} of '}its peak rate"
 
 
 def _most_of(facts: Facts, kernel: ComputedFacts, moved: int) -> str:
