@@ -16,7 +16,15 @@ def function_with_numpy(target: Callable[..., object]) -> str:
 
     held = reachable(target).containers
     functions = [each for each in held if isinstance(each, types.FunctionType) and _is_own(each)]
-    return next((each.__qualname__ for each in functions if _names_numpy(each)), "")
+    named = {"forward", "__call__"}.union(*(_names(each.__code__) for each in functions))
+    called = (each for each in functions if not _is_method(each) or each.__name__ in named)
+    return next((each.__qualname__ for each in called if _names_numpy(each)), "")
+
+
+def _is_method(function: types.FunctionType) -> bool:
+    """Whether a class has it, with which all of its other methods are reached as well."""
+    owner = function.__qualname__.rpartition(".")[0]
+    return bool(owner) and not owner.endswith("<locals>")
 
 
 def _is_own(function: types.FunctionType) -> bool:
