@@ -284,6 +284,8 @@ class Journey(Shown):
             not self._stages.lowered.made or counts(self.lowered.record, asked.room_here, request.room_here)
         ):  # another machine may hold other rows
             stale.add("room")
+        if "fusion" in given:
+            request.check_rules_named()
         if "fusion" not in changed and self._stages.lowered.made:
             request.check_kernels_named(self.lowered.record)
         if not changed.isdisjoint(("resident", "machine")):
@@ -294,8 +296,9 @@ class Journey(Shown):
     def changed(self, change: str) -> Journey:
         """The journey of a changed copy of the traced function, traced anew; all options stay.
 
-        `change` is the name in a finding's remedy: `"channels last"`, `"evaluation mode"`, `"folded batch norms"`, or
-        `"folded window:<path of a Conv2d>"`. The traced function stays unchanged.
+        `change` is the name in a finding's remedy: `"bfloat16"`, `"channels last"`, `"evaluation mode"`,
+        `"folded batch norms"`, `"int8 weights"`, or `"folded window:<path of a Conv2d>"`. One that would change nothing
+        is refused. The traced function stays unchanged.
         """
         return cast("Journey", self._advice.retraced(change))
 

@@ -17,7 +17,7 @@ from workbench.explaining.views.graphs.kernel_groups import Run
 from workbench.explaining.views.timelines.machine_table import told_apart
 from workbench.exploring.tuning.tuning_budget import BUDGET
 from workbench.ground.environment.verb_options import knows_its_options
-from workbench.ground.errors import BadOption, HostRoute, IdleStep, JourneyFileEdited, MappingError
+from workbench.ground.errors import BadOption, FusionError, HostRoute, IdleStep, JourneyFileEdited, MappingError
 from workbench.ir import AtenGraph, KernelGraph, RecordFormatError, archive
 from workbench.journey import Journey
 from workbench.stages.journey_request import GraphCall, Request
@@ -78,6 +78,7 @@ def trace(
     refuse_uncallable(fn_or_module)
     given, options = MappingProxyType(dict(kwargs or {})), checked_options(**asked)
     request = Request(fn_or_module, inputs, given, train=train, **options).given(**options)
+    request.check_rules_named()
     warn_without_common_memory(request.resident, request.machine)
     made = Stages(request)
     _ = made.captured(), made.sources()
@@ -137,7 +138,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
     kept = {each.name: each for each in found.lowered.rewrites}
     try:
         request = replace(request, rewrites=kept, **options_of_file(found.options))
-    except (BadOption, MappingError, RecordFormatError) as error:
+    except (BadOption, FusionError, MappingError, RecordFormatError) as error:
         raise JourneyFileEdited(str(path), f"its options make no sense: {error}") from None
     return Journey(request, loaded(request, found))
 

@@ -3,7 +3,7 @@
 Each cycle of the critical path belongs to one part, so their shares add up to all cycles. With several cores the path
 goes through the last core, for which the others wait. The share of this waiting is what evenly shared work would save,
 at most down to the time of the run's bytes, since all cores share one memory; what is left of each cycle belongs to the
-parts. Beside the shares stands how near the parts that have a peak rate come to it.
+parts. Beside the shares stands how near the parts that have a roof come to it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Binding:
     shares: Mapping[str, float]
     """By part, the largest first: they add up to 1."""
     peaks: Mapping[str, float]
-    """Memory, arrays and vector unit beside their peak rates, over the whole run; empty where not known."""
+    """The least cycles that memory, arrays and vector unit need for the run's work, as parts of its cycles: how near
+    they come to their roofs over the whole run. Empty where not known."""
 
     @property
     def by(self) -> str:
@@ -51,13 +52,13 @@ class Binding:
         return next(iter(self.shares), "")
 
     def text(self) -> str:
-        """`bound by memory: 83% of its cycles, vector unit 9%, launches 8%; of their peaks: memory 71%, arrays 4%`."""
+        """`bound by memory: 83% of its cycles, vector unit 9%, launches 8%; of their roofs: memory 71%, arrays 4%`."""
         if not self.shares:
             return "bound by nothing: it takes no cycles"
         first, *others = self.shares.items()
         told = [f"{first[1]:.0%} of its cycles", *(f"{part} {share:.0%}" for part, share in others if share >= 0.005)]
         rates = ", ".join(f"{part} {share:.0%}" for part, share in self.peaks.items())
-        return f"bound by {first[0]}: {', '.join(told)}" + (f"; of their peaks: {rates}" if rates else "")
+        return f"bound by {first[0]}: {', '.join(told)}" + (f"; of their roofs: {rates}" if rates else "")
 
 
 def binding_of(trace: TraceRecord, path: list[Step] | None = None) -> Binding:

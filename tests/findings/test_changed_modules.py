@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -263,3 +264,34 @@ def test_tiles_that_were_kept_are_no_mapping_for_the_kernels_of_a_changed_functi
     j = wb.trace(model, torch.randn(1, 3, 16, 16), machine="edge-8x8")
     kept = j.with_(mapping=j.scheduled.mappings)
     assert kept.changed("folded batch norms").check().ok
+
+
+def _innermost(x: torch.Tensor) -> torch.Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "change", "said"),
+    [
+        (nn.Sequential(_conv(3), nn.ReLU()), _image(3), "folded window", "did you mean 'folded window:0'?"),
+        (_conv(3), _image(3), "folded window", "did you mean 'folded window:'?"),
+        (nn.Linear(8, 8), torch.randn(4, 8), "folded window", "of which the traced function has none"),
+        (nn.Linear(8, 8), torch.randn(4, 8), "bfloat16:0", "a change of the whole model, not of the part '0'"),
+        (_conv(3), _image(3), "folded batch norms:", "a change of the whole model"),
+        (nn.ReLU(), torch.randn(4, 8).bfloat16(), "bfloat16", "none of the weights and inputs is a tensor of float32"),
+        (nn.Linear(8, 8), torch.randn(4, 8), "channels last", "has four dims"),
+        (nn.ReLU(), _innermost(_image(3)), "channels last", "has its channels outermost"),
+        (nn.Linear(8, 8).eval(), torch.randn(4, 8), "evaluation mode", "in evaluation mode already"),
+    ],
+)
+def test_a_change_answers_about_what_was_asked_and_refuses_to_change_nothing(
+    model: nn.Module, x: torch.Tensor, change: str, said: str
+) -> None:
+    with pytest.raises(BadOption, match=re.escape(said)):
+        wb.trace(model, x, machine="edge-8x8").changed(change)
+
+
+def test_a_change_that_was_made_is_not_made_again() -> None:
+    j = wb.trace(nn.Linear(8, 8), torch.randn(4, 8), machine="edge-8x8").changed("bfloat16")
+    with pytest.raises(BadOption, match="none of the weights and inputs is a tensor of float32"):
+        j.changed("bfloat16")

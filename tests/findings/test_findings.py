@@ -20,6 +20,7 @@ import workbench as wb
 from workbench.explaining.findings import findings_answer, rule_registry, rule_search
 from workbench.explaining.findings.folded_windows import folded_window, folds
 from workbench.explaining.findings.source_changes import changed
+from workbench.ground.basics.cards import Card, cards_html, cards_text
 from workbench.ground.errors import BadOption
 
 
@@ -588,3 +589,13 @@ def test_a_product_deeper_than_the_array_passes_through_it_several_times():
 def test_one_remedy_that_is_left_is_told_as_one():
     told = findings_answer._what_is_left(step_count=1, left=0, others=1, same_machine=True)
     assert told == "1 remedy is left that needs another machine: call it without same_machine=True to follow it"
+
+
+def test_rows_with_cycles_at_stake_say_that_they_do_not_add_up():
+    """Two rows have the transfers of one kernel at stake: together they would be more than the run."""
+    j = wb.trace(lambda x: x * 2 + 1, torch.randn(512, 512), machine="edge-8x8")
+    several, one = j.findings, Card("launches", "", "", "", "", 10, 100)
+    assert several.cycles.sum() > j.simulated.cycles
+    for told in (" ".join(repr(several).split()), several._repr_html_()):
+        assert "Rows may have the same cycles at stake, so they do not add up" in told
+    assert "add up" not in cards_text([one], 80, 5) + cards_html([one], 5)

@@ -160,6 +160,10 @@ RULES: dict[str, tuple[Program, Program]] = {
         lambda: _traced(nn.Linear(2048, 2048), (1, 2048)),
         lambda: _traced(torch.matmul, (512, 512), (512, 512)),
     ),
+    "wide numbers": (
+        lambda: _traced(nn.Linear(2048, 2048), (1, 2048)),
+        lambda: wb.trace(nn.Linear(2048, 2048).bfloat16(), torch.randn(1, 2048).bfloat16(), machine="tpu-v3"),
+    ),
     "bound by memory": (
         lambda: _traced(torch.matmul, (256, 256), (256, 256)),
         lambda: _traced(nn.Linear(2048, 2048), (1, 2048)),
@@ -297,6 +301,42 @@ def test_a_remedy_that_failed_is_not_followed_again_on_the_same_journey():
     assert len(calls) == len(set(calls)) > 0
 
 
+def test_narrower_numbers_are_a_change_of_the_whole_program_and_save_no_more_than_is_at_stake():
+    """Half of the bytes of both layers are at stake, in one row, and no row of a kernel claims what both save."""
+    model = nn.Sequential(nn.Linear(1024, 2048), nn.ReLU(), nn.Linear(2048, 1024))
+    tried = _traced(model, (4, 1024)).findings.tried()
+    table = tried.table
+    (row,) = table[table.remedy.str.contains("bfloat16")].itertuples()
+    assert (row.rule, row.kernel) == ("wide numbers", "")
+    assert 0.8 * row.cycles < row.gain <= row.cycles
+    of_kernels = table[table.rule == "memory at its peak"]
+    assert len(of_kernels) == 2 and not of_kernels.remedy.any() and of_kernels.gain.isna().all()
+    assert all(card.cycles >= (card.measured or 0) for card in tried.cards)
+
+
+@pytest.mark.parametrize("hidden", [True, False], ids=["between graphs", "in a graph"])
+def test_bfloat16_is_not_promised_where_code_uses_numpy(hidden: bool):
+    def halved(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(x.numpy() / 2)
+
+    halves = torch.compiler.disable(halved) if hidden else halved
+    j = _traced(lambda x: halves(x * 2) + 1, (512, 512), machine="edge-8x8")
+    (row,) = j.findings.tried().table.query("rule == 'wide numbers'").itertuples()
+    assert "halved uses NumPy, which has no bfloat16" in row.reason and "BFloat16" in row.untried
+
+
+def test_numpy_in_a_method_that_no_code_names_is_not_told():
+    class Shown(nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return super().forward(input)
+
+        def shown(self) -> str:
+            return str(self.weight.numpy())
+
+    (reason,) = _traced(Shown(2048, 2048), (1, 2048)).findings.query("rule == 'wide numbers'").reason
+    assert "NumPy" not in reason
+
+
 def _first_convolution(layout: torch.memory_format) -> wb.Journey:
     model = nn.Sequential(nn.Conv2d(3, 64, 7, stride=2, padding=3), nn.ReLU()).to(memory_format=layout)  # type: ignore[call-overload]
     return wb.trace(model, torch.randn(1, 3, 112, 112).contiguous(memory_format=layout))
@@ -305,6 +345,7 @@ def _first_convolution(layout: torch.memory_format) -> wb.Journey:
 REMEDIES: list[tuple[str, Program]] = [
     ("launches", RULES["launches"][0]),
     ("bound by memory", RULES["bound by memory"][0]),
+    ("wide numbers", RULES["wide numbers"][0]),
     ("vector bound", RULES["vector bound"][0]),
     ("channels outermost", RULES["channels outermost"][0]),
     ("latency in the open", lambda: _traced(lambda x: torch.softmax(x, 0), (100, 77), machine="edge-8x8")),

@@ -230,7 +230,6 @@ REFUSED: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]], str]] =
     "keys before queries": (
         lambda q, k, v: v.mT @ (k @ q.mT / 4).softmax(-2), lambda: qkv(2), "weights as its second factor",
     ),
-    "a softmax over queries": (lambda q, k, v: (q @ k.mT).softmax(-2) @ v, lambda: qkv(2), "not along the keys"),
     "scores that are rounded": (
         lambda q, k, v: (q @ k.mT).bfloat16().softmax(-1).float() @ v, lambda: qkv(2), "to_copy rounds to bf16",
     ),
@@ -255,6 +254,19 @@ def test_what_is_refused_says_why_and_is_right(name: str):
     j = agrees(function, *given())
     assert attentions(j) == 0
     assert any(said in reason for reason in reasons(j)), j.lowered.fusions.to_string()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda q, k, v: (q @ k.mT).softmax(-2) @ v, lambda q, k, v: v.mT @ (q @ k.mT).softmax(-1)],
+    ids=["over queries", "of columns that are summed"],
+)
+def test_where_there_is_no_attention_other_rules_are_told(function: Callable[..., Any]):
+    """What a softmax makes adds up to one along another dim than that which the product sums."""
+    j = agrees(function, *qkv(4, queries=64, keys=64))
+    told = [text for text in j.findings.reason if "come back" in text]
+    assert told and not reasons(j) and not any("attention" in text for text in told)
+    assert any("the rule 'product prologue' did not fuse them" in text for text in told)
 
 
 def test_a_finding_tells_what_it_costs():

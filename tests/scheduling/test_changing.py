@@ -112,6 +112,25 @@ def test_a_choice_of_fusions_that_says_nothing_is_refused(journey: wb.Journey, f
         _ = journey.with_(fusion=fusion).lowered  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize(
+    "fusion", ["all", {"of": []}, {"off": ["product epilog"]}, [("gelu",)], 7, {"off": 3}, {"apart": [("gelu", 3)]}]
+)
+def test_what_needs_no_graph_is_refused_by_the_call_that_gives_it(journey: wb.Journey, fusion: object):
+    with pytest.raises(FusionError):
+        journey.with_(fusion=fusion)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_node_that_is_not_there_is_told_with_the_line_that_named_it(journey: wb.Journey):
+    made = journey.with_(fusion=[("matmul", "gelo")])
+    with pytest.raises(FusionError, match=rf"did you mean 'gelu'.*\nfusion= was given at {__file__}:\d+"):
+        _ = made.lowered
+
+
+def test_pairs_that_come_once_are_kept(journey: wb.Journey):
+    made = journey.with_(fusion=(pair for pair in [("matmul", "gelu")]))  # pyright: ignore[reportArgumentType]
+    assert len(made.lowered.record.kernels) > len(journey.lowered.record.kernels)
+
+
 def test_the_generated_script_given_back_makes_the_same_program(journey: wb.Journey):
     kernel = journey.scheduled.kernels[0]
     again = journey.with_(schedule={kernel.name: kernel.schedule})

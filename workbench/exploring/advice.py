@@ -50,7 +50,8 @@ class Advice:
             journey = self._journey
             records = journey.lowered.record, journey.scheduled.record, journey.simulated.record
             chosen = self._cycles_as_chosen if self._request.mapping else None
-            self._made.append(Facts(*records, chosen, None if self._target is None else self._module_at))
+            target = self._target
+            self._made.append(Facts(*records, chosen, None if target is None else self._module_at, target))
         return self._made[0]
 
     @property

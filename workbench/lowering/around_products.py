@@ -27,7 +27,9 @@ IN_GROUPS: Final = (
     "a convolution in groups, or of one channel, has tiles so small that their passes take longer than loads"
 )
 
-ONLY_POINTWISE: Final = "only pointwise ops run on the tiles that a product reads"
+ONLY_POINTWISE: Final = (
+    "only pointwise ops run on the tiles that a product reads, and the kernel that makes them has other ops as well"
+)
 
 BOTH_SIDES: Final = "it is read on both sides of a product, or after it as well, in tiles that differ"
 

@@ -27,24 +27,39 @@ _FORMS = "expected 'none', {'off': [rules], 'apart': [(node, node)]}, or a list 
 def choice_of(fusion: object, children: Mapping[str, Sequence[str]], rewrites: Collection[str] = ()) -> Choice:
     """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for;
     `rewrites` are patterns and graph passes, which ran before, or did not."""
-    if fusion is None:
-        return Choice()
-    if fusion == "none":
+    check_form(fusion)
+    if fusion is None or isinstance(fusion, str):
         return Choice(off=rules_off(fusion))
-    if isinstance(fusion, str) or not isinstance(fusion, Mapping | Iterable):
-        raise FusionError(f"fusion={fusion!r}: {_FORMS}")
     if not isinstance(fusion, Mapping):
         return Choice(apart=_pairs(cast("Iterable[object]", fusion), children))
     options = cast("Mapping[str, Iterable[object]]", fusion)
-    unknown = sorted(set(options) - {"off", "apart"})
+    return Choice(rules_off(options, rewrites), _pairs(options.get("apart", ()), children))
+
+
+def check_form(fusion: object) -> None:
+    """Raises for what is no fusion option, whatever rules and nodes there are."""
+    if fusion is None or fusion == "none":
+        return
+    if isinstance(fusion, str) or not isinstance(fusion, Mapping | Iterable):
+        hint = did_you_mean(fusion, ["none"]) if isinstance(fusion, str) else ""
+        raise FusionError(f"fusion={fusion!r}{hint or ':'} {_FORMS}")
+    if not isinstance(fusion, Mapping):
+        return _check_pairs(cast("Iterable[object]", fusion))
+    options = cast("Mapping[str, object]", fusion)
+    unknown = sorted(set(options) - {"off", "apart"}, key=str)
     if unknown:
         raise FusionError(f"fusion has the key {unknown[0]!r}: {_FORMS}")
     for key, given in options.items():
-        if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
+        if not isinstance(given, Iterable) or (key == "apart" and isinstance(given, str)):
             raise FusionError(f"fusion has {key!r}: {given!r}: {_FORMS}")
-    if isinstance(options.get("apart"), str):
-        raise FusionError(f"fusion has 'apart': {options['apart']!r}: {_FORMS}")
-    return Choice(rules_off(options, rewrites), _pairs(options.get("apart", ()), children))
+    _check_pairs(cast("Iterable[object]", options.get("apart", ())))
+
+
+def _check_pairs(given: Iterable[object]) -> None:
+    for item in given:
+        pair = cast("Sequence[object]", item) if isinstance(item, tuple | list) else ()
+        if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            raise FusionError(f"{item!r} is no pair of nodes: {_FORMS}")
 
 
 def rules_off(fusion: object, rewrites: Collection[str] = ()) -> frozenset[str]:
@@ -106,9 +121,7 @@ def _rules(given: object, rewrites: Collection[str]) -> list[str]:
 def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]]) -> frozenset[frozenset[str]]:
     pairs: set[frozenset[str]] = set()
     for item in given:
-        pair = tuple(cast("Sequence[object]", item)) if isinstance(item, tuple | list) else ()
-        if len(pair) != 2:
-            raise FusionError(f"{item!r} is no pair of nodes: {_FORMS}")
+        pair = cast("Sequence[str]", item)
         first, second = (_nodes(name, children) for name in pair)
         if set(first) & set(second):
             raise FusionError(f"{pair[0]!r} and {pair[1]!r} share a node, and a node cannot be kept apart from itself")
@@ -116,8 +129,8 @@ def _pairs(given: Iterable[object], children: Mapping[str, Sequence[str]]) -> fr
     return frozenset(pairs)
 
 
-def _nodes(name: object, children: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    if not isinstance(name, str) or name not in children:
-        told = f"there is no node {name!r} to keep apart{did_you_mean(str(name), children)}"
+def _nodes(name: str, children: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    if name not in children:
+        told = f"there is no node {name!r} to keep apart{did_you_mean(name, children)}"
         raise FusionError(sentences(told, "Nodes are in j.lowered.table"))
     return children[name]

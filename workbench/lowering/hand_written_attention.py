@@ -78,6 +78,8 @@ def _ending_in(values: GraphValues, last: Node) -> HandWritten | None:
     before = values.path(after[-1].operands[0], (*_PRODUCTS, _WITH_SUM)) if after else ()
     if not before:
         return None
+    if not _weighs(values, after[-1], -2 if keys_first else -1):
+        return None
     scores, inner = _Scores(values), (*before[::-1], *after[::-1])
     if keys_first:
         scores.refuse(f"{last.name} has the weights as its second factor, and the kernel is softmax(q @ k.T) @ v")
@@ -87,6 +89,13 @@ def _ending_in(values: GraphValues, last: Node) -> HandWritten | None:
     given = {call.query, call.key, call.value, call.mask}
     nodes = (*_dead(values, passed, inner, given), *inner, last)
     return HandWritten(nodes, after[-1].name, None if reason else call, reason)
+
+
+def _weighs(values: GraphValues, softmax: Node, axis: int) -> bool:
+    """Whether what a softmax makes are weights of what the product after it sums: they add up to one along the dim of
+    that sum. Along another dim it is no attention, and its parts are kernels by the rules of their own."""
+    rank = len(values.types[softmax.results[0]].shape)
+    return values.number(softmax.args[1]) in (axis, rank + axis)
 
 
 def _needed_elsewhere(values: GraphValues, inner: tuple[Node, ...]) -> str:
@@ -157,11 +166,9 @@ class _Scores:
 
     def read(self, before: tuple[Node, ...], after: tuple[Node, ...]) -> None:
         """The nodes from the softmax back to the scores, and those from the weights' reader back to the softmax."""
-        *changed, softmax = after
-        for node in changed:
+        for node in after[:-1]:
             if not unchanged(node):
                 self.refuse(f"{node.name} changes the weights after the softmax")
-        self._softmax(softmax)
         for node, source in pairwise(before):
             self._change(node, source.results[0])
         product = before[-1]
@@ -169,11 +176,6 @@ class _Scores:
             given = arguments(product)
             self._added(product, given["self"], self.values.number(given["beta"]))
             self.scale *= self.values.number(given["alpha"]) or 0.0
-
-    def _softmax(self, node: Node) -> None:
-        dim, rank = self.values.number(node.args[1]), len(self.values.types[node.results[0]].shape)
-        if dim not in (-1, rank - 1):
-            self.refuse(f"the softmax {node.name} is not along the keys, which are the last dim of the scores")
 
     def _change(self, node: Node, score: str) -> None:
         """One node between the product and the softmax."""

@@ -12,7 +12,7 @@ from workbench.ground.environment.registered import REWRITES
 from workbench.ground.errors import JourneyFileUnfit, WorkbenchError
 from workbench.ir import BACKWARD
 from workbench.ir.kernel_names import by_full_names
-from workbench.lowering.fusion_options import rewrites_off
+from workbench.lowering.fusion_options import rewrites_off, rules_off
 from workbench.lowering.layout_options import Layout, layout_on
 from workbench.lowering.product_room import Room, room_of
 from workbench.operators.aten.registry import DEFAULT
@@ -112,6 +112,10 @@ class Request(Options):
         if isinstance(self.mapping, dict):
             names = [kernel.name for kernel in lowered.kernels]
             check_kernels(by_full_names(self.mapping, names), names)
+
+    def check_rules_named(self) -> None:
+        """Raises for fusion options that name an unknown rule; nodes are known when the graph is lowered."""
+        rules_off(self.fusion, self.rewrites)
 
     def said(self, lowered: KernelGraph) -> dict[str, UserMapping]:
         """The mappings that the user gives kernels, those of a file by the kernels' names."""

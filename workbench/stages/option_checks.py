@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sized
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from simulator import Machine, load_machine
@@ -13,6 +14,7 @@ from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.parts import POLICIES
 from workbench.ground.errors import BadOption, MappingError, NoCommonMemory
+from workbench.lowering.fusion_options import check_form
 from workbench.scheduling.mappings import mapping_file, tuned_table
 from workbench.scheduling.mappings.mapping_form import OF_A_KERNEL, mistake_in
 
@@ -70,6 +72,14 @@ def checked_tuned(given: object) -> TunedTable | None:
     if not isinstance(given, str | os.PathLike):
         raise BadOption(f"tuned={given!r:.80}: expected the file that j.tuned().save(path) wrote, or None")
     return tuned_table.read_tuned_table(cast("str | os.PathLike[str]", given))
+
+
+def checked_fusion(given: object) -> object:
+    """The fusion options, if they have the form of some; rules and nodes are compared with those there are later."""
+    once = isinstance(given, Iterable) and not isinstance(given, Sized)  # a generator, whose pairs come only once
+    kept: object = list(cast("Iterable[object]", given)) if once else deepcopy(cast("object", given))
+    check_form(kept)
+    return kept
 
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:

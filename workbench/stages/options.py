@@ -16,6 +16,7 @@ from workbench.ground.errors import BadOption
 from workbench.lowering.layout_options import checked_layout
 from workbench.scheduling.passes.wanted_passes import as_texts
 from workbench.stages.option_checks import (
+    checked_fusion,
     checked_mapping,
     checked_on_missing,
     checked_placement,
@@ -121,7 +122,7 @@ class Options:
         metadata=_known(
             "grouped",
             "fusion rules that are turned off (none: all of them), and nodes kept apart",
-            check=deepcopy,
+            check=checked_fusion,
             kept=(str, dict, list),
             flag="none",
         ),

@@ -17,7 +17,7 @@ from simulator.errors import CommonMemoryFull, DoesNotFit, NoSuchPlace
 from workbench.explaining.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated, naming_tensors
 from workbench.explaining.views.graphs.titles import kernel_titles, scheduled_titles
 from workbench.ground.environment.progress import at, reached
-from workbench.ground.errors import BadOption, MappingError, TooManyInstructions
+from workbench.ground.errors import BadOption, FusionError, MappingError, TooManyInstructions
 from workbench.ir import HOST, KernelGraph, KernelModule, Rewritten
 from workbench.scheduling.planning import chiplet_plan, common_memory_plan
 from workbench.stages.journey_request import GraphCall, Request
@@ -91,15 +91,16 @@ class Stages(StageTable):
         from workbench.capturing.rewriting.lowered_origins import with_origins
         from workbench.lowering.lower import lower
 
-        made = lower(
-            rewritten.graph,
-            on_missing=self.request.on_missing,
-            fusion=self.request.fusion,
-            prefer=self.request.prefer,
-            registrations=self.request.registrations,
-            rewrites=[each.name for each in rewritten.rewrites],
-            room=self.request.room_here,
-        )
+        with self.request.blaming("fusion", FusionError):
+            made = lower(
+                rewritten.graph,
+                on_missing=self.request.on_missing,
+                fusion=self.request.fusion,
+                prefer=self.request.prefer,
+                registrations=self.request.registrations,
+                rewrites=[each.name for each in rewritten.rewrites],
+                room=self.request.room_here,
+            )
         return Grouped(with_origins(made, rewritten))
 
     @stage("lower")

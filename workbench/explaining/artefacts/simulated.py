@@ -81,7 +81,12 @@ class Simulated(Handle["Trace"]):
 
     @property
     def stats(self) -> dict[str, int | float]:
-        """The figures that fit on a card: cycles, bytes, shares of the machine's peaks."""
+        """The figures that fit on a card: cycles, bytes, shares of the machine's peak rates.
+
+        `dram_share_of_peak` and `macs_share_of_peak` compare the needed bytes and products with the rates in a data
+        sheet, over the whole run. Shares of roofs, in `.roofline` and `j.findings`, are larger where streams do not
+        reach the peak rate. `dma_busy_share` and the like are averages over the units of a kind.
+        """
         return timeline.stats(self.record)
 
     @property
@@ -91,7 +96,7 @@ class Simulated(Handle["Trace"]):
 
         For a transfer from or to DRAM `bytes` are the needed bytes, `moved` those that the memory moves in whole
         requests, `run` the bytes that lie together in DRAM, `stretch` those that a queue moves side by side, and
-        `peak_share` the needed bytes over the memory's peak in the time in which no other data moved.
+        `peak_share` the needed bytes over those that streams get in the time in which no other data moved.
         """
         return data_frames.frame_of_columns(timeline.event_columns(self.record, self.scheduled.launches))
 
@@ -99,6 +104,7 @@ class Simulated(Handle["Trace"]):
     def by_kernel(self) -> pd.DataFrame:
         """One row a kernel: cycles from begin to end of its launches, bytes, busy unit cycles, and its readable title.
 
+        `dma_busy` and the like are sums over all units of a kind: with two queues they may exceed the kernel's cycles.
         No kernel's cycles include the launch overhead before it; `.waterfall` has it as `launch`.
         """
         return data_frames.frame(self._table())
@@ -106,7 +112,7 @@ class Simulated(Handle["Trace"]):
     @property
     def transfers(self) -> pd.DataFrame:
         """One row a kernel and kind of transfer from or to DRAM: their number, bytes needed and moved, average bytes of
-        a run and of a stretch, cycles, and the share of the memory's peak: see `.events`."""
+        a run and of a stretch, cycles, and `peak_share`: see `.events`."""
         return data_frames.frame(transfers.by_kernel(self.record))
 
     @property

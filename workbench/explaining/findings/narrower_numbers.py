@@ -1,4 +1,4 @@
-"""Half as many bytes: the remedy for what moves or multiplies floats of 32 bits or more."""
+"""Fewer bytes: which floats of 32 bits or more could be narrower, and what else moves fewer bytes of a weight."""
 
 from __future__ import annotations
 
@@ -7,31 +7,42 @@ from dataclasses import replace
 import numpy as np
 
 from simulator.tileprogram.program import Opcode
-from simulator.units import vector
-from workbench.explaining.findings.finding_record import Remedy
+from simulator.units import systolic, vector
 from workbench.explaining.findings.int8_weights import INT8_WEIGHTS, is_plain_linear
 from workbench.explaining.findings.run_facts import ComputedFacts, Facts, moved_bytes
-from workbench.explaining.findings.source_changes import BFLOAT16, call_of
 
 _WIDE = ("f32", "f64")
-_OF_MODULES = "model.bfloat16(), with inputs of torch.bfloat16, if its numbers suffice"
-_OF_FUNCTIONS = "inputs of torch.bfloat16, if its numbers suffice"
+_BFLOAT16_BYTES = 2
 
 
-def narrower(facts: Facts, kernel: ComputedFacts) -> Remedy | None:
-    """The same in bfloat16.
+def is_faster_narrow(facts: Facts, kernel: ComputedFacts) -> bool:
+    """Whether a kernel moves wide floats, and its vector unit would take less time for narrow ones than it takes."""
+    moved = {value for launch in kernel.launches for value in launch.arguments}
+    wide = any(_is_wide(facts, value) for value in moved)
+    return wide and _widening(facts, kernel) < kernel.cycles
 
-    None for a training step, whose optimizer needs its digits, nor for a loaded journey, nor where the vector unit
-    would take longer to widen the numbers than their bytes save.
-    """
-    captured, module_at = facts.lowered.captured, facts.module_at
-    moved = [value for launch in kernel.launches for value in launch.arguments if value in facts.lowered.types]
-    wide = any(facts.lowered.types[value].dtype in _WIDE for value in moved)
-    trains = any(node.origin.part for node in captured.nodes)
-    if not wide or trains or module_at is None or _widening(facts, kernel) >= kernel.cycles:
-        return None
-    written = _OF_MODULES if module_at("") is not None else _OF_FUNCTIONS
-    return Remedy(call_of(BFLOAT16, written), change=BFLOAT16)
+
+def spared_when_narrow(facts: Facts, kernel: ComputedFacts) -> int:
+    """Cycles of the critical path that wide floats have beyond those of bfloat16: their bytes, and their passes
+    through arrays."""
+    program = kernel.scheduled.program
+    kinds = [
+        (number, value) for number, value in enumerate(kernel.launches[0].arguments) if value in facts.lowered.types
+    ]
+    sizes = {value: moved_bytes(program, number) for number, value in kinds}
+    spared = sum(
+        size * (1 - _BFLOAT16_BYTES / facts.lowered.types[value].element_bytes)
+        for value, size in sizes.items()
+        if _is_wide(facts, value)
+    )
+    share = spared / max(sum(sizes.values()), 1)
+    passes = int(systolic.passes(program, facts.machine).max(initial=1)) if spared else 1
+    products = kernel.part("matmul preload", "matmul stream", "matmul drain")
+    return round(kernel.part(*kernel.transfers) * share + products * (1 - 1 / passes))
+
+
+def _is_wide(facts: Facts, value: str) -> bool:
+    return value in facts.lowered.types and facts.lowered.types[value].dtype in _WIDE
 
 
 def heaviest(kernel: ComputedFacts, moved: int) -> tuple[str, float]:

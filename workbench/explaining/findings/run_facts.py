@@ -123,6 +123,8 @@ class Facts:
     """The same with the mappings that scheduling chooses, where some were given; None where it cannot be made."""
     module_at: Callable[[str], object | None] | None = None
     """The module at a path of the traced callable, None where there is none; None altogether without the callable."""
+    function: Callable[..., object] | None = None
+    """The traced callable; None for a loaded journey, and for one that comes from `torch.compile`."""
 
     @property
     def machine(self) -> Machine:

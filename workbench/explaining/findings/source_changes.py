@@ -16,6 +16,7 @@ from workbench.ground.errors import BadOption
 from workbench.ir import AtenGraph
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 BFLOAT16 = "bfloat16"
@@ -27,6 +28,8 @@ EVALUATION = "evaluation mode"
 FOLDED_WINDOW = "folded window"
 """`folded window:path`: the convolution at that path as one over the rows or columns of its window, laid beside each
 other."""
+_OF_THE_WHOLE = (BFLOAT16, CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, INT8_WEIGHTS)
+"""The changes that have no path."""
 
 
 def changed(
@@ -40,6 +43,7 @@ def changed(
     from workbench.operators.aten.overload_names import draws_lots
 
     kind, _, path = name.partition(":")
+    _refuse_misnamed(name, target)
     if kind in (FOLDED_WINDOW, FOLDED_BATCH_NORMS):
         folded = _folded(target, path) if kind == FOLDED_WINDOW else with_batch_norms_folded(target, graph)
         drawn = draws_lots(node.op for node in graph.nodes)
@@ -51,14 +55,41 @@ def changed(
         return _narrowed(target, inputs, kwargs)
     if kind == INT8_WEIGHTS:
         return with_int8_weights(target), tuple(inputs), dict(kwargs)
-    if kind == EVALUATION:
-        return copied_module(EVALUATION, target).eval(), tuple(inputs), dict(kwargs)
-    hint = did_you_mean(name, [BFLOAT16, CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, FOLDED_WINDOW, INT8_WEIGHTS])
-    known = (
-        f"The changes are {BFLOAT16!r}, {CHANNELS_LAST!r}, {EVALUATION!r}, {FOLDED_BATCH_NORMS!r}, "
-        f"{INT8_WEIGHTS!r} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
-    )
-    raise BadOption(sentences(f"there is no change {name!r}{hint}", known))
+    return _evaluated(target), tuple(inputs), dict(kwargs)
+
+
+def _refuse_misnamed(name: str, target: Callable[..., object]) -> None:
+    """Raises for what is no change, for a path after one of the whole model, and for none after one of a module."""
+    kind, colon, path = name.partition(":")
+    if kind == FOLDED_WINDOW and not colon:
+        near = [f"{FOLDED_WINDOW}:{path}" for path in _paths_to_fold(target)]
+        hint = f"; did you mean {near[0]!r}?" if near else ", of which the traced function has none"
+        raise BadOption(f"{name!r} is a change of one convolution: name it, '{FOLDED_WINDOW}:<path of a Conv2d>'{hint}")
+    if kind in _OF_THE_WHOLE and colon:
+        raise BadOption(
+            f"{name!r}: {kind!r} is a change of the whole model, not of the part {path!r}; leave {path!r} out"
+        )
+    if kind not in (FOLDED_WINDOW, *_OF_THE_WHOLE):
+        hint = did_you_mean(name, [*_OF_THE_WHOLE, FOLDED_WINDOW])
+        known = f"The changes are {', '.join(map(repr, _OF_THE_WHOLE))} and '{FOLDED_WINDOW}:<path of a Conv2d>'"
+        raise BadOption(sentences(f"there is no change {name!r}{hint}", known))
+
+
+def _paths_to_fold(target: Callable[..., object]) -> list[str]:
+    """The paths of a module's convolutions that `folded window` takes."""
+    from torch import nn
+
+    if not isinstance(target, nn.Module):
+        return []
+    modules = cast("list[tuple[str, nn.Module]]", [*target.named_modules()])
+    return [path for path, each in modules if folds(each)]
+
+
+def _evaluated(target: Callable[..., object]) -> nn.Module:
+    made = copied_module(EVALUATION, target)
+    if not any(each.training for each in made.modules()):
+        raise BadOption(f"{EVALUATION!r}: all modules of the traced model are in evaluation mode already")
+    return made.eval()
 
 
 def call_of(name: str, written: str) -> str:
@@ -81,8 +112,19 @@ def _channels_last(
     function = target
     if isinstance(target, nn.Module):
         function = copy.deepcopy(target).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    held = [*_weights(target), *_pytree.tree_leaves((tuple(inputs), dict(kwargs)))]
+    images = [each for each in held if isinstance(each, torch.Tensor) and each.dim() == 4]
+    if all(each.is_contiguous(memory_format=torch.channels_last) for each in images):
+        told = "has its channels outermost" if images else "has four dims"
+        raise BadOption(f"{CHANNELS_LAST!r}: none of the tensors that the function is given, or has as weights, {told}")
     given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(laid, (tuple(inputs), dict(kwargs))))
     return cast("Callable[..., object]", function), given, keyed
+
+
+def _weights(target: Callable[..., object]) -> list[torch.Tensor]:
+    from torch import nn
+
+    return [*target.parameters(), *target.buffers()] if isinstance(target, nn.Module) else []
 
 
 def _narrowed(
@@ -99,10 +141,18 @@ def _narrowed(
     function = copied_module(BFLOAT16, target).bfloat16() if isinstance(target, nn.Module) else target
     given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(narrow, (tuple(inputs), dict(kwargs))))
     before, after = (_pytree.tree_leaves(each) for each in ((tuple(inputs), dict(kwargs)), (given, keyed)))
-    if not isinstance(target, nn.Module) and all(old is new for old, new in zip(before, after, strict=True)):
-        raise BadOption(f"{BFLOAT16!r}: none of the inputs is a tensor of float32 or float64, or a container of some")
+    if all(old is new for old, new in zip(before, after, strict=True)) and not any(map(_narrows, _weights(target))):
+        where = "weights and inputs" if isinstance(target, nn.Module) else "inputs"
+        raise BadOption(f"{BFLOAT16!r}: none of the {where} is a tensor of float32 or float64, or a container of some")
     results_of_copy(BFLOAT16, function, given, keyed)  # which raises where PyTorch does
     return function, given, keyed
+
+
+def _narrows(weight: torch.Tensor) -> bool:
+    """Whether `module.bfloat16()` changes a weight."""
+    import torch
+
+    return weight.is_floating_point() and weight.dtype != torch.bfloat16
 
 
 def _folded(target: Callable[..., object], path: str) -> nn.Module:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from markupsafe import Markup
 
 from workbench.ground.basics.html_builder import NO_HTML, html, joined
 from workbench.ground.basics.markup import breakable, details
+
+OVERLAP: Final = (
+    "Rows may have the same cycles at stake, so they do not add up: j.findings.followed() measures several remedies "
+    "together."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,9 @@ def cards_text(cards: Iterable[Card], width: int, most: int) -> str:
     if not every:
         return "No rule has found anything."
     shown = [card.text(width) for card in every[:most]]
-    return "\n\n".join([*shown, *([f"{len(every) - most} more"] if len(every) > most else [])])
+    more = [f"{len(every) - most} more"] if len(every) > most else []
+    note = [textwrap.fill(OVERLAP, width)] if _overlap(every) else []
+    return "\n\n".join([*shown, *more, *note])
 
 
 def binding_html(line: str) -> Markup:
@@ -128,7 +136,13 @@ def cards_html(cards: Iterable[Card], most: int) -> Markup:
     none = sum(not card.cycles for card in rest)
     note = f"{none} of them with nothing to gain" if none else ""
     more = details(f"{len(rest)} more", _boxes(rest), note=note) if rest else ""
-    return _boxes(shown) + more if every else html('<p class="soft">No rule has found anything.</p>')
+    overlap = html('<p class="soft">{}</p>', OVERLAP) if _overlap(every) else NO_HTML
+    return _boxes(shown) + more + overlap if every else html('<p class="soft">No rule has found anything.</p>')
+
+
+def _overlap(cards: Iterable[Card]) -> bool:
+    """Whether several have cycles at stake, which may be the same: of a kernel's wait, and of its bytes."""
+    return sum(card.cycles > 0 for card in cards) > 1
 
 
 def _boxes(cards: Iterable[Card]) -> Markup:

@@ -73,3 +73,6 @@ from workbench.explaining.findings.rules import (
 from workbench.explaining.findings.rules import (
     weights_in_the_open as weights_in_the_open,
 )
+from workbench.explaining.findings.rules import (
+    wide_numbers as wide_numbers,
+)

@@ -9,7 +9,6 @@ from simulator.analysis.binding import ARRAYS
 from simulator.records.spans import TOTALS
 from simulator.units import systolic
 from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.narrower_numbers import narrower
 from workbench.explaining.findings.number_words import percent
 from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.run_facts import ComputedFacts, Facts, KernelFacts
@@ -42,9 +41,9 @@ def _fewer(facts: Facts, kernel: ComputedFacts) -> str:
 
 
 def _remedy(facts: Facts, kernel: ComputedFacts) -> Remedy | None:
-    """Numbers that take one pass of the arrays, where these take several; else twice as many arrays."""
+    """Twice as many arrays; where these take several passes, `wide_numbers.py` has a remedy for the whole program."""
     if systolic.passes(kernel.scheduled.program, facts.machine).max(initial=1) > 1:
-        return narrower(facts, kernel)
+        return None
     twice = 2 * facts.machine.array.count
     call = f"j.with_(machine=j.machine.with_(systolic_arrays={twice}))"
     return Remedy(call, machine={"systolic_arrays": twice}, changes_program=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from simulator.analysis.binding import MEMORY
 from simulator.machine.machine import Machine
 from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.narrower_numbers import heaviest, narrower, weights_share
+from workbench.explaining.findings.narrower_numbers import heaviest, weights_share
 from workbench.explaining.findings.number_words import percent
 from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
@@ -24,17 +24,16 @@ WAITS = 0.2
 
 @finding("memory at its peak")
 def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
-    rate, use = float(facts.machine.bus_bytes_per_cycle), facts.memory_use
+    rate = float(facts.machine.bus_bytes_per_cycle)
     for kernel in facts.computed:
-        moved = int(use.asked[kernel.spans].sum())  # unused bytes of requests could be saved
-        if kernel.cycles and moved >= AT_PEAK * rate * kernel.cycles:
+        moved = _asked(facts, kernel)
+        if at_memorys_peak(facts, kernel):
             yield Finding(
                 kernel.name,
                 kernel.part(*kernel.transfers),
                 f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
                 f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel, moved)}",
                 kernel.showing(*kernel.transfers),
-                remedy=narrower(facts, kernel),
                 about=MEMORY,
             )
 
@@ -63,9 +62,20 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def at_memorys_peak(facts: Facts, kernel: ComputedFacts) -> bool:
+    """Whether a kernel moves bytes nearly as fast as the memory can."""
+    able = AT_PEAK * float(facts.machine.bus_bytes_per_cycle) * kernel.cycles
+    return 0 < able <= _asked(facts, kernel)
+
+
+def _asked(facts: Facts, kernel: ComputedFacts) -> int:
+    """The bytes that a kernel asks for; unused bytes of requests are not among them, since they could be saved."""
+    return int(facts.memory_use.asked[kernel.spans].sum())
+
+
 def _most(machine: Machine) -> str:
     share = machine.dram.stream_share
-    return "its peak rate" if share == 1 else f"what streams reach, which is {share:.0%} of its peak rate"
+    return f"its roof, which is {'' if share == 1 else f'{share:.0%} of '}its peak rate"
 
 
 def _most_of(facts: Facts, kernel: ComputedFacts, moved: int) -> str:

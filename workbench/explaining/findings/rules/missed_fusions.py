@@ -84,6 +84,5 @@ def _reason(missed: list[_Missed]) -> str:
     return (
         f"{first.producer} -> {first.consumer}{others}: {f'{went:,} bytes go to DRAM and ' if went else ''}"
         f"{came:,} {'' if went else 'bytes '}come back, because "
-        + (f"the rule '{first.rule}'" if first.rule else "no rule")
-        + f" did not fuse them: {first.reason}"
+        f"{f'the rule {first.rule!r} did not fuse them' if first.rule else 'no rule fuses them'}: {first.reason}"
     )

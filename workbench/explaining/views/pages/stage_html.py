@@ -271,8 +271,8 @@ def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> Markup:
         "DRAM bytes written": f"{told['dram_write_bytes']:,}",
         **({"common memory bytes": f"{common:,}"} if common else {}),
         **({"instructions on zeros skipped": f"{left_out:,}"} if left_out else {}),
-        "of DRAM peak": f"{told['dram_share_of_peak']:.0%}",
-        "of MAC peak": f"{told['macs_share_of_peak']:.0%}",
+        "of DRAM peak rate": f"{told['dram_share_of_peak']:.0%}",
+        "of MAC peak rate": f"{told['macs_share_of_peak']:.0%}",
         "instructions": f"{told['instructions']:,}",
     }
     return (

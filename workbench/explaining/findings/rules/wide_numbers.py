@@ -1,0 +1,56 @@
+"""Floats of 32 bits or more at a roof. A kernel at the memory's peak is faster only with fewer bytes, and one at the
+arrays' peak, where these take several passes for a wide float, only with narrower ones. A model has one type as a rule:
+the remedy changes all of its kernels, so there is one finding for all, and its saving is that of the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator.analysis.binding import ARRAYS, MEMORY
+from simulator.units import systolic
+from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings.narrower_numbers import is_faster_narrow, spared_when_narrow
+from workbench.explaining.findings.number_words import times
+from workbench.explaining.findings.numpy_use import function_with_numpy
+from workbench.explaining.findings.rule_registry import finding
+from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
+from workbench.explaining.findings.rules.bound_by_memory import at_memorys_peak
+from workbench.explaining.findings.run_facts import ComputedFacts, Facts
+from workbench.explaining.findings.source_changes import BFLOAT16, call_of
+
+_OF_MODULES = "model.bfloat16(), with inputs of torch.bfloat16, if its numbers suffice"
+_OF_FUNCTIONS = "inputs of torch.bfloat16, if its numbers suffice"
+
+
+@finding("wide numbers")
+def wide_numbers(facts: Facts) -> Iterator[Finding]:
+    trains = any(node.origin.part for node in facts.lowered.captured.nodes)  # an optimizer needs its digits
+    if facts.module_at is None or trains:
+        return
+    by_memory = [kernel for kernel in facts.computed if at_memorys_peak(facts, kernel)]
+    by_arrays = [kernel for kernel in facts.computed if at_peak(facts, kernel) and _takes_passes(facts, kernel)]
+    at_roof = [each for each in facts.computed if each in by_memory or each in by_arrays]
+    if not (bound := [each for each in at_roof if is_faster_narrow(facts, each)]):
+        return
+    written = _OF_MODULES if facts.module_at("") is not None else _OF_FUNCTIONS
+    yield Finding(
+        "",
+        sum(spared_when_narrow(facts, kernel) for kernel in facts.computed),
+        f"{times(len(bound), 'kernel')} of {sum(each.cycles for each in bound):,} cycles, with floats of 32 bits or "
+        f"more, {'is' if len(bound) == 1 else 'are'} at the peak of memory or arrays; bfloat16 has fewer bytes and "
+        "passes in the whole program, so these cycles are of all kernels together, and part of what is at stake in "
+        f"the rows of each{_numpys(facts)}",
+        tuple(sorted(span for each in bound for span in each.showing(*each.transfers, "matmul stream"))),
+        remedy=Remedy(call_of(BFLOAT16, written), change=BFLOAT16),
+        about=MEMORY if any(each in by_memory for each in bound) else ARRAYS,
+    )
+
+
+def _takes_passes(facts: Facts, kernel: ComputedFacts) -> bool:
+    return bool(systolic.passes(kernel.scheduled.program, facts.machine).max(initial=1) > 1)
+
+
+def _numpys(facts: Facts) -> str:
+    """That some of the traced code may not take the remedy."""
+    name = function_with_numpy(facts.function) if facts.function is not None else ""
+    return f". {name} uses NumPy, which has no bfloat16: the remedy fails where such numbers reach it" if name else ""
