@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,6 +106,28 @@ def test_each_side_of_a_graph_break_is_a_journey():
     ]
     torch.compile(lambda x: x * 2, backend="npu")(x)
     assert len(wb.last_journeys()) == 1
+
+
+@torch.compiler.disable
+def _on_the_host(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x @ w
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_graph_before_a_break_says_that_what_follows_is_in_no_journey(grows: bool):
+    def broken(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(_on_the_host(x * 2, w)) + 1
+
+    line = inspect.getsourcelines(broken)[1] + 1
+    x, w = torch.randn(4, 8).requires_grad_(grows), torch.randn(8, 8)
+    torch.compile(broken, backend="npu")(x, w).sum().backward() if grows else torch.compile(broken, backend="npu")(x, w)
+    first, *others = wb.last_journeys()
+    assert first.captured.breaks == (f"{__file__}:{line}: a function under torch.compiler.disable",)
+    assert f"then Python runs on the host, in no journey: {first.captured.breaks[0]}" in str(first.overview)
+    assert others and not any(each.captured.breaks for each in others)
+    assert not any("in no journey" in str(each.overview) for each in others)
+    whole = wb.trace(broken, x.detach(), w)
+    assert "between graphs: aten::mm x1" in str(whole.overview) and "in no journey" not in str(whole.overview)
 
 
 def test_what_is_changed_in_place_is_changed():

@@ -24,6 +24,26 @@ def test_a_row_lies_along_the_lanes_and_its_sum_goes_across_them() -> None:
     assert all(made.ops[row.op].contiguous[0] == 1 and row.lane == 1 for row in passes)
 
 
+def test_a_scan_in_a_buffer_of_its_own_takes_its_row_in_steps_along_the_lanes() -> None:
+    """A scan of halves is computed in a buffer of floats, which no transfer fills."""
+
+    def steps(dtype: torch.dtype) -> list[tuple[int, ...]]:
+        made = program(lambda x: x.cumsum(1), torch.randn(64, 1024).to(dtype))
+        found = {row.op: row.operands[0].shape for row in rows(made, Opcode.VECTOR) if made.ops[row.op].class_counts[0]}
+        return [made.ops[op].contiguous for op, shape in found.items() if shape[-1] > 1]
+
+    assert steps(torch.bfloat16) == steps(torch.float32)
+    assert set(steps(torch.bfloat16)) == {(1, 1)}
+
+
+def test_a_scan_of_halves_is_no_faster_than_its_steps_across_lanes() -> None:
+    whole, half = (
+        wb.trace(lambda x: x.cumsum(1), torch.randn(64, 1024).to(dtype), machine="tpu-v3").simulated
+        for dtype in (torch.float32, torch.bfloat16)
+    )
+    assert half.cycles > 0.75 * whole.cycles  # its rows are half as many bytes, the steps are as many
+
+
 def test_a_transposed_view_lies_as_its_memory_does() -> None:
     made = program(lambda x, y: x.t() + y, torch.randn(256, 64), torch.randn(64, 256), layout="given")
     (found,) = {made.ops[row.op].contiguous[:2] for row in rows(made, Opcode.VECTOR)}

@@ -146,6 +146,81 @@ def test_work_that_reads_nothing_of_the_call_is_charged(tmp_path: Path):
     assert wb.load(tmp_path / "noise.journey").simulated.cycles == journey.simulated.cycles
 
 
+@torch.compiler.disable
+def bump(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+@torch.compiler.disable
+def bump_a_row(x: torch.Tensor) -> None:
+    torch.mul(x[0], 2, out=x[0])
+
+
+def bumped_between(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x @ w
+    bump(x)
+    return y + x
+
+
+def a_row_bumped_between(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    y = x @ w
+    bump_a_row(x)
+    return y + x
+
+
+class Bumped(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(8, 8))
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x @ w
+        bump(self.count)
+        return y + self.count
+
+
+SIZE = 4 * 8 * 8
+
+
+@pytest.mark.parametrize(
+    ("function", "there"), [(bumped_between, 2 * SIZE), (a_row_bumped_between, 2 * SIZE), (Bumped(), SIZE)]
+)
+def test_what_the_host_changes_in_place_comes_back_to_the_graph_that_reads_it(function: Any, there: int):
+    """A buffer is on the host already, and need not go there."""
+    journey = wb.trace(function, R(8, 8), R(8, 8), machine="edge-8x8")
+    (step,) = journey.scheduled.record.hosts
+    assert (step.bytes_in, step.bytes_out) == (there, 2 * SIZE), "the product, and what was changed"
+    assert journey.check().ok and journey.check(R(8, 8), R(8, 8)).ok
+
+
+def test_a_change_on_the_host_comes_back_once_and_when_it_is_read():
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x @ w
+        bump(x)
+        y = torch.relu(y)
+        print(end="")
+        y = y + x
+        print(end="")
+        return y * x
+
+    journey = wb.trace(function, R(8, 8), R(8, 8), machine="edge-8x8")
+    crossings = [(step.bytes_in, step.bytes_out) for step in journey.scheduled.record.hosts]
+    assert crossings == [(2 * SIZE, SIZE), (SIZE, 2 * SIZE), (SIZE, SIZE)]
+    assert journey.check().ok
+
+
+def test_a_change_after_the_last_graph_comes_back_if_it_is_returned():
+    def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x @ w
+        bump(y)
+        return y
+
+    journey = wb.trace(function, R(8, 8), R(8, 8), machine="edge-8x8")
+    (step,) = journey.scheduled.record.hosts
+    assert (step.bytes_in, step.bytes_out) == (SIZE, SIZE)
+    assert journey.check().ok
+
+
 def test_tensors_that_python_makes_without_pytorch_are_charged_by_their_elements():
     journey = wb.trace(numpy_between, R(4, 8), machine="edge-8x8")
     (work,) = journey.captured.record.host_work

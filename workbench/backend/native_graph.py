@@ -104,9 +104,10 @@ def captured_graph(
     options: Mapping[str, Any],
     part: str = "",
     saved: Sequence[int] = (),
+    broken_off: str = "",
 ) -> CapturedGraph:
-    """The graph of such a call; for `part` and `saved` see `GraphCall`."""
-    call = GraphCall(special.module, part, tuple(saved))
+    """The graph of such a call; for `part`, `saved` and `broken_off` see `GraphCall`."""
+    call = GraphCall(special.module, part, tuple(saved), broken_off)
     journey = of_graph(call, tuple(each for each in given if isinstance(each, torch.Tensor)), options)
     program = journey.captured.program
     assert program is not None, "a compiled journey holds its graph"

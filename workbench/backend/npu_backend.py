@@ -14,6 +14,7 @@ from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, 
 from workbench.backend.recent_journeys import RECENT
 from workbench.backend.saved_tensors import unseen_by_hooks
 from workbench.backend.trained_graph import Trained
+from workbench.capturing.graph_breaks import ended_by, in_words, told
 from workbench.capturing.specialise import floats, specialise
 from workbench.ground.environment.turns import compiling
 from workbench.ground.errors import BadOption
@@ -32,8 +33,8 @@ def npu(
 
     An error in an option is raised at the first call: PyTorch would wrap an exception that is raised here.
     """
-    reason = getattr(module, "compile_subgraph_reason", None)
-    return _Compiled(module, options, mode, broken_off=bool(getattr(reason, "graph_break", False)))
+    reason, origin = ended_by(module)
+    return _Compiled(module, options, mode, broken_off=told(in_words(reason), *origin) if reason else "")
 
 
 _KINDS_OF_CALL: Final = 64
@@ -59,7 +60,7 @@ _REGISTRY._COMPILER_FNS = _Backends(_REGISTRY._COMPILER_FNS)
 class _Compiled:
     """A graph that runs natively. A call makes the journey with its tensors: before it, Dynamo has only shapes."""
 
-    def __init__(self, module: torch.fx.GraphModule, options: object, mode: str | None, *, broken_off: bool) -> None:
+    def __init__(self, module: torch.fx.GraphModule, options: object, mode: str | None, *, broken_off: str) -> None:
         self._module, self._options, self._mode, self._broken_off = module, options, mode, broken_off
         self._made: OrderedDict[object, Made] = OrderedDict()
 
@@ -99,13 +100,13 @@ class _Compiled:
     def _captured(self, given: Sequence[object], options: Mapping[str, Any]) -> CapturedGraph | Trained:
         special = specialise(self._module, given)
         if special.gradients:
-            return Trained(special, given, options)
-        return captured_graph(self._module, special, given, options)
+            return Trained(special, given, options, self._broken_off)
+        return captured_graph(self._module, special, given, options, broken_off=self._broken_off)
 
     def _finished(self, captured: CapturedGraph | Trained) -> Made:
         journey = captured.journey
         made = captured.made()
-        RECENT.add(journey, broken_off=self._broken_off)
+        RECENT.add(journey, broken_off=bool(self._broken_off))
         return made
 
 

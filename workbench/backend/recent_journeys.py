@@ -42,6 +42,8 @@ RECENT: Final = _Recent()
 def last_journeys() -> tuple[Journey, ...]:
     """The journeys of the last compilation by `torch.compile(backend="npu")`, one for each graph, in order.
 
-    The journey of a backward pass comes with the first `backward()`, behind those of the forward pass.
+    The journey of a backward pass comes with the first `backward()`, behind those of the forward pass. Graphs are all
+    that they have: what Python and PyTorch compute between two of them is in none, and costs nothing there.
+    `captured.breaks` says where that is; `wb.trace` charges it.
     """
     return RECENT.all()

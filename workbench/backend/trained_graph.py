@@ -37,9 +37,11 @@ from workbench.journey import Journey
 class Trained:
     """A graph whose results require gradients, for one kind of call."""
 
-    def __init__(self, special: Specialised, given: Sequence[object], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, special: Specialised, given: Sequence[object], options: Mapping[str, Any], broken_off: str = ""
+    ) -> None:
         """Captures the forward pass; the backward pass is captured when it is first run."""
-        self._special, self._options = special, options
+        self._special, self._options, self._broken_off = special, options, broken_off
         self._graphs: dict[str, fx.GraphModule] = {}
         self._made: dict[str, Made] = {}
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
@@ -161,7 +163,8 @@ class Trained:
         graph = self._graphs[part]
         with torch.no_grad(), _cast_already():
             special = specialise(graph, given)
-            return captured_graph(graph, special, given, self._options, part, _saved(graph, special, part))
+            broken_off = "" if part == BACKWARD else self._broken_off
+            return captured_graph(graph, special, given, self._options, part, _saved(graph, special, part), broken_off)
 
 
 def _is_batched(value: object) -> bool:

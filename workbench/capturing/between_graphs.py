@@ -35,6 +35,8 @@ class Stretch:
     """By operator and line."""
     read: dict[int, torch.Tensor] = field(default_factory=dict[int, torch.Tensor])
     """The tensors that the call was given and that operators read, by `id`."""
+    written: set[int] = field(default_factory=set[int])
+    """The addresses of the storages into which operators wrote."""
 
     def add(self, op: str, place: Place, *, bytes_in: int, bytes_out: int, flops: int) -> None:
         """Adds a call to those of the same operator and line."""
@@ -124,6 +126,9 @@ class BetweenGraphs(TorchDispatchMode):
         return made
 
     def _note(self, func: Any, args: tuple[object, ...], kwargs: dict[str, object], made: object) -> None:
+        written = _written(func, args, kwargs)
+        self._know(written)
+        self.stretches[-1].written |= addresses(written)
         leaves = tree_leaves((args, kwargs))
         given, packed = _tensors(leaves), self._packed.of(leaves)
         flops = operations(func.overloadpacket, args, kwargs, made, given=given, packed=packed)
@@ -143,6 +148,17 @@ class BetweenGraphs(TorchDispatchMode):
         for tensor in tensors:
             if (key := _address(tensor)) is not None:
                 self._known.setdefault(key, (StorageWeakRef(tensor.untyped_storage()), given))
+
+
+def addresses(tensors: Iterable[torch.Tensor]) -> set[int]:
+    """Returns where the tensors' storages lie."""
+    return {key for each in tensors if (key := _address(each)) is not None}
+
+
+def _written(func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> list[torch.Tensor]:
+    """The tensors that an operator changes in place, by its schema."""
+    changed = [place for place in enumerate(func._schema.arguments) if (info := place[1].alias_info) and info.is_write]
+    return _tensors([args[number] if number < len(args) else kwargs.get(each.name) for number, each in changed])
 
 
 def _tensors(tree: object) -> list[torch.Tensor]:

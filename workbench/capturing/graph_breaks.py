@@ -6,6 +6,7 @@ import ast
 import re
 from contextlib import AbstractContextManager
 
+from workbench.ground.environment.call_sites import Place, place_of
 from workbench.ground.environment.this_thread import unlogged_here
 
 _SAID = (
@@ -13,10 +14,25 @@ _SAID = (
     (r"logging\.Logger method not supported", "a message of a logger, which each call prints"),
     (r"Unsupported Tensor\.item\(\) call", "a number read from the data by item()"),
     (r"Dynamic shape operator\b.*?context: (?P<what>[\w.]+)", "a shape that depends on the data, of {what}"),
+    (r"Skip calling `torch\.compiler\.disable\(\)`d function", "a function under torch.compiler.disable"),
     (r"Failed to trace builtin operator\b.*?context: builtin (?P<what>\w+)", "a call of {what}"),
     (r"Attempted to call function marked as skipped\b.*?the builtin `(?P<what>[\w.]+?)\.?`", "a call of {what}"),
 )
 """Dynamo's text about a break, and its subject."""
+
+
+def ended_by(graph: object) -> tuple[str, Place]:
+    """Why Dynamo ended a graph, in its own words, and where; no reason when a function had come to its end."""
+    reason = getattr(graph, "compile_subgraph_reason", None)
+    if reason is None:
+        return "", (None, None)
+    stack = "".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in reason.user_stack)
+    return str(reason.reason).strip() if reason.graph_break else "", place_of(stack)
+
+
+def told(reason: str, file: str | None, line: int | None) -> str:
+    """The reason with its place in front."""
+    return f"{file}:{line}: {reason}" if file else reason
 
 
 def in_words(said: str) -> str:

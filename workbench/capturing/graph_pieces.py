@@ -16,14 +16,14 @@ from unittest import mock
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from workbench.capturing.between_graphs import BetweenGraphs, Stretch
+from workbench.capturing.between_graphs import BetweenGraphs, Stretch, addresses
 from workbench.capturing.dynamo_once import static_graphs
 from workbench.capturing.functional_graph import unwrapped
-from workbench.capturing.graph_breaks import in_words, quiet
+from workbench.capturing.graph_breaks import ended_by, in_words, quiet, told
 from workbench.capturing.record_nodes import Namer, Slot
 from workbench.capturing.torch_export import hooks_of_users_modules
 from workbench.capturing.user_call import Target
-from workbench.ground.environment.call_sites import Place, place_of
+from workbench.ground.environment.call_sites import Place
 from workbench.ir import BREAK, AtenGraph, HostWork, Input, Mutation, Node, Origin, Ref, TensorType, Tree
 from workbench.ir import Sequence as SequenceArg
 from workbench.ir.value_names import with_names
@@ -95,12 +95,8 @@ class Call:
         return [value for value in self.given if isinstance(value, torch.Tensor)]
 
     def broken_off(self) -> tuple[str, Place]:
-        """Why Dynamo ended the graph, in its own words, and where; no reason when a function had come to its end."""
-        reason = getattr(self.gm, "compile_subgraph_reason", None)
-        if reason is None:
-            return "", (None, None)
-        stack = "".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in reason.user_stack)
-        return str(reason.reason).strip() if reason.graph_break else "", place_of(stack)
+        """Why Dynamo ended the graph, and where."""
+        return ended_by(self.gm)
 
 
 def observed(
@@ -156,7 +152,11 @@ class _Merge:
     """Inputs by `id` of their tensors."""
     host_work: list[HostWork] = field(default_factory=list[HostWork])
     at_host: set[str] = field(default_factory=set[str])
-    """Inputs that Python has read: it has them from then on."""
+    """Inputs that Python has read or changed: it has them from then on."""
+    written: set[int] = field(default_factory=set[int])
+    """The storages in which Python has changed tensors in place that have not come back since."""
+    back: set[str] = field(default_factory=set[str])
+    """Inputs as they came back from such a change."""
 
     def give(self, slot: Slot) -> None:
         name = self.namer(slot.path)
@@ -164,12 +164,17 @@ class _Merge:
         self.types[name] = to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset()))
 
     def cross(self, stretch: Stretch, before: Sequence[str], tensors: Sequence[torch.Tensor], origin: Place) -> None:
-        """The break in front of what reads `tensors`: those that were computed go to the host and come back, and so
-        do inputs that PyTorch's operators read there."""
+        """The break in front of what reads `tensors`: those that were computed go to the host and come back. Inputs
+        go there if PyTorch's operators read them, and come back if these changed them in place."""
+        self.written |= stretch.written
+        back = {id(each) for each in tensors if id(each) in self.fixed and self.waits(each)}
         crossing = {id(each): each for each in tensors if id(each) not in self.fixed or self._changed(each)}
+        crossing |= {id(each): each for each in tensors if id(each) in back}
+        self.written -= addresses(crossing.values())
         fetched = {value for key in stretch.read if (value := self.where[key]) not in self.at_host}
         self.at_host |= fetched
-        read = dict.fromkeys([*before, *sorted(fetched), *(self.where[key] for key in crossing if key in self.where)])
+        sent = (self.where[key] for key in crossing if key in self.where and key not in back)
+        read = dict.fromkeys([*before, *sorted(fetched), *sent])
         name = self.namer("graph_break")
         new = [each for key, each in crossing.items() if key not in self.where]
         self.host_work += stretch.of_node(name, self.between.made_by_python(new), origin)
@@ -177,11 +182,18 @@ class _Merge:
         for result, tensor in zip(results, crossing.values(), strict=True):
             self.types[result] = to_type(tensor, base_offset=int(tensor.storage_offset()))
             self.where[id(tensor)] = result
+        self.back |= {self.where[key] for key in back}
+        self.at_host |= self.back
         operands = SequenceArg(tuple(Ref(value) for value in read))
         self.nodes.append(Node(name, BREAK, (operands,), {}, results, Origin(name, BREAK, *origin)))
 
+    def waits(self, tensor: torch.Tensor) -> bool:
+        """Whether Python has changed a tensor in place that has not come back since."""
+        return not addresses([tensor]).isdisjoint(self.written)
+
     def _changed(self, tensor: torch.Tensor) -> bool:
-        return self.where[id(tensor)] != self.fixed[id(tensor)]
+        """Whether an input holds what a graph has computed."""
+        return self.where[id(tensor)] not in (self.fixed[id(tensor)], *self.back)
 
     def add(self, call: Call, graph: AtenGraph, constants: Sequence[torch.Tensor]) -> AtenGraph:
         """The call's graph in the names of the whole."""
@@ -264,25 +276,26 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
     ended = calls[-1].broken_off()[0] if calls else ""
     alone = not last and not any(call.broken_off()[0] for call in calls)
     if calls and (alone or stretches[0].calls):
-        breaks.append(first_break if alone else _told("PyTorch computes before the first graph", *called))
+        breaks.append(first_break if alone else told("PyTorch computes before the first graph", *called))
         work.cross(stretches[0], [], calls[0].tensors, called)
     before: list[str] = [] if calls else list(work.fixed.values())
     for place, call in enumerate(calls):
         if place:
             reason, origin = calls[place - 1].broken_off()
-            breaks.append(_told(in_words(reason) or "Python runs between two graphs", *origin))
+            breaks.append(told(in_words(reason) or "Python runs between two graphs", *origin))
             work.cross(stretches[place], before, call.tensors, origin)
         made = work.add(call, *graphs[call.number])
         parts.setdefault(call.number, made)
         before = list(made.outputs)
-    left = bool(stretches[-1].calls) or any(id(each) not in work.where for _, each in found)
+    work.written |= stretches[-1].written
+    new = [each for _, each in found if id(each) not in work.where or work.waits(each)]
+    left = bool(stretches[-1].calls) or bool(new)
     if ended or last or not calls or left:
         reason, origin = calls[-1].broken_off() if calls else ("", called)
         if last or not calls:
             breaks.append(first_break)
         else:
-            breaks.append(_told(in_words(reason) or "Python runs after the last graph", *origin))
-        new = [each for _, each in found if id(each) not in work.where]
+            breaks.append(told(in_words(reason) or "Python runs after the last graph", *origin))
         work.cross(stretches[-1], before, new, origin)
     graph = AtenGraph(
         name=whole.name,
@@ -298,7 +311,3 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
     )
     held_by = {number: constants for number, (_, constants) in graphs.items()}
     return Merged(graph, parts, held_by, tuple(work.slots), tuple(breaks))
-
-
-def _told(reason: str, file: str | None, line: int | None) -> str:
-    return f"{file}:{line}: {reason}" if file else reason

@@ -10,7 +10,7 @@ from workbench.explaining.artefacts.handle import count_of
 from workbench.explaining.views.graphs import graph_tables, module_tree
 from workbench.explaining.views.pages.overview import Overview, Stage
 from workbench.explaining.views.timelines import timeline
-from workbench.ir import HOST, between_text
+from workbench.ir import BREAK, HOST, between_text
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.once import Once
 from workbench.stages.pipeline import Stages
@@ -76,8 +76,15 @@ def _of_captured(captured: Captured) -> tuple[str, ...]:
     nodes = captured.record.nodes
     modules = len({node.origin.module for node in nodes if node.origin.module})
     calls = count_of(len(nodes), "ATen call")
+    inside = [f"in {count_of(modules, 'module')}"] if modules else []
     between = between_text(captured.record.host_work)
-    return (calls, *([f"in {count_of(modules, 'module')}"] if modules else []), *([between] if between else []))
+    return (calls, *inside, *([between] if between else []), *_after_the_graph(captured))
+
+
+def _after_the_graph(captured: Captured) -> list[str]:
+    """What the journey of one of several graphs lacks: the graph breaks of a traced function are nodes of its graph."""
+    inside = any(node.op == BREAK for node in captured.record.nodes)
+    return [] if inside else [f"then Python runs on the host, in no journey: {told}" for told in captured.breaks]
 
 
 def _of_lowered(lowered: Lowered) -> tuple[str, ...]:

@@ -39,6 +39,8 @@ class GraphCall:
     """Forward or backward, if its results have gradients."""
     saved: tuple[int, ...] = ()
     """What is kept from one to the other: results of a forward graph, inputs of a backward one, by their numbers."""
+    broken_off: str = ""
+    """Why and where Dynamo ended the graph before the function's end: what runs then is in no journey."""
 
     def __call__(self, *inputs: object) -> object:
         return cast("object", self.module(*inputs))

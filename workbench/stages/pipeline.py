@@ -65,6 +65,8 @@ class Stages(StageTable):
             program = capture_graph(called.module, asked.inputs, asked.registrations, called.name)
             if called.part:
                 program = replace(program, graph=replace(program.graph, saved=called.saved_in(program.graph)))
+            if called.broken_off:
+                program = replace(program, breaks=(called.broken_off,))
         else:
             program = capture(
                 called,

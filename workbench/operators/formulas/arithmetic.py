@@ -35,14 +35,16 @@ def equal(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
 
 def compared(op: str) -> Formula:
     """Two operands in the one type to which PyTorch promotes them. The importer widens both to the larger type, though
-    a tensor without dims takes that of the other one, and whole numbers beside a float that of floats."""
+    a tensor without dims takes that of the other one, in which a whole number may be another, and whole numbers beside
+    a float that of floats."""
 
     def made(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
         if op == "aten.eq.Tensor" and (same := equal(b, x, y)) is not None:
             return same
         kinds = [to_dtype(b.type(each).dtype) for each in (x, y) if isinstance(each, Ref)]
         common = common_type(b, x, y)
-        if not common.is_floating_point or all(kind == common for kind in kinds):
+        narrower = len(kinds) == 2 and common != torch.promote_types(*kinds)
+        if not (common.is_floating_point or narrower) or all(kind == common for kind in kinds):
             return None
         return b(op, cast(b, x, common), cast(b, y, common) if isinstance(y, Ref) else y)
 

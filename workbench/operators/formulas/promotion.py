@@ -5,7 +5,8 @@ float32, rounding once. torch-mlir mostly does the same. The exceptions become e
 shows the type in which it computes:
 
 u8        has no sign, which MLIR's `i8` does not say: computed in i16, whose low 8 bits are the right ones
-i8        beside a number that is no tensor: the importer ends the process on it; computed in i16 as well
+i8        beside a number that is no tensor: the importer ends the process on it; computed in i16 as well; comparisons
+          it takes
 bool      compared with whole numbers: True would be -1
 f16, bf16 where an op is made of several: each step would round; compared with each other, in bf16
 """
@@ -77,7 +78,8 @@ def _computed_in(
 ) -> torch.dtype:
     if common == torch.uint8 and (op not in BITWISE or numbers):
         return torch.int16
-    if common == torch.int8 and (numbers or any(dtype != common for dtype in found)):
+    beside_number = bool(numbers) and op not in COMPARISONS
+    if common == torch.int8 and (beside_number or any(dtype != common for dtype in found)):
         return torch.int16
     return torch.float32 if common in HALF and (op in SEVERAL_STEPS or float_needed) else common
 

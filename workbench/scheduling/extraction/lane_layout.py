@@ -21,7 +21,7 @@ class Layouts:
 
     lanes: dict[int, int] = field(default_factory=dict[int, int])
     spans: dict[int, int] = field(default_factory=dict[int, int])
-    """Elements of a moved tile that lie along the lanes, from the first to behind the last."""
+    """Elements of a tile that lie along the lanes, from the first to behind the last."""
     passes: dict[int, tuple[Description, list[Box]]] = field(default_factory=dict[int, tuple[Description, list[Box]]])
 
     def moved(self, source: Box, target: Box) -> None:
@@ -29,9 +29,7 @@ class Layouts:
         dram, tile = (source, target) if source.space == Space.DRAM else (target, source)
         for axis, stride in enumerate(dram.strides):
             if stride == 1 and dram.shape[axis] > 1:
-                self.lanes.setdefault(tile.target, tile.strides[axis])
-                span = tile.strides[axis] * tile.shape[axis]
-                self.spans[tile.target] = max(self.spans.get(tile.target, 0), span)
+                self._lies(tile, axis)
 
     def used(self, op: int, description: Description, boxes: list[Box]) -> None:
         """One instruction of an op on tiles: any will do, since all of an op's tiles lie alike."""
@@ -46,11 +44,17 @@ class Layouts:
             loop = self._columns(description) if description.products else self._of_operands(description, boxes)
             for operand, axis in description.walked[loop] if loop >= 0 else ():
                 if not description.products or operand == len(boxes) - 1:
-                    self.lanes.setdefault(boxes[operand].target, boxes[operand].strides[axis])
+                    self._lies(boxes[operand], axis)
         return {
             number: tuple(self._loop(description.walked, operand, box) for operand, box in enumerate(boxes))
             for number, (description, boxes) in self.passes.items()
         }
+
+    def _lies(self, tile: Box, axis: int) -> None:
+        """A tile, or a part of one, whose axis lies along the lanes; where the tile is known to lie, it stays."""
+        stride = tile.strides[axis]
+        if self.lanes.setdefault(tile.target, stride) == stride:
+            self.spans[tile.target] = max(self.spans.get(tile.target, 0), stride * tile.shape[axis])
 
     @staticmethod
     def _columns(description: Description) -> int:

@@ -31,6 +31,7 @@ from workbench.mlir.context import new_context, run_passes
 from workbench.mlir.memrefs import memref_behind, sliced
 from workbench.scheduling.importing.constant_rounding import round_compared, round_constants
 from workbench.scheduling.importing.nan_extremes import choose_extremes
+from workbench.scheduling.importing.narrow_comparisons import narrow_compared
 
 if TYPE_CHECKING:
     import torch
@@ -125,6 +126,7 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
     with imported.context:
         round_constants(imported)
         round_compared(imported)
+        narrow_compared(imported)
         raise_to_floats(imported)
         choose_extremes(imported)
         run_passes(imported, "func.func(cse)")  # removes values without readers
