@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from simulator.analysis.critical_path import Step
     from simulator.analysis.memory_use import MemoryUse
     from simulator.tileprogram.program import TileProgram
+    from workbench.explaining.findings.finding_record import Remedy
     from workbench.ir import Launch, Origin, ScheduledKernel, TensorType
+    from workbench.scheduling.user_mapping import UserMapping
 
 
 def bytes_of(kind: TensorType) -> int:
@@ -123,6 +125,10 @@ class Facts:
     """The same with the mappings that scheduling chooses, where some were given; None where it cannot be made."""
     module_at: Callable[[str], object | None] | None = None
     """The module at a path of the traced callable, None where there is none; None altogether without the callable."""
+    retiled: Callable[[ScheduledKernel, UserMapping], ScheduledKernel | None] | None = None
+    """A kernel scheduled with another mapping, None where that is impossible; None altogether without a journey."""
+    cycles_anew: Callable[[Remedy], int | None] | None = None
+    """Cycles with a remedy and everything done anew, None where that fails; None altogether without a journey."""
 
     @property
     def machine(self) -> Machine:

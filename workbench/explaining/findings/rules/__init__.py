@@ -15,6 +15,9 @@ from workbench.explaining.findings.rules import (
     batch_norms_to_fold as batch_norms_to_fold,
 )
 from workbench.explaining.findings.rules import (
+    bound_by_issue as bound_by_issue,
+)
+from workbench.explaining.findings.rules import (
     bound_by_memory as bound_by_memory,
 )
 from workbench.explaining.findings.rules import (
