@@ -1,4 +1,4 @@
-"""Advice that a rule schedules and simulates before it gives it."""
+"""Advice that a rule schedules and simulates before it gives it, and findings about work for nobody or far away."""
 
 from __future__ import annotations
 
@@ -104,3 +104,30 @@ def test_an_order_that_other_kernels_read_slowly_is_not_advised() -> None:
         j = wb.trace(net.net(), net.images(), machine="edge-8x8", fusion={"off": ["rows of a product"]})
         assert not _row(j, "short transfers").remedy
         assert j.with_(layout={"leaky_relu": (0, 2, 3, 4, 1)}).simulated.cycles > j.simulated.cycles
+
+
+def _in_place(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    return x.sum()
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "stored"),
+    [
+        (lambda x: torch.sort(x).values, "sort.1", 131_072),
+        (lambda x: torch.sort(x)[0].view(-1) * 2, "sort.1", 131_072),
+        (lambda x: (x.sort()[0], (x * 2).sort()[1]), "sort.1, sort_1.0", 196_608),
+    ],
+    ids=["values", "values that are read", "one of each"],
+)
+def test_a_result_that_nobody_reads_is_told(function: Any, name: str, stored: int) -> None:
+    j = _traced(function, (64, 256), machine="edge-8x8")
+    row = _row(j, "stored and never read")
+    assert row.reason.startswith(f"{name}: {stored:,} bytes are stored to DRAM and nothing reads them")
+    assert set(j.simulated.events.kind.iloc[list(row.spans)]) == {"STORE"}
+    assert 0.02 * j.simulated.cycles < row.cycles < 0.1 * j.simulated.cycles
+
+
+@pytest.mark.parametrize("function", [torch.sort, lambda x: x.max(1)[0], _in_place], ids=["both", "joined", "in place"])
+def test_a_result_that_somebody_has_or_that_is_not_stored_is_no_finding(function: Any) -> None:
+    assert "stored and never read" not in set(_traced(function, (64, 256), machine="edge-8x8").findings.rule)

@@ -65,6 +65,9 @@ from workbench.explaining.findings.rules import (
     short_transfers as short_transfers,
 )
 from workbench.explaining.findings.rules import (
+    stored_and_never_read as stored_and_never_read,
+)
+from workbench.explaining.findings.rules import (
     training_mode as training_mode,
 )
 from workbench.explaining.findings.rules import (
