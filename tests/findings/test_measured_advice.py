@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 import torch
 from torch import nn
+from torch.ao.quantization import per_channel_dynamic_qconfig, quantize_dynamic
 
 import workbench as wb
 from simulator.analysis.binding import ISSUE
 from tests.fuzz.conv_nets import conv_net
+from workbench.explaining.findings.int8_weights import with_int8_weights
 
 SLOW_ISSUE = wb.machine("edge-8x8", issue_interval_cycles=64)
 ROW_AFTER_ROW = wb.machine("tpu-v3", dram_tile="")
@@ -131,3 +133,39 @@ def test_a_result_that_nobody_reads_is_told(function: Any, name: str, stored: in
 @pytest.mark.parametrize("function", [torch.sort, lambda x: x.max(1)[0], _in_place], ids=["both", "joined", "in place"])
 def test_a_result_that_somebody_has_or_that_is_not_stored_is_no_finding(function: Any) -> None:
     assert "stored and never read" not in set(_traced(function, (64, 256), machine="edge-8x8").findings.rule)
+
+
+class _Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(64, 128), nn.Linear(128, 64, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(torch.relu(self.a(x)))
+
+
+def _quantized(how: Any, **given: Any) -> nn.Module:
+    torch.manual_seed(0)
+    return quantize_dynamic(_Layers().eval(), {nn.Linear: how} if how else {nn.Linear}, **given)
+
+
+@pytest.mark.parametrize("how", [None, per_channel_dynamic_qconfig], ids=["per tensor", "per channel"])
+def test_quantized_layers_on_the_host_may_keep_their_weights_and_have_kernels(how: Any) -> None:
+    model = _quantized(how)
+    j = _traced(model, (8, 64), machine="tpu-v3")
+    rows = j.findings.tried().table.query("rule == 'host trips'")
+    assert len(rows) == 2 and rows.remedy.str.startswith("j.changed('int8 weights')").all()
+    assert rows.predicted.isna().all() and (rows.gain > 0.8 * j.simulated.cycles).all()
+    assert rows.reason.str.contains("Quantized operators have no kernel").all()
+    assert not j.changed("int8 weights").scheduled.record.hosts
+    x = torch.randn(8, 64)
+    weights = [layer.weight().dequantize() for layer in (model.a, model.b)]
+    expected = torch.relu(x @ weights[0].T + model.a.bias()) @ weights[1].T
+    torch.testing.assert_close(with_int8_weights(model)(x), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_quantized_layers_of_other_weights_have_no_such_promise() -> None:
+    j = _traced(_quantized(None, dtype=torch.float16), (8, 64), machine="tpu-v3")
+    rows = j.findings.table.query("rule == 'host trips'")
+    assert rows.reason.str.contains("Quantized operators have no kernel").all()
+    assert rows.remedy.str.contains("host_link_bytes_per_second").all()
