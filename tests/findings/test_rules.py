@@ -164,6 +164,14 @@ RULES: dict[str, tuple[Program, Program]] = {
         lambda: _traced(nn.Linear(2048, 2048), (1, 2048)),
         lambda: wb.trace(nn.Linear(2048, 2048).bfloat16(), torch.randn(1, 2048).bfloat16(), machine="tpu-v3"),
     ),
+    "bound by issue": (
+        lambda: _traced(torch.relu, (64, 64), machine=wb.machine("edge-8x8", issue_interval_cycles=100)),
+        lambda: _traced(torch.relu, (64, 64), machine="edge-8x8"),
+    ),
+    "stored and never read": (
+        lambda: _traced(lambda x: x.sort()[0], (64, 256), machine="edge-8x8"),
+        lambda: _traced(torch.sort, (64, 256), machine="edge-8x8"),
+    ),
     "bound by memory": (
         lambda: _traced(torch.matmul, (256, 256), (256, 256)),
         lambda: _traced(nn.Linear(2048, 2048), (1, 2048)),

@@ -18,12 +18,15 @@ from workbench.explaining.findings.rule_search import rules
 from workbench.explaining.findings.rules.mapping_of_ones_own import AS_CHOSEN
 from workbench.explaining.findings.source_changes import changed
 from workbench.ground.basics.cards import Card, Why
-from workbench.ground.errors import BadOption
+from workbench.ground.errors import BadOption, Stopped
+from workbench.ir import ScheduledKernel
+from workbench.ir.kernels import USER_SCRIPT
 from workbench.stages.journey_request import GraphCall, Request
 from workbench.stages.pipeline import Stages
 
 if TYPE_CHECKING:
     from simulator import Machine
+    from workbench.scheduling.user_mapping import UserMapping
 
 
 _Figures: TypeAlias = tuple[tuple[str, float], ...]
@@ -42,6 +45,8 @@ class Advice:
         self._predicted = dict[_Figures, int | None]()
         self._measured = dict[str, int]()
         """By the whole remedy: two remedies may have the same text and different effects."""
+        self._tiled = dict[str, ScheduledKernel | None]()
+        """By kernel and mapping: several rules may try the same tile."""
 
     @property
     def _facts(self) -> Facts:
@@ -51,7 +56,8 @@ class Advice:
             records = journey.lowered.record, journey.scheduled.record, journey.simulated.record
             chosen = self._cycles_as_chosen if self._request.mapping else None
             target = self._target
-            self._made.append(Facts(*records, chosen, None if target is None else self._module_at, target))
+            module_at = None if target is None else self._module_at
+            self._made.append(Facts(*records, chosen, module_at, target, self._retiled, self._cycles_anew))
         return self._made[0]
 
     @property
@@ -65,8 +71,33 @@ class Advice:
 
     def _cycles_as_chosen(self) -> int | None:
         """Cycles with every kernel scheduled as if no mapping were given; None where no mapping can be chosen."""
+        return self._cycles_anew(AS_CHOSEN)
+
+    def _cycles_anew(self, remedy: Remedy) -> int | None:
         try:
-            return self.measured(AS_CHOSEN)
+            return self.measured(remedy)
+        except Stopped:
+            raise
+        except WorkbenchError:
+            return None
+
+    def _retiled(self, kernel: ScheduledKernel, mapping: UserMapping) -> ScheduledKernel | None:
+        """The kernel with another mapping; None where it has no mapping, or does not fit with this one."""
+        key = f"{kernel.kernel} {mapping}"
+        if key not in self._tiled:
+            self._tiled[key] = self._scheduled_with(kernel, mapping)
+        return self._tiled[key]
+
+    def _scheduled_with(self, kernel: ScheduledKernel, mapping: UserMapping) -> ScheduledKernel | None:
+        if not kernel.schedule or kernel.mapping.reason == USER_SCRIPT:
+            return None
+        from workbench.exploring.tuning.measured import scheduled_with  # MLIR, which a kept kernel needs not
+        from workbench.exploring.tuning.tuner import work_of
+
+        try:
+            return scheduled_with(work_of(self._journey, self._request, kernel), mapping)
+        except Stopped:
+            raise
         except WorkbenchError:
             return None
 

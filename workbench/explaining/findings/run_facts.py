@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from simulator.analysis.critical_path import Step
     from simulator.analysis.memory_use import MemoryUse
     from simulator.tileprogram.program import TileProgram
+    from workbench.explaining.findings.finding_record import Remedy
     from workbench.ir import Launch, Origin, ScheduledKernel, TensorType
+    from workbench.scheduling.user_mapping import UserMapping
 
 
 def bytes_of(kind: TensorType) -> int:
@@ -125,6 +127,10 @@ class Facts:
     """The module at a path of the traced callable, None where there is none; None altogether without the callable."""
     function: Callable[..., object] | None = None
     """The traced callable; None for a loaded journey, and for one that comes from `torch.compile`."""
+    retiled: Callable[[ScheduledKernel, UserMapping], ScheduledKernel | None] | None = None
+    """A kernel scheduled with another mapping, None where that is impossible; None altogether without a journey."""
+    cycles_anew: Callable[[Remedy], int | None] | None = None
+    """Cycles with a remedy and everything done anew, None where that fails; None altogether without a journey."""
 
     @property
     def machine(self) -> Machine:

@@ -15,7 +15,7 @@ from simulator.tileprogram.program import TileProgram
 from workbench.exploring.knobs.turned_knobs import refusal_of
 from workbench.ground.environment.turns import turn
 from workbench.ground.errors import Stopped
-from workbench.ir import KernelModule
+from workbench.ir import KernelModule, ScheduledKernel
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
 from workbench.scheduling.schedule import Tried
 from workbench.scheduling.schedule_kernel import Near, context_for, schedule_kernel
@@ -53,16 +53,20 @@ class Work:
 def measure(work: Work, mapping: UserMapping) -> Measured:
     """The cost of a mapping of a kernel: a function of its arguments alone, so an executor may run it."""
     try:
-        with turn():
-            if work.untried:
-                key = schedule_key(module_key(work.module), machine_key(work.machine), mapping, work.near)
-                Tried(work.module, work.machine, mapping, work.near, passes=work.passes).first(key, work.untried)
-            made = schedule_kernel(work.module, work.machine, mapping, context_for(work.passes), work.passes, work.near)
-        return _cost(work, made.program)
+        return _cost(work, scheduled_with(work, mapping).program)
     except Stopped:
         raise
     except WorkbenchError as error:
         return Measured(refused=refusal_of(error))
+
+
+def scheduled_with(work: Work, mapping: UserMapping) -> ScheduledKernel:
+    """The kernel scheduled with a mapping; raises if it does not fit or cannot be."""
+    with turn():
+        if work.untried:
+            key = schedule_key(module_key(work.module), machine_key(work.machine), mapping, work.near)
+            Tried(work.module, work.machine, mapping, work.near, passes=work.passes).first(key, work.untried)
+        return schedule_kernel(work.module, work.machine, mapping, context_for(work.passes), work.passes, work.near)
 
 
 def cost_today(work: Work) -> Measured:

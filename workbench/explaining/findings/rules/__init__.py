@@ -15,6 +15,9 @@ from workbench.explaining.findings.rules import (
     batch_norms_to_fold as batch_norms_to_fold,
 )
 from workbench.explaining.findings.rules import (
+    bound_by_issue as bound_by_issue,
+)
+from workbench.explaining.findings.rules import (
     bound_by_memory as bound_by_memory,
 )
 from workbench.explaining.findings.rules import (
@@ -60,6 +63,9 @@ from workbench.explaining.findings.rules import (
 )
 from workbench.explaining.findings.rules import (
     short_transfers as short_transfers,
+)
+from workbench.explaining.findings.rules import (
+    stored_and_never_read as stored_and_never_read,
 )
 from workbench.explaining.findings.rules import (
     training_mode as training_mode,

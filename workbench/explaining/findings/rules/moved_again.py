@@ -1,8 +1,10 @@
 """Elements that are loaded more than once. A kernel that computes its result in tiles loads an operand's tile again for
 each tile of the result that needs it, and tiles of images overlap by their halos. Data in the scratchpad need not be
-loaded again: larger tiles reuse more of it, and loops in another order reuse another operand.
+loaded again: larger tiles reuse more of it, and loops in another order reuse another operand. An axis that `expand` or
+`repeat` gave a tensor has one place in memory, and a kernel that reads it loads the same bytes for each index.
 
-At stake are the cycles of loads on the critical path whose bytes the launch had loaded before."""
+The remedy is a wider tile, if one that loads fewer bytes also makes the run faster: it is scheduled and simulated
+before it is advised. At stake are the cycles of loads on the critical path whose bytes the launch had loaded before."""
 
 from __future__ import annotations
 
@@ -14,8 +16,10 @@ import numpy as np
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode, Space, TileProgram
 from workbench.explaining.findings.finding_record import Finding
+from workbench.explaining.findings.mapping_remedies import wider_tile
 from workbench.explaining.findings.number_words import percent
 from workbench.explaining.findings.rule_registry import finding
+from workbench.explaining.findings.rule_search import LEAST_SHARE
 from workbench.explaining.findings.run_facts import ComputedFacts, Facts
 
 _LOADS = ("load transfer",)
@@ -34,18 +38,19 @@ def moved_again(facts: Facts) -> Iterator[Finding]:
         for each in again:
             mine, cycles = _on_path(facts, kernel, each)
             stake, spans = stake + round(cycles * (1 - each.whole / each.bytes)), [*spans, *mine]
-        if stake < SHOWS * kernel.cycles:
+        if stake < max(SHOWS * kernel.cycles, LEAST_SHARE * facts.cycles):
             continue
         most = max(again, key=lambda each: each.bytes - each.whole)
         tensor = facts.named(kernel.launches[0].arguments[most.argument])
-        why = "the same tiles again" if most.same else "tiles that overlap, such as windows with their halos"
+        wider = wider_tile(facts, kernel, _loaded_bytes)
         yield Finding(
             kernel.name,
             stake,
             f"{tensor} is loaded {most.bytes / most.whole:.1f} times over, {most.bytes:,} bytes of "
-            f"{most.whole:,}: {why}. That is {percent(stake, kernel.cycles)} of the kernel's cycles; larger "
-            "tiles, or loops in another order, reuse more of each loaded tile",
+            f"{most.whole:,}: {most.why}. That is {percent(stake, kernel.cycles)} of the kernel's cycles; {most.helps}",
             tuple(sorted(spans)),
+            remedy=wider.remedy if wider else None,
+            predicted=wider.saved if wider else None,
             about=MEMORY,
         )
 
@@ -57,9 +62,23 @@ class _Loaded:
     argument: int
     bytes: int
     whole: int
-    """Bytes of the tensor, or of the part that is loaded."""
+    """Bytes of the tensor, or of the part that is loaded, in memory: an expanded axis is one place."""
+    expanded: int
+    """The same with every index of an expanded axis."""
     same: bool
     """Whether the same boxes are loaded again."""
+
+    @property
+    def why(self) -> str:
+        if self.expanded > self.whole:
+            return f"an axis of {self.expanded // self.whole:,} that expand or repeat gave it is one place in memory"
+        return "the same tiles again" if self.same else "tiles that overlap, such as windows with their halos"
+
+    @property
+    def helps(self) -> str:
+        if self.expanded > self.whole:
+            return "an operation that broadcasts the tensor by itself (x + y without expand) loads each byte once"
+        return "larger tiles, or loops in another order, reuse more of each loaded tile"
 
 
 def _loaded(program: TileProgram) -> Iterator[_Loaded]:
@@ -68,10 +87,16 @@ def _loaded(program: TileProgram) -> Iterator[_Loaded]:
     for number, argument in enumerate(program.arguments):
         here = np.flatnonzero(loads & (program.target == number))
         size = program.shape[here].prod(1) * program.element_bytes[here]
-        whole = int(np.prod(argument.shape, dtype=np.int64)) * argument.element_bytes
+        places = [extent if stride else 1 for extent, stride in zip(argument.shape, argument.strides, strict=True)]
+        whole, expanded = (int(np.prod(each, dtype=np.int64)) for each in (places, argument.shape))
         boxes = np.column_stack([program.offset[here], program.shape[here], program.strides[here]])
         if len(here):
-            yield _Loaded(number, int(size.sum()), whole, len(np.unique(boxes, axis=0)) < len(boxes))
+            same, width = len(np.unique(boxes, axis=0)) < len(boxes), argument.element_bytes
+            yield _Loaded(number, int(size.sum()), whole * width, expanded * width, same)
+
+
+def _loaded_bytes(program: TileProgram) -> int:
+    return sum(each.bytes for each in _loaded(program))
 
 
 def _on_path(facts: Facts, kernel: ComputedFacts, loaded: _Loaded) -> tuple[list[int], int]:

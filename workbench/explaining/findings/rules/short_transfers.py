@@ -2,7 +2,12 @@
 leaves part of it empty, so a tile of many short rows takes a cycle for each, however few its bytes: an image of 14 x 14
 pixels with its channels outermost moves 56 bytes at a time, and its rows fill 14 lanes in every vector pass. With the
 channels innermost (`torch.channels_last`) a row is all channels of a pixel. Tensors in blocks have no such rows:
-lowering gives their axes the order with the least padding, in whichever order PyTorch has them."""
+lowering gives their axes the order with the least padding, in whichever order PyTorch has them.
+
+The remedy of short transfers is a wider tile, if one with fewer stretches makes the run faster: it is scheduled and
+simulated before it is advised. Where rows are short because a tensor's innermost axis is, the remedy is `layout=`, with
+its longest axis innermost. Other kernels may read that tensor along the short axis, so everything is done anew before
+that is advised."""
 
 from __future__ import annotations
 
@@ -13,8 +18,11 @@ import numpy as np
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode
 from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings.longer_rows import longest_axis_innermost, stretches
+from workbench.explaining.findings.mapping_remedies import wider_tile
 from workbench.explaining.findings.number_words import percent
 from workbench.explaining.findings.rule_registry import finding
+from workbench.explaining.findings.rule_search import LEAST_SHARE
 from workbench.explaining.findings.run_facts import ComputedFacts, Facts, bytes_of
 from workbench.explaining.findings.source_changes import CHANNELS_LAST, call_of
 from workbench.ir import ScheduledKernel, TensorType
@@ -37,12 +45,15 @@ def short_transfers(facts: Facts) -> Iterator[Finding]:
         stake, spans = _lost(facts, kernel, SHORT * width)
         if stake:
             stretch = int(np.median(use.stretch[list(spans)]))
+            remedy, predicted = _longer(facts, kernel, spans) if stake >= LEAST_SHARE * facts.cycles else (None, None)
             yield Finding(
                 kernel.name,
                 stake,
                 f"tiles are moved {stretch} bytes at a time, {percent(stretch, width)} of the {width} that a queue "
                 f"moves in a cycle, though {int(np.median(use.run[list(spans)])):,} bytes lie together in DRAM",
                 spans,
+                remedy=remedy,
+                predicted=predicted,
                 about=MEMORY,
             )
 
@@ -86,6 +97,18 @@ def _lost(facts: Facts, kernel: ComputedFacts, shorter: float) -> tuple[int, tup
     on_path = sum(kernel.path_of(span, *_TRANSFERS) for span in spans.tolist())
     lost = max(0, round(on_path * useless))
     return lost, tuple(spans.tolist()) if lost else ()
+
+
+def _longer(facts: Facts, kernel: ComputedFacts, spans: tuple[int, ...]) -> tuple[Remedy | None, int | None]:
+    """A wider tile that saves cycles by fewer stretches, and these cycles; else longer rows of the tensors. Those of
+    images are left to *channels outermost*, which changes all of them together."""
+    wider = wider_tile(facts, kernel, lambda program: stretches(program, facts.machine))
+    if wider is not None:
+        return wider.remedy, wider.saved
+    copies = {int(facts.trace.instr[span]) for span in spans}
+    remedy = longest_axis_innermost(facts, kernel, copies, _images(facts))
+    after = facts.cycles_anew(remedy) if remedy and facts.cycles_anew else None
+    return (remedy, facts.cycles - after) if after is not None and after < facts.cycles else (None, None)
 
 
 def _saved_by_rows(facts: Facts, kernel: ComputedFacts, images: list[TensorType]) -> int:

@@ -17,6 +17,7 @@ from simulator.records.spans import Cause
 from simulator.tileprogram.more_slots import with_room_for_all, with_slots
 from simulator.tileprogram.program import Opcode
 from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings.mapping_remedies import remapped
 from workbench.explaining.findings.number_words import percent, times
 from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.run_facts import Facts, KernelFacts
@@ -74,7 +75,5 @@ def _more_slots(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) -> tup
     if not cycles:
         return None, None, ", and more do not fit: smaller tiles would make room"
     best = min(cycles, key=lambda each: cycles[each])
-    mapping = {**mapping_of(made), "buffers": best}
-    call = f'j.with_(mapping=j.scheduled.mappings | {{"{made.kernel}": {mapping}}})'
-    every = {each.kernel: mapping_of(each) for each in facts.scheduled.kernels if each.mapping.tile}
-    return Remedy(call, options={"mapping": {**every, made.kernel: mapping}}), facts.cycles - cycles[best], ""
+    remedy = remapped(facts, made.kernel, {**mapping_of(made), "buffers": best})
+    return remedy, facts.cycles - cycles[best], ""

@@ -1,0 +1,57 @@
+"""The issue of instructions. Each core issues its instructions one after another, at most one every
+`issue_interval_cycles`. Where its units finish a tile sooner than the next instruction comes, the run takes as long as
+its instructions need to be issued, however fast memory and units are. Only fewer instructions help, which is larger
+tiles for the same work, or a machine that issues faster. No mapping was weighed by its number of instructions, so a
+wider tile often saves; it is scheduled and simulated before it is advised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator.analysis.binding import ISSUE
+from simulator.records.spans import Cause
+from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings.mapping_remedies import WiderTile, wider_tile
+from workbench.explaining.findings.number_words import percent, times
+from workbench.explaining.findings.rule_registry import finding
+from workbench.explaining.findings.rule_search import LEAST_SHARE
+from workbench.explaining.findings.run_facts import ComputedFacts, Facts
+
+SHOWS = 0.1
+"""Of a kernel's cycles."""
+
+
+@finding("bound by issue")
+def bound_by_issue(facts: Facts) -> Iterator[Finding]:
+    interval = facts.machine.core.issue_interval_cycles
+    for kernel in facts.computed:
+        waits = kernel.part(Cause.ISSUE.label)
+        if waits < max(SHOWS * kernel.cycles, LEAST_SHARE * facts.cycles, 1):
+            continue
+        wider = wider_tile(facts, kernel, len)
+        count = len(kernel.spans) // len(kernel.launches)
+        pace = "one a cycle" if interval == 1 else f"one every {interval} cycles"
+        yield Finding(
+            kernel.name,
+            waits,
+            f"units wait for the issue of instructions in {percent(waits, kernel.cycles)} of the kernel's cycles: "
+            f"{times(count, 'instruction')}, of which a core issues {pace}; {_helps(kernel, wider)}",
+            kernel.showing(Cause.ISSUE.label),
+            remedy=wider.remedy if wider else _faster(interval),
+            predicted=wider.saved if wider else None,
+            about=ISSUE,
+        )
+
+
+def _helps(kernel: ComputedFacts, wider: WiderTile | None) -> str:
+    """What makes them fewer, as far as it was tried."""
+    if wider:
+        return f"wider tiles do the same work with {len(wider.program):,}"
+    if not kernel.scheduled.schedule:
+        return "a template writes its own loops, so no mapping makes them fewer"
+    return "only fewer ones make it faster, and no wider tile was found that saves"
+
+
+def _faster(interval: int) -> Remedy | None:
+    """Half the time between two instructions; None where it is a cycle already."""
+    return Remedy.of_machine(issue_interval_cycles=interval // 2) if interval > 1 else None
