@@ -15,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from workbench.ground.moved_names import find_moved_names, new_name
+from workbench.ground.offers import offer
 from workbench.ground.version import VERSION
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 find_moved_names()
+offer(drawing="workbench.jupyter", operators="templates")
 
 _HOMES = {
     "workbench.journey": ("Journey",),
