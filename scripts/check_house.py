@@ -66,7 +66,9 @@ def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
 
 
 def _literal(argument: ast.expr) -> str:
-    """The name that a text says, or its beginning where the rest is put together."""
+    """The name that a text says, or its beginning where the rest is put together; `own_name` says it for the wheel."""
+    if isinstance(argument, ast.Call) and _called(argument) == "own_name":
+        return _literal(argument.args[0])
     if isinstance(argument, ast.JoinedStr) and argument.values:
         return _literal(argument.values[0]).rpartition(".")[0]
     return str(argument.value) if isinstance(argument, ast.Constant) else ""
