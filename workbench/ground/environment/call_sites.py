@@ -59,7 +59,7 @@ def called_from() -> Place:
     shell."""
     for frame, line in traceback.walk_stack(inspect.currentframe()):
         file = frame.f_code.co_filename
-        if file.startswith(_HERE + "cli"):
+        if file.startswith(os.path.join(_HERE, "commands", "cli")):
             break
         if is_users(file):
             return cell_name(file), line
