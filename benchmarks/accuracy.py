@@ -28,8 +28,8 @@ from their_programs import FUSED_BY_US_ALONE
 from workloads import DTYPES
 
 import workbench as wb
-from simulator.errors import WorkbenchError
 from simulator.machine.machine import Machine
+from workbench.ground.errors import WorkbenchError
 from workbench.lowering.fusion_options import rules_off
 
 

@@ -53,7 +53,8 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
-    """The files that a file imports anywhere in it: of `from package import name` the one of that name, if there is."""
+    """The files that a file imports anywhere in it: of `from package import name` the one of that name, if there is; of
+    a name that is put together, `import_module(f"package.{name}")`, the package."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
@@ -61,7 +62,16 @@ def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
             names = (f"{node.module}.{alias.name}" for alias in node.names)
             yield from (name if name in known else node.module for name in names)
         elif isinstance(node, ast.Call) and _called(node) == "import_module":
-            yield from (name.value for name in node.args if isinstance(name, ast.Constant) and name.value in known)
+            yield from (name for name in map(_literal, node.args) if name in known)
+
+
+def _literal(argument: ast.expr) -> str:
+    """The name that a text says, or its beginning where the rest is put together; `own_name` says it for the wheel."""
+    if isinstance(argument, ast.Call) and _called(argument) == "own_name":
+        return _literal(argument.args[0])
+    if isinstance(argument, ast.JoinedStr) and argument.values:
+        return _literal(argument.values[0]).rpartition(".")[0]
+    return str(argument.value) if isinstance(argument, ast.Constant) else ""
 
 
 def _called(call: ast.Call) -> str:

@@ -1,5 +1,5 @@
 """Counts what a person meets who enters `workbench`: entries, floors of imports between them, imports that point up,
-and packages that load their files through a `__getattr__`.
+there or from a package to one that stands above it, and packages that load their files through a `__getattr__`.
 
     python scripts/rooms.py [--imports]
 
@@ -23,7 +23,15 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.check_house import imports, modules  # noqa: E402 - found from the root, wherever this runs
 
-BOUNDS = {"entries": 20, "floors": 10, "upward imports": 0, "packages with __getattr__": 2}
+BOUNDS = {
+    "entries": 20,
+    "floors": 10,
+    "upward imports": 0,
+    "upward imports between packages": 0,
+    "packages with __getattr__": 2,
+}
+PACKAGES = ("templates", "workbench", "simulator")
+"""From the top: a package imports only from those below it."""
 NOT_COUNTED = frozenset({"__init__", "__main__"})
 
 Graph = dict[str, dict[str, set[tuple[str, str]]]]
@@ -74,6 +82,17 @@ def upward(graph: Graph, layer: dict[str, int]) -> list[tuple[str, str]]:
     )
 
 
+def between_packages(root: Path = ROOT) -> list[tuple[str, str]]:
+    """Imports of files in a package above."""
+    floor = {name: number for number, name in enumerate(PACKAGES)}
+    found = imports(modules(root)).items()
+    return sorted((of, to) for of, targets in found for to in targets if floor[_package(to)] < floor[_package(of)])
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
 def floors(graph: Graph) -> list[str]:
     """The longest chain of imports, from the top; there is none in a graph with a circle."""
     below = dict[str, list[str]]()
@@ -100,7 +119,8 @@ def _defined(path: Path) -> set[str]:
 
 def counts(graph: Graph) -> dict[str, int]:
     """Counts what BOUNDS bounds."""
-    found = len(graph), len(floors(graph)), len(upward(graph, layers())), len(with_getattr())
+    up = len(upward(graph, layers())), len(between_packages())
+    found = len(graph), len(floors(graph)), *up, len(with_getattr())
     return dict(zip(BOUNDS, found, strict=True))
 
 
@@ -113,7 +133,7 @@ def main() -> int:
     if given.imports:
         for of, targets in sorted(graph.items()):
             print(f"{of}: " + ", ".join(f"{to} {len(files)}" for to, files in sorted(targets.items())))
-    for of, to in upward(graph, layers()):
+    for of, to in [*upward(graph, layers()), *between_packages()]:
         print(f"{of} imports {to}, which is not below it")
     print("floors: " + " -> ".join(floors(graph)))
     print(", ".join(f"{count} {what}, at most {BOUNDS[what]}" for what, count in found.items()))

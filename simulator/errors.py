@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 
-class WorkbenchError(Exception):
-    """Base of every error that the workbench, or its simulator, raises on purpose."""
+class Mistake(Exception):
+    """Base of every error that is raised on purpose: here, and by those who build on the simulator."""
 
     original: BaseException | None = None
     """What another library raised, with its traceback, if this stands for it."""
@@ -18,11 +18,11 @@ class WorkbenchError(Exception):
         return self
 
 
-class BadArgument(WorkbenchError, ValueError, TypeError):
+class BadArgument(Mistake, ValueError, TypeError):
     """Something was called with an argument of another kind than it takes."""
 
 
-class SimulatorError(WorkbenchError):
+class SimulatorError(Mistake):
     """Base of every error the simulator raises on purpose."""
 
 

@@ -29,6 +29,6 @@ FAMILIES = (
 
 
 def builtin(registry: Registry) -> None:
-    """Registers everything shipped. The journey calls it once, for the default registry."""
+    """Registers everything shipped. The registry calls it once, for the default registry."""
     for family in FAMILIES:
-        importlib.import_module(f"templates.{family}").register(registry)
+        importlib.import_module(f"{__name__}.{family}").register(registry)

@@ -30,8 +30,8 @@ from typing import Any
 import torch
 
 import workbench as wb
-from simulator.errors import WorkbenchError
 from workbench.commands import cli
+from workbench.ground.errors import WorkbenchError
 from workbench.stages.options import of_compile
 
 ROOT = Path(__file__).resolve().parent.parent

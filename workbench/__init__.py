@@ -15,6 +15,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from workbench.ground.moved_names import find_moved_names, new_name
+from workbench.ground.offers import offer
+from workbench.ground.packages import own_name
 from workbench.ground.version import VERSION
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 find_moved_names()
+offer(drawing="workbench.jupyter", operators=own_name("templates"))
 
 _HOMES = {
     "workbench.journey": ("Journey",),
@@ -108,7 +111,7 @@ _HOMES = {
     ),
     "workbench.explaining.views.selections.selection_model": ("SelectionModel",),
     "workbench.explaining.views.selections.selection": ("Selection",),
-    "simulator.machine.machine": ("Machine",),
+    own_name("simulator.machine.machine"): ("Machine",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

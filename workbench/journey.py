@@ -29,7 +29,6 @@ from workbench.ground.errors import BadOption, NotCopied
 from workbench.ground.version import VERSION
 from workbench.ir import archive
 from workbench.lowering.product_room import counts
-from workbench.operators import ops as ops  # which hands the shipped operators to the registry
 from workbench.stages.journey_request import Request
 from workbench.stages.option_checks import warn_without_common_memory
 from workbench.stages.options import checked_options, options_among

@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from simulator import Machine, machine_names
-from simulator.argument_types import checks_what_it_is_given
 from simulator.machine.machine import Override
 from workbench.explaining.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.explaining.views.graphs.kernel_groups import Run
 from workbench.explaining.views.timelines.machine_table import told_apart
 from workbench.exploring.tuning.tuning_budget import BUDGET
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.environment.verb_options import knows_its_options
 from workbench.ground.errors import BadOption, FusionError, HostRoute, IdleStep, JourneyFileEdited, MappingError
 from workbench.ir import AtenGraph, KernelGraph, RecordFormatError, archive

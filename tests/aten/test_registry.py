@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ import workbench as wb
 from workbench.ground import errors
 from workbench.operators.aten.registry import Registry
 from workbench.operators.ops.listing import handlers
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SOURCE = """
 def build(op):
@@ -129,6 +132,15 @@ def test_whatever_somebody_registers_goes_before_what_is_shipped():
     assert shipped.now().kernel_maker("aten.hypot.default").route == "template"  # pyright: ignore[reportOptionalMemberAccess]
     shipped.builder("aten.hypot.default", dialect="tosa")(build)
     assert shipped.now().kernel_maker("aten.hypot.default").route == "builder"  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_whoever_reads_the_registry_finds_what_is_shipped():
+    code = (
+        "from workbench.operators.aten.registry import DEFAULT\nimport sys\n"
+        "print('templates' in sys.modules, len(DEFAULT.now()) > 100, 'workbench.journey' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300)
+    assert ran.stdout == "False True False\n", ran.stderr
 
 
 def test_builders_in_two_dialects_live_together_and_one_is_preferred(registry: Registry):

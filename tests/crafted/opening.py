@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import workbench as wb
-from simulator.errors import WorkbenchError
 from tests.crafted.craft import CANARY, MARK
+from workbench.ground.errors import WorkbenchError
 
 PATIENCE = 12
 """A file may take so many times its seconds of processor by the clock, before it is said to hang."""

@@ -17,13 +17,14 @@ import pytest
 import torch
 
 import workbench as wb
-from simulator.errors import MachineError, WorkbenchError
+from simulator.errors import MachineError
 from simulator.machine.machine import machine_from
 from simulator.machine.toml_text import toml_of
 from tests.crafted.craft import CANARY, crafted_texts
 from tests.crafted.judge import BAD, Opener, originals, verdicts
 from tests.crafted.test_crafted import changed, text_with
 from workbench.ground import errors
+from workbench.ground.errors import WorkbenchError
 from workbench.ir import graph_checks
 from workbench.scheduling import foreign_code
 

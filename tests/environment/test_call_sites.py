@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from workbench.ground.environment.call_sites import place_of
+from workbench.commands import cli
+from workbench.ground.environment.call_sites import called_from, place_of
 
 TORCH = f'  File "{torch.nn.__file__}", line 7, in forward\n    code\n'
 
@@ -30,3 +31,10 @@ def test_a_notebook_cell_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch)
     assert place_of(trace) == ("In[4]", 2)
     shell.compile._filename_map.clear()
     assert place_of(trace) == (cell, 2)
+
+
+def test_a_call_from_the_command_line_has_no_place() -> None:
+    code, found = "found.append(called_from())", list[object]()
+    for file in (cli.__file__, "/home/me/a.py"):
+        exec(compile(code, file, "exec"), {"called_from": called_from, "found": found})
+    assert found == [(None, None), ("/home/me/a.py", 1)]

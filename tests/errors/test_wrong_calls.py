@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import workbench as wb
-from simulator.errors import MachineError, WorkbenchError
+from simulator.errors import MachineError
 from tests.calls import run
-from workbench.ground.errors import BadArgument, BadOption, BadRegistration, InputMismatch
+from workbench.ground.errors import BadArgument, BadOption, BadRegistration, InputMismatch, WorkbenchError
 
 
 def test_six_hundred_wrong_calls_are_told_in_our_words():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.rooms import BOUNDS, between_entries, counts, floors, layers, upward, with_getattr
+from scripts.rooms import BOUNDS, between_entries, between_packages, counts, floors, layers, upward, with_getattr
 
 CONTRACT = """
 [[tool.importlinter.contracts]]
@@ -49,6 +49,26 @@ def test_an_import_to_above_or_beside_is_found(tmp_path: Path, of: str, to: str)
     root = _tree(tmp_path, **files)
     found = upward(between_entries(root), layers(root))
     assert found == [(f"workbench.{of}.inside", f"workbench.{to}.inside")]
+
+
+PUT_TOGETHER = "def late(name):\n    import importlib\n    importlib.import_module(f'workbench.top.{name}')\n"
+
+
+def test_an_import_of_a_name_that_is_put_together_is_found(tmp_path: Path) -> None:
+    root = _tree(tmp_path, top="", bottom=PUT_TOGETHER)
+    (root / "workbench" / "top" / "__init__.py").touch()
+    assert upward(between_entries(root), layers(root)) == [("workbench.bottom.inside", "workbench.top")]
+
+
+def test_an_import_of_a_package_above_is_found(tmp_path: Path) -> None:
+    root = _tree(tmp_path, middle="import templates.sort\n", bottom="import simulator.errors\n")
+    for name, text in {"simulator/errors.py": "import workbench.bottom.inside\n", "templates/sort.py": ""}.items():
+        (root / name).parent.mkdir()
+        (root / name).write_text(text)
+    assert between_packages(root) == [
+        ("simulator.errors", "workbench.bottom.inside"),
+        ("workbench.middle.inside", "templates.sort"),
+    ]
 
 
 @pytest.mark.parametrize("text", ["def __getattr__(name): ...\n", "__getattr__ = print\n"])

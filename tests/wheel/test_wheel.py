@@ -20,6 +20,22 @@ from workbench.commands import lab_server
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("workbench", "simulator", "templates", "scripts", "notebooks", "docs")
 BUILD_SDIST = "import setuptools.build_meta as build, sys; print(build.build_sdist(sys.argv[1]))"
+IMPORTS = re.compile(r"^\s*(?:from|import) (?:simulator|templates)\b", re.MULTILINE)
+ONE_MODULE = """
+import workbench as wb, workbench.simulator.errors as errors, workbench.templates.foobar
+import simulator, sys
+from simulator.errors import DoesNotFit
+from simulator.machine.machine import Machine
+from templates.foobar import FoobarTiled
+print(simulator is wb.simulator is sys.modules["workbench.simulator"], DoesNotFit is errors.DoesNotFit)
+print(Machine is wb.Machine, FoobarTiled is wb.templates.foobar.FoobarTiled, Machine.__module__)
+"""
+ANOTHERS = """
+import {first}
+import simulator, workbench as wb, workbench.simulator.errors, simulator.inner, templates
+from simulator import owner
+print(owner, simulator.inner.owner, templates.owner, wb.simulator is not simulator, wb.machine("tpu-v3").name)
+"""
 NO_SERVER = "import sys; print('JupyterLab on', *[each for each in sys.argv if 'default_url' in each])"
 
 
@@ -54,11 +70,9 @@ def wheel(sdist: Path) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of an environment with the wheel. It sees the packages of the running environment, but not
-    the workbench there."""
-    folder = tmp_path_factory.mktemp("environment")
+def programs_with(folder: Path, *installed: str | Path) -> Path:
+    """The folder of programs of an environment with what pip installs. It sees the packages of the running environment,
+    but not the workbench there."""
     venv, packages = folder / "venv", folder / "packages"
     done([sys.executable, "-m", "venv", "--without-pip", venv], folder)
     packages.mkdir()
@@ -69,27 +83,81 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = done([programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder)
     Path(asked.strip(), "packages.pth").write_text(f"{packages}\n", encoding="utf-8")
     pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet", "--no-deps"]
-    done([*pip, "--no-index", wheel], folder)
+    done([*pip, "--no-index", "--no-build-isolation", *installed], folder)
     return programs
 
 
-def test_the_wheel_has_the_course_and_the_packages_alone(wheel: Path):
+@pytest.fixture(scope="module")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an environment with the wheel."""
+    return programs_with(tmp_path_factory.mktemp("environment"), wheel)
+
+
+@pytest.fixture(scope="module")
+def anothers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder on the path with packages of another's, which have the names that ours have in the repository."""
+    folder = tmp_path_factory.mktemp("anothers")
+    for path in ("simulator/__init__.py", "simulator/inner.py", "templates/__init__.py"):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text("owner = 'another'\n", encoding="utf-8")
+    return folder
+
+
+def test_the_wheel_has_one_package_with_the_course(wheel: Path):
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
+        told = [packed.read(name).decode() for name in names if name.endswith("top_level.txt")]
+        sources = {
+            name: packed.read(name).decode() for name in names if name.endswith(".py") and "/course/" not in name
+        }
+    assert [name for name, source in sources.items() if IMPORTS.search(source)] == [] and len(sources) > 700
     course = {name.removeprefix("workbench/course/") for name in names if name.startswith("workbench/course/")}
     assert course == set(lab_server.files(ROOT)) and len(course) > 30
-    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
-        "workbench", "simulator", "templates", "aten_workbench",
-    }  # fmt: skip
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"workbench", "aten_workbench"}
+    assert told == ["workbench\n"]
+    kept = ("simulator/py.typed", "simulator/machine/shipped/tpu-v3.toml", "templates/scatter.mlir.j2")
+    assert {f"workbench/{name}" for name in kept} <= set(names)
+
+
+def test_there_is_one_module_of_every_name(programs: Path, tmp_path: Path):
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "page.html").touch()  # a folder without code is nobody's package
+    told = done([programs / "python", "-c", ONE_MODULE], tmp_path)
+    assert told == "True True\nTrue True workbench.simulator.machine.machine\n"
+
+
+def test_an_editable_installation_has_the_names_of_the_wheel(sdist: Path, tmp_path: Path):
+    programs = programs_with(tmp_path, "--editable", sdist)
+    told = done([programs / "python", "-c", ONE_MODULE], tmp_path)
+    assert told == "True True\nTrue True simulator.machine.machine\n"
+    place = done([programs / "python", "-c", "import workbench.templates as it; print(it.__file__)"], tmp_path)
+    assert Path(place.strip()) == sdist / "templates" / "__init__.py"
+
+
+@pytest.mark.parametrize("first", ["simulator", "workbench"])
+def test_a_package_of_anothers_is_its_owners(programs: Path, anothers: Path, tmp_path: Path, first: str):
+    told = done([programs / "python", "-c", ANOTHERS.format(first=first)], tmp_path, PYTHONPATH=str(anothers))
+    assert told == "another another another True tpu-v3\n"
+
+
+def test_files_of_journeys_are_those_of_the_repository(programs: Path, tmp_path: Path):
+    code = "from workbench.ir import archive; print(archive._schema())"
+    told = [
+        done([python, "-c", code], folder)
+        for python, folder in ((programs / "python", tmp_path), (sys.executable, ROOT))
+    ]
+    assert told[0] == told[1] and len(told[0]) > 10
 
 
 @pytest.mark.test_all
-def test_the_ten_lines_of_the_readme_run_elsewhere(programs: Path, tmp_path: Path):
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside packages of anothers"])
+def test_the_ten_lines_of_the_readme_run_elsewhere(programs: Path, anothers: Path, tmp_path: Path, beside: bool):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.search(r"^## Ten lines\n.*?```python\n(.*?)```\n\n```text\n(.*?)```", readme, re.DOTALL | re.MULTILINE)
     assert found
     (tmp_path / "ten.py").write_text(f"{found[1]}print(wb.__file__)\n", encoding="utf-8")
-    *shown, place = done([programs / "python", "ten.py"], tmp_path, MPLBACKEND="agg").splitlines(keepends=True)
+    path = {"PYTHONPATH": str(anothers)} if beside else {}
+    *shown, place = done([programs / "python", "ten.py"], tmp_path, MPLBACKEND="agg", **path).splitlines(keepends=True)
     assert "".join(shown) == found[2] and (tmp_path / "timeline.png").stat().st_size > 10_000
     assert Path(place.strip()).is_relative_to(programs.parent)
 

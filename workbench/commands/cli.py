@@ -39,6 +39,7 @@ from workbench.ground.environment import call_sites
 from workbench.ground.environment.page_path import check_page_path
 from workbench.ground.environment.progress import waiting
 from workbench.ground.errors import BadOption, ProgramFileError, WorkbenchError
+from workbench.ground.packages import own_name
 from workbench.operators.aten import registry
 from workbench.stages.options import options_among
 
@@ -333,11 +334,11 @@ def _lab(options: argparse.Namespace) -> int:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    folder = importlib.import_module("simulator.compiled").cache_folder()
+    folder = importlib.import_module(own_name("simulator.compiled")).cache_folder()
     if not folder.is_dir():  # the import below makes it
         sys.stdout.write(f"compiling the simulator into {folder}: about a minute, once\n")
         sys.stdout.flush()
-    ahead = importlib.import_module("simulator.engine.compile_ahead")
+    ahead = importlib.import_module(own_name("simulator.engine.compile_ahead"))
     for ready in ahead.compile_ahead():
         how = "was there" if ready.was_there else f"compiled in {ready.seconds:.0f} s"
         sys.stdout.write(f"  {ready.memory} memory: {how}\n")

@@ -26,7 +26,7 @@ FIRST: Final = "notebooks/00_start_here.ipynb"
 COPY: Final = "workbench-course"
 """The folder that the course is copied to."""
 _PARTS: Final = ("notebooks/*.ipynb", "notebooks/recorded/*.journey", "notebooks/recorded/*.py", "docs/*.md")
-"""The files of the course. `scripts/course_in_wheel.py` puts them into the wheel."""
+"""The files of the course. `scripts/one_package.py` puts them into the wheel."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from workbench.ground.faults.messages import Message
 from workbench.ground.faults.serving import Say, Work, serve
 from workbench.ir import AtenGraph, ScheduledKernel, codec
 from workbench.lowering.lower import lower
-from workbench.operators import ops as ops  # which hands the shipped operators to the registry
 from workbench.operators.aten import import_trial
 from workbench.rendering.render import render
 from workbench.rendering.write_templates import written

@@ -8,7 +8,6 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from simulator.errors import WorkbenchError
 from workbench.explaining.artefacts.staged import Staged
 from workbench.explaining.findings import Facts, Finding, Remedy, found
 from workbench.explaining.findings.module_copies import submodule_at
@@ -18,7 +17,7 @@ from workbench.explaining.findings.rule_search import rules
 from workbench.explaining.findings.rules.mapping_of_ones_own import AS_CHOSEN
 from workbench.explaining.findings.source_changes import changed
 from workbench.ground.basics.cards import Card, Why
-from workbench.ground.errors import BadOption, Stopped
+from workbench.ground.errors import BadOption, Stopped, WorkbenchError
 from workbench.ir import ScheduledKernel
 from workbench.ir.kernels import USER_SCRIPT
 from workbench.stages.journey_request import GraphCall, Request

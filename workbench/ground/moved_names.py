@@ -1,15 +1,19 @@
-"""Names from before the rooms: `from workbench.kernels.template import Template` still finds its file."""
+"""Other names of modules: those from before the rooms, as `workbench.kernels.template`, and those of what lies beside
+`workbench` in the repository and in it in the wheel: `simulator` and `workbench.simulator` are one module in both."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import MappingProxyType, ModuleType
 from typing import Final
+
+from workbench.ground.packages import IN_WHEEL, PARTS, folder
 
 MOVED: Final = MappingProxyType(
     {
@@ -27,16 +31,57 @@ MOVED: Final = MappingProxyType(
 
 
 def new_name(name: str) -> str | None:
-    """The name by which a file is imported now; None for one that has not moved."""
+    """The name that a module has itself; None for one that has no other, and for another's `simulator`."""
     package, _, rest = name.partition(".")
-    room = MOVED.get(rest.partition(".")[0]) if package == "workbench" else None
-    return f"workbench.{room}.{rest}" if room else None
+    if IN_WHEEL and package in PARTS:
+        return f"workbench.{name}" if _is_ours(package) else None
+    if package != "workbench":
+        return None
+    first = rest.partition(".")[0]
+    if first in PARTS:
+        return None if IN_WHEEL else rest
+    return f"workbench.{MOVED[first]}.{rest}" if first in MOVED else None
+
+
+def _is_ours(package: str) -> bool:
+    """Whether a name that the wheel does not have means ours: it was imported so, or nobody else has the name."""
+    if package in sys.modules:
+        return sys.modules[package] is sys.modules.get(f"workbench.{package}")
+    found = _found_on_path(package)
+    return found is None or not _has_code(found)
+
+
+def _found_on_path(name: str) -> ModuleSpec | None:
+    """What the other finders have for a name."""
+    finders = [each for each in sys.meta_path if not isinstance(each, _Moved)]
+    return next(filter(None, (each.find_spec(name, None) for each in finders)), None)
+
+
+def _refuse_anothers(name: str, spec: ModuleSpec | None) -> None:
+    """Raises where the repository's code, which imports `simulator`, would get another's."""
+    place = spec.origin if spec is not None else None
+    if place is not None and os.path.dirname(os.path.realpath(place)) != folder(name):
+        raise ImportError(
+            f"the workbench in {os.path.dirname(folder(name))} needs its own package {name}, but Python finds {place} "
+            "under that name. Take that off the path, or install the workbench's wheel, which leaves the name free: "
+            "pip install . instead of pip install --editable ."
+        )
+
+
+def _has_code(spec: ModuleSpec) -> bool:
+    """Whether a module has code: for Python any folder on its path is a package, as one of pages called `templates`."""
+    folders = spec.submodule_search_locations if spec.origin is None else None
+    if folders is None:
+        return True
+    return any(name.endswith((".py", ".so", ".pyd")) for place in folders for name in os.listdir(place))
 
 
 class _Moved(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
     ) -> ModuleSpec | None:
+        if fullname in PARTS and not IN_WHEEL:
+            _refuse_anothers(fullname, _found_on_path(fullname))
         new = new_name(fullname)
         return importlib.util.spec_from_loader(fullname, _SameModule(new)) if new else None
 
@@ -59,4 +104,7 @@ class _SameModule(Loader):
 
 def find_moved_names() -> None:
     """Has Python look here before it looks for files, which it would load twice: once by each name."""
+    for name in PARTS if not IN_WHEEL else ():
+        if name in sys.modules:
+            _refuse_anothers(name, sys.modules[name].__spec__)
     sys.meta_path.insert(0, _Moved())

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from simulator.files import unpacking, visible_text
+from workbench.ground.packages import own_name
 
 T = TypeVar("T")
 
@@ -199,7 +200,8 @@ def schema(*kinds: type) -> str:
 def _as_written(hint: Any) -> str:
     """An annotation as files know it, by where its classes lay when such files were first written: the digest says what
     a record holds, not where the code of it is."""
-    return str(hint).replace("simulator.tileprogram.program.", "simulator.program.")
+    told = str(hint).replace(f"{own_name('simulator')}.", "simulator.")
+    return told.replace("simulator.tileprogram.program.", "simulator.program.")
 
 
 def dumps(record: object, *, format: str, version: int) -> str:

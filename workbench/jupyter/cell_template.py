@@ -10,10 +10,9 @@ from typing import Any
 import jinja2
 import torch
 
-from simulator.errors import WorkbenchError
 from workbench import verbs
 from workbench.checking.check_report import Check
-from workbench.ground.errors import BadOption, TemplateSyntaxError
+from workbench.ground.errors import BadOption, TemplateSyntaxError, WorkbenchError
 from workbench.journey import Journey
 from workbench.mlir.user_text import half_character
 from workbench.operators.aten import registry

@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from workbench.ground.packages import own_name
 from workbench.jupyter import cell_line, short_tracebacks
 from workbench.jupyter.loading_ahead import LoadingAhead
 
@@ -24,8 +25,8 @@ def begin() -> None:
     if shell is None:  # a program that only imported it
         return
     html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
-    html.for_type_by_name("simulator.machine.machine", "Machine", _machine)
-    html.for_type_by_name("simulator.tileprogram.program", "TileProgram", _program)
+    html.for_type_by_name(own_name("simulator.machine.machine"), "Machine", _machine)
+    html.for_type_by_name(own_name("simulator.tileprogram.program"), "TileProgram", _program)
     html.for_type(ModuleType, _module)
     plain.for_type(ModuleType, _module_text)
     cell_line.watch()

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from workbench.ground.environment.turns import collecting_later, free_turn
+from workbench.ground.packages import own_name
 
 QUIET_SECONDS: Final = 0.3
 """Cells that a program runs, or a person all at once, follow each other sooner."""
@@ -30,7 +31,7 @@ MODULES: Final = (
     "workbench.lowering.lower",
     "workbench.rendering.render",
     "workbench.scheduling.schedule",
-    "simulator.engine.engine",
+    own_name("simulator.engine.engine"),
 )
 """In the order in which a trace needs them."""
 

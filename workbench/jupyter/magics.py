@@ -11,8 +11,8 @@ from IPython.core.error import UsageError
 from IPython.core.magic import no_var_expand
 from IPython.display import HTML, display  # pyright: ignore[reportUnknownVariableType] - it has no types
 
-from simulator.errors import WorkbenchError
 from workbench.ground.basics import highlight, markup
+from workbench.ground.errors import WorkbenchError
 from workbench.ground.errors.schedule_errors import Problem
 from workbench.jupyter import magic_completion
 from workbench.jupyter.magic_words import Words, journey_named, words_of

@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from simulator.errors import WorkbenchError
 from workbench.ground.environment.call_sites import users_frames
+from workbench.ground.errors import WorkbenchError
 
 _MORE: Final = "\nLines inside the workbench are left out: %tb shows all."
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from simulator import Machine
-from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.tile_form import Tile
+from workbench.ground.argument_types import plain_value
 from workbench.ground.errors import BadOption
 
 GIVEN, LEAST = "given", "least"

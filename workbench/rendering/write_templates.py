@@ -15,6 +15,7 @@ from functools import partial
 from simulator.machine.machine import Machine
 from workbench.ground.environment.call_sites import called_from
 from workbench.ground.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine
+from workbench.ground.packages import lasting_name
 from workbench.ir import Kernel, KernelGraph, KernelModule, Mapping, Written
 from workbench.ir.kernel_identity import asked_text, machine_key
 from workbench.ir.kernel_names import by_full_names
@@ -90,7 +91,7 @@ def _written(
     noted, read = noting(machine)
     chosen = _mapping(template, noted, said)
     rendering = template.rendered(chosen, noted)
-    of = f"{type(template).__qualname__} of {type(template).__module__}"
+    of = f"{type(template).__qualname__} of {lasting_name(type(template).__module__)}"
     told = Written(of, anchor, machine.label, read, asked_text(said), chosen, template.dims())
     record = replace(module, mlir=rendering.text, located=rendering.located, written=told)
     if kernel_proven(lowered, kernel, registrations):

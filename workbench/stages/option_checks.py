@@ -10,9 +10,9 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from simulator import Machine, load_machine
-from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.parts import POLICIES
+from workbench.ground.argument_types import plain_value
 from workbench.ground.errors import BadOption, MappingError, NoCommonMemory
 from workbench.lowering.fusion_options import check_form
 from workbench.scheduling.mappings import mapping_file, tuned_table

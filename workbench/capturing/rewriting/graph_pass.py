@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from simulator.argument_types import checks_what_it_is_given
 from workbench.capturing.rewriting.checked_graph import checked
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.environment.owners import Owner, misfit
 from workbench.ground.environment.registered import REWRITES
 from workbench.ground.errors import BadRegistration, GraphPassFailed, GraphPassResult, WorkbenchError

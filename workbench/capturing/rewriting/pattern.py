@@ -15,9 +15,9 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from simulator.argument_types import checks_what_it_is_given
 from workbench.capturing.rewriting.pattern_graph import PatternGraph, captured_pattern
 from workbench.capturing.rewriting.replacement import check_replacement
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.environment.owners import Owner
 from workbench.ground.environment.registered import REWRITES
 from workbench.ground.environment.turns import compiling

@@ -14,10 +14,10 @@ from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 from workbench.commands.doctor.diagnosis import Finding, ok, problem, warning
+from workbench.ground.packages import OWN
 from workbench.ground.version import VERSION
 
 DISTRIBUTION = "aten-workbench"
-PACKAGES = ("workbench", "templates", "simulator")
 PAIR = ("torch", "torch-mlir")
 """A wheel of torch-mlir is made for one release of PyTorch."""
 
@@ -144,7 +144,7 @@ def shadows() -> Iterable[Finding]:
     """Other code of the same name: beside the notebook, where Python looks first, or earlier on its path."""
     here, folder = home(), Path.cwd()
     beside = [
-        each for name in (*PACKAGES, "torch", "torch_mlir", "numba", "numpy", "pandas") for each in _named(folder, name)
+        each for name in (*OWN, "torch", "torch_mlir", "numba", "numpy", "pandas") for each in _named(folder, name)
     ]
     found = False
     if folder.resolve() != here:
@@ -156,7 +156,7 @@ def shadows() -> Iterable[Finding]:
                 f"{path} hides the package {name} from Python programs and notebooks that start in this folder",
                 "rename it, or start elsewhere",
             )
-    for name in PACKAGES:
+    for name in OWN:
         spec = importlib.util.find_spec(name)
         where = Path(spec.origin).resolve().parent.parent if spec and spec.origin else None
         if where != here:
@@ -167,7 +167,7 @@ def shadows() -> Iterable[Finding]:
                 "another distribution or PYTHONPATH has a package of this name: uninstall it, or take it off the path",
             )
     if not found:
-        yield ok("names", f"nothing hides {', '.join(PACKAGES)}")
+        yield ok("names", f"nothing hides {', '.join(OWN)}")
 
 
 def _named(folder: Path, name: str) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from markupsafe import Markup
 
-from simulator.argument_types import checks_what_it_is_given
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.basics import data_frames, markup, user_views
 from workbench.ground.basics.shown import Shown
 from workbench.ground.basics.table import Table

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from workbench.ground.errors import MissingExtra
+from workbench.ground.offers import drawing_module
 
 if TYPE_CHECKING:
     from workbench.explaining.artefacts.plot_types import Axes, Figure
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
 
 
 class Drawing(Protocol):
-    """What `workbench.jupyter.plot_timeline` offers."""
+    """What the module `plot_timeline` draws."""
 
     def timeline(self, view: Gantt, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
 class AlignedDrawing(Protocol):
-    """What `workbench.jupyter.plot_aligned` offers."""
+    """What the module `plot_aligned` draws."""
 
     def aligned(self, view: Aligned, *, style: str, width: float) -> Figure: ...
 
 
 class ScratchpadDrawing(Protocol):
-    """What `workbench.jupyter.plot_scratchpad` offers."""
+    """What the module `plot_scratchpad` draws."""
 
     def scratchpad(self, view: Occupancy, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
 class TilesDrawing(Protocol):
-    """What `workbench.jupyter.plot_tiles` offers."""
+    """What the module `plot_tiles` draws."""
 
     def tiles(self, view: Tiling, *, style: str, width: float) -> Figure: ...
 
 
 class RooflineDrawing(Protocol):
-    """What `workbench.jupyter.plot_roofline` offers."""
+    """What the module `plot_roofline` draws."""
 
     def roofline(self, found: Roofline, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
 class TrainingDrawing(Protocol):
-    """What `workbench.jupyter.plot_training` offers."""
+    """What the module `plot_training` draws."""
 
     def parts(self, timelines: Sequence[tuple[str, Gantt]], *, style: str, width: float) -> Figure: ...
 
@@ -61,7 +61,7 @@ class TrainingDrawing(Protocol):
 
 
 class LabWidgets(Protocol):
-    """What `workbench.jupyter.widgets.stepper_widget` offers."""
+    """What the module `widgets.stepper_widget` draws."""
 
     def stepper(
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
@@ -78,7 +78,7 @@ def lab_widgets() -> LabWidgets:
 
 
 class TimelineWidgets(Protocol):
-    """What `workbench.jupyter.widgets.timeline_widget` offers."""
+    """What the module `widgets.timeline_widget` draws."""
 
     def timeline(self, runs: Sequence[object]) -> object: ...
 
@@ -89,7 +89,7 @@ def timeline_widgets() -> TimelineWidgets:
 
 
 class MemoryWidgets(Protocol):
-    """What `workbench.jupyter.widgets.memory_widget` offers."""
+    """What the module `widgets.memory_widget` draws."""
 
     def memory(self, replays: Replays, selection: SelectionModel | None, *, begin: int, end: int) -> object: ...
 
@@ -100,7 +100,7 @@ def memory_widgets() -> MemoryWidgets:
 
 
 class ExplainingWidgets(Protocol):
-    """What `workbench.jupyter.widgets.explaining_widgets` offers."""
+    """What the module `widgets.explaining_widgets` draws."""
 
     def array(self, view: object) -> object: ...
 
@@ -117,7 +117,7 @@ def explaining_widgets() -> ExplainingWidgets:
 
 
 class KnobWidgets(Protocol):
-    """What `workbench.jupyter.widgets.knobs_widget` offers."""
+    """What the module `widgets.knobs_widget` draws."""
 
     def knob_editor(self, experiment: object, kernel: str | None, *, ends_session: bool) -> object: ...
 
@@ -128,7 +128,7 @@ def knob_widgets() -> KnobWidgets:
 
 
 class ComparisonWidgets(Protocol):
-    """What `workbench.jupyter.widgets.comparison_widget` offers."""
+    """What the module `widgets.comparison_widget` draws."""
 
     def comparing(self, comparison: object) -> object: ...
 
@@ -141,7 +141,7 @@ def comparison_widgets() -> ComparisonWidgets:
 
 
 class HeatMapDrawing(Protocol):
-    """What `workbench.jupyter.plot_heat_map` offers."""
+    """What the module `plot_heat_map` draws."""
 
     def heat_map(self, view: HeatMap, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
@@ -182,9 +182,9 @@ def drawing_of_heat_maps() -> HeatMapDrawing:
 
 
 def _module(name: str, instead: str) -> ModuleType:
-    """A drawing module, reached by name: the core neither imports nor needs matplotlib."""
+    """A drawing module, which the edge of the library offers: the core neither imports nor needs matplotlib."""
     try:
-        return importlib.import_module(f"workbench.jupyter.{name}")
+        return drawing_module(name)
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"{error.name} is not installed, and pictures and widgets need it: "

@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pandas as pd
 
-from simulator.errors import WorkbenchError
 from workbench.explaining.findings.finding_record import Finding, Remedy
 from workbench.explaining.findings.remedy_trials import Followed, Trials
 from workbench.explaining.findings.rule_search import place_of
@@ -18,7 +17,7 @@ from workbench.explaining.findings.trial_tables import CardTable, StepTable
 from workbench.ground.basics.cards import Card
 from workbench.ground.environment.progress import counted, waiting
 from workbench.ground.environment.verb_options import knows_its_options
-from workbench.ground.errors import BadOption
+from workbench.ground.errors import BadOption, WorkbenchError
 
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
 STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from simulator.argument_types import checks_what_it_is_given
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.environment.registered import Named
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from markupsafe import Markup
 
-from simulator.errors import WorkbenchError
 from workbench.explaining.artefacts.pictures import knob_widgets
 from workbench.explaining.artefacts.staged import J
 from workbench.explaining.views.graphs.kernel_groups import Run
@@ -32,7 +31,7 @@ from workbench.ground.basics.shown import Shown
 from workbench.ground.basics.table import Table
 from workbench.ground.environment.progress import Progress, in_background
 from workbench.ground.environment.verb_options import knows_its_options
-from workbench.ground.errors import BadOption, Problem, ScheduleScriptError, Stopped
+from workbench.ground.errors import BadOption, Problem, ScheduleScriptError, Stopped, WorkbenchError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 
 from markupsafe import Markup
 
-from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
-from simulator.errors import WorkbenchError
 from workbench.explaining.artefacts.pictures import knob_widgets
 from workbench.explaining.artefacts.staged import J
 from workbench.exploring.knobs.knob import (
@@ -28,13 +26,14 @@ from workbench.exploring.knobs.knob import (
 )
 from workbench.exploring.knobs.sweep import Sweep
 from workbench.exploring.knobs.turned_knobs import Turned, refusal_of
+from workbench.ground.argument_types import plain_value
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.shown import Shown
 from workbench.ground.basics.table import Cell, Table
 from workbench.ground.environment.progress import counted, waiting
 from workbench.ground.environment.verb_options import knows_its_options
-from workbench.ground.errors import BadOption
+from workbench.ground.errors import BadOption, WorkbenchError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Generic, Self
 
 from markupsafe import Markup
 
-from simulator.errors import WorkbenchError
 from workbench.explaining.artefacts import drawing_of_heat_maps
 from workbench.explaining.artefacts.staged import J
 from workbench.explaining.views.comparisons import heat_map, svg_heat_map
@@ -24,7 +23,7 @@ from workbench.ground.basics.shown import Shown
 from workbench.ground.basics.table import Table
 from workbench.ground.environment.progress import Progress, counted, in_background, waiting
 from workbench.ground.environment.verb_options import knows_its_options
-from workbench.ground.errors import BadOption, Stopped
+from workbench.ground.errors import BadOption, Stopped, WorkbenchError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, cast
 
-from simulator.argument_types import plain_value
-from simulator.errors import WorkbenchError
 from simulator.machine.machine import Machine, Override
 from workbench.explaining.artefacts.staged import J
 from workbench.exploring.knobs.knob import (
@@ -25,7 +23,8 @@ from workbench.exploring.knobs.knob import (
     rules_off,
     scheduled_kernel,
 )
-from workbench.ground.errors import BadOption
+from workbench.ground.argument_types import plain_value
+from workbench.ground.errors import BadOption, WorkbenchError
 from workbench.ir.kernel_names import by_full_names
 from workbench.lowering.fusion_rules import SWITCHES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of

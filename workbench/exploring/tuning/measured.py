@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from simulator import HostCall, Launched, Machine, simulate
-from simulator.errors import WorkbenchError
 from simulator.records.spans import TOTALS
 from simulator.tileprogram.program import TileProgram
 from workbench.exploring.knobs.turned_knobs import refusal_of
 from workbench.ground.environment.turns import turn
-from workbench.ground.errors import Stopped
+from workbench.ground.errors import Stopped, WorkbenchError
 from workbench.ir import KernelModule, ScheduledKernel
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
 from workbench.scheduling.schedule import Tried

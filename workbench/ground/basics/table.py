@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from markupsafe import Markup
 
-from simulator.argument_types import checks_what_it_is_given
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.errors import BadOption
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar
 
-from simulator.argument_types import checks_what_it_is_given
 from simulator.did_you_mean import did_you_mean, sentences
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.environment.registered import Named
 from workbench.ground.errors import BadOption, BadRegistration
 

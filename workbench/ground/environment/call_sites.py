@@ -11,9 +11,10 @@ from pathlib import Path
 from types import TracebackType
 
 from workbench.ground.environment.notebook_cells import cell_name
+from workbench.ground.packages import folder
 
 _HERE = str(Path(__file__).resolve().parents[2]) + os.sep
-_SIMULATOR = os.path.join(os.path.dirname(os.path.dirname(_HERE)), "simulator") + os.sep
+_SIMULATOR, _TEMPLATES = folder("simulator") + os.sep, folder("templates") + os.sep
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
@@ -30,8 +31,9 @@ def is_pythons(file: str) -> bool:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file of code is neither PyTorch's, nor ours, nor Python's."""
-    return not (is_pythons(file) or file.startswith((_HERE, _SIMULATOR)) or is_torchs(file))
+    """Whether a file of code is neither PyTorch's, nor ours, nor Python's. A template is code that a user may write."""
+    ours = file.startswith((_HERE, _SIMULATOR)) and not file.startswith(_TEMPLATES)
+    return not (is_pythons(file) or ours or is_torchs(file))
 
 
 Place = tuple[str | None, int | None]
@@ -57,7 +59,7 @@ def called_from() -> Place:
     shell."""
     for frame, line in traceback.walk_stack(inspect.currentframe()):
         file = frame.f_code.co_filename
-        if file.startswith(_HERE + "cli"):
+        if file.startswith(os.path.join(_HERE, "commands", "cli")):
             break
         if is_users(file):
             return cell_name(file), line

@@ -7,11 +7,9 @@ import os
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from workbench.ground.environment.notebook_cells import cell_name, cell_with
-
-_SHIPPED: Final = ("templates", "workbench")
+from workbench.ground.packages import OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Owner:
     @property
     def is_shipped(self) -> bool:
         """Whether it is the workbench's own."""
-        return self.module.partition(".")[0] in _SHIPPED
+        return self.module.partition(".")[0] in OWN
 
     @property
     def is_cell(self) -> bool:

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
-from simulator.argument_types import checker, plain
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.figure_places import figure_names
+from workbench.ground.argument_types import checker, plain
 from workbench.ground.environment import call_sites
 from workbench.ground.errors import UnknownOption, WorkbenchError
 

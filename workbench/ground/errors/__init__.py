@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from simulator.errors import BadArgument as BadArgument
 from simulator.errors import CacheWarning as CacheWarning
-from simulator.errors import WorkbenchError as WorkbenchError
 from workbench.ground.errors.builder_errors import BuilderArgument as BuilderArgument
 from workbench.ground.errors.builder_errors import BuilderError as BuilderError
 from workbench.ground.errors.builder_errors import BuilderFailed as BuilderFailed
@@ -104,3 +103,4 @@ from workbench.ground.errors.template_errors import TemplateOutputError as Templ
 from workbench.ground.errors.template_errors import TemplateOutputMissing as TemplateOutputMissing
 from workbench.ground.errors.template_errors import TemplateSignatureError as TemplateSignatureError
 from workbench.ground.errors.template_errors import TemplateSyntaxError as TemplateSyntaxError
+from workbench.ground.errors.workbench_error import WorkbenchError as WorkbenchError

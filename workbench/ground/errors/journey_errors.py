@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simulator.errors import WorkbenchError
+from workbench.ground.errors.workbench_error import WorkbenchError
 
 _NAMED: Final = 6
 """Of what a file may not ask for, so much is named."""

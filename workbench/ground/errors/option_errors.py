@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.errors import WorkbenchError
+from workbench.ground.errors.workbench_error import WorkbenchError
 
 
 class NotYet(WorkbenchError, NotImplementedError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from simulator.errors import WorkbenchError
 from workbench.ground.errors.capture_errors import InputMismatch
+from workbench.ground.errors.workbench_error import WorkbenchError
 
 
 class Stopped(WorkbenchError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.errors import WorkbenchError
+from workbench.ground.errors.workbench_error import WorkbenchError
 
 
 @dataclass(frozen=True, slots=True)

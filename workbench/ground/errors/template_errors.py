@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simulator.errors import WorkbenchError
+from workbench.ground.errors.workbench_error import WorkbenchError
 
 
 class TemplateSyntaxError(WorkbenchError):

@@ -21,6 +21,7 @@ from workbench.ground import errors
 from workbench.ground.environment import registered
 from workbench.ground.environment.owners import Owner
 from workbench.ground.environment.turns import collecting_later, own_lock
+from workbench.ground.offers import shipped_operators
 from workbench.ir import Node, TensorType
 
 V = TypeVar("V", bound=Callable[..., object])
@@ -298,6 +299,8 @@ class Registry:
 
 DEFAULT: Final = Registry()
 """The registry that `wb.ops` writes to and journeys read: the one thing here that changes while a process runs."""
+
+DEFAULT.fill_from(lambda registry: shipped_operators()(registry))
 
 
 def registered_template(registrations: Registrations, node: Node) -> Callable[..., object]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import templates
 from workbench.operators.aten.registry import DEFAULT
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from workbench.operators.ops.listing import Who
 
 __all__ = ["builder", "conversion", "drop", "executor", "scope", "table", "template", "who"]
-
-DEFAULT.fill_from(templates.builtin)
 
 builder, template, conversion, executor = DEFAULT.builder, DEFAULT.template, DEFAULT.conversion, DEFAULT.executor
 drop, scope = DEFAULT.drop, DEFAULT.scope

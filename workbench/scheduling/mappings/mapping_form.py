@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, cast
 
-from simulator.argument_types import plain_value
 from simulator.did_you_mean import did_you_mean, sentences
+from workbench.ground.argument_types import plain_value
 
 OF_A_KERNEL: Final = ("tile", "order", "buffers", "cores")
 """The keys of a mapping."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from torch_mlir.passmanager import PassManager
 
-from simulator.argument_types import checks_what_it_is_given
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.environment.owners import misfit
 from workbench.ground.environment.registered import PASSES
 from workbench.ground.errors import BadRegistration

@@ -13,6 +13,7 @@ from workbench.explaining.views.timelines import machine_table
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.table import Table
+from workbench.ground.packages import own_name
 from workbench.operators.aten.registry import DEFAULT
 from workbench.operators.ops import listing
 
@@ -66,7 +67,7 @@ def operators_html() -> Markup:
     """The registry: those of this session and of the user's files first, then what is shipped."""
     rows = Table(listing.COLUMNS, listing.rows(DEFAULT.now()))
     at = listing.COLUMNS.index("owner")
-    shipped = [row for row in rows.rows if str(row[at]).startswith("templates.")]
+    shipped = [row for row in rows.rows if str(row[at]).startswith(f"{own_name('templates')}.")]
     own = [row for row in rows.rows if row not in shipped]
     parts = [html("<p>{}</p>", operators_text())]
     for name, some in (("registered by you", own), ("shipped", shipped)):

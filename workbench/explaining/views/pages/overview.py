@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from simulator.argument_types import checks_what_it_is_given
 from workbench.explaining.views.graphs.module_tree import Module, costliest, counted, folded, modules_table
 from workbench.explaining.views.graphs.spent import Spent
 from workbench.explaining.views.timelines.gantt import NOTHING
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.cards import Why, binding_html, cards_html
 from workbench.ground.basics.html_builder import NO_HTML, escaped, html, joined

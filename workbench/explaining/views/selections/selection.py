@@ -12,7 +12,6 @@ from typing import SupportsIndex, cast
 import numpy as np
 from markupsafe import Markup
 
-from simulator.argument_types import checks_what_it_is_given
 from workbench.explaining.views.selections.naming import (
     EXACT,
     FORMS,
@@ -40,6 +39,7 @@ from workbench.explaining.views.selections.selection_lines import (
     rows_html,
     span_lines,
 )
+from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.shown import Shown

@@ -10,7 +10,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from simulator.errors import BadArgument
+from workbench.ground.errors import BadArgument
 
 P = ParamSpec("P")
 R = TypeVar("R")
