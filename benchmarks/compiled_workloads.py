@@ -15,7 +15,7 @@ import workbench as wb
 from simulator import HostCall, Launched, Machine, Resident, Trace
 from simulator.engine.engine import simulate
 from workbench.scheduling.planning.common_memory_plan import residents
-from workbench.simulating.launches import launched
+from workbench.simulating.launched_programs import launched
 
 
 @dataclass(frozen=True)

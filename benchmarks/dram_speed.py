@@ -29,7 +29,7 @@ from workloads import workload
 import workbench as wb
 from simulator import simulate
 from simulator.machine.dram_file import load_memory
-from workbench.simulating.launches import launched
+from workbench.simulating.launched_programs import launched
 
 MEMORY, SPAN = "HBM2_2000Mbps", 1 << 30
 PATTERNS = ("seq_read", "copy_1r1w", "random_read")

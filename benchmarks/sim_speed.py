@@ -54,7 +54,7 @@ import torch
 import workbench as wb
 from workloads import workload
 from simulator import simulate
-from workbench.simulating.launches import launched
+from workbench.simulating.launched_programs import launched
 machine = wb.machine("tpu-v3", memory="banked")
 _ = wb.trace(torch.relu, torch.randn(8), machine=machine).simulated
 given = workload(sys.argv[1])

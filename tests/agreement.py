@@ -13,7 +13,7 @@ from simulator.tileprogram.verifier import verify
 from simulator.trace.trace import Trace
 from tests.flow import Flow, flow
 from tests.replaying import replayed
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 
 MACHINES = ("tpu-v3", "edge-8x8")
 

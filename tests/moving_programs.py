@@ -12,7 +12,7 @@ from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.verifier import verify
 from tests.flow import Flow, capture
 from tests.replaying import replayed
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.rendering.write_templates import written

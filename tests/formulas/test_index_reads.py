@@ -17,7 +17,7 @@ import workbench as wb
 from simulator.tileprogram.program import Opcode
 from tests.agreement import MACHINES, agrees_on_fresh, in_trace_order
 from tests.flow import count, flow
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 from workbench.ground.errors import IndexOutOfRange
 from workbench.ir import AtenGraph
 

@@ -14,7 +14,7 @@ from simulator.tileprogram.program import Opcode
 from tests.agreement import MACHINES, agrees_on_fresh, in_trace_order
 from tests.flow import flow
 from tests.formulas.test_index_reads import Maker, drawn, floats, ints
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 from workbench.ground.errors import IndexOutOfRange
 
 

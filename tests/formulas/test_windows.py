@@ -16,7 +16,7 @@ from simulator.tileprogram.program import Opcode
 from tests.agreement import in_trace_order
 from tests.blocks import depthwise_separable
 from tests.flow import Flow, count, flow, moved
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 from tests.window_programs import CASES
 from workbench.models.resnet import BasicBlock, Bottleneck, resnet18
 from workbench.models.seeded import with_statistics

@@ -17,7 +17,7 @@ from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
 from tests.flow import Flow, capture, count, moved
 from tests.replaying import replayed
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 from workbench.explaining.views.kernel_lists import kernel_tables
 from workbench.explaining.views.pages import stage_html
 from workbench.ground.errors import MappingError, ScheduledFormError

@@ -14,7 +14,7 @@ from simulator.tileprogram.verifier import verify
 from tests.flow import Flow, capture
 from tests.programs import PROGRAMS
 from tests.replaying import replayed
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 from workbench.lowering.lower import lower
 from workbench.rendering.render import render
 from workbench.scheduling.kernel_store import default_store

@@ -11,7 +11,7 @@ import torch
 import workbench as wb
 from tests.flow import flow
 from tests.replaying import replayed
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 
 CORNERS = (
     0.0,

@@ -18,7 +18,7 @@ from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import Opcode
 from tests.flow import Flow, count, flow
 from tests.replaying import replayed
-from tests.simulated import simulate
+from tests.simulated_records import simulate
 from workbench.operators.tensors.element_types import DTYPES
 
 Op = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

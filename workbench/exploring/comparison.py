@@ -13,7 +13,7 @@ from simulator.files.versioned_files import replace_file
 from workbench.explaining.artefacts import drawing_of_comparisons
 from workbench.explaining.artefacts.pictures import comparison_widgets
 from workbench.explaining.findings import Facts, found
-from workbench.explaining.findings.rule_search import LEAST_SHARE
+from workbench.explaining.findings.finding_record import LEAST_SHARE
 from workbench.explaining.views.comparisons import compare, compare_html
 from workbench.explaining.views.comparisons.finding_groups import Found
 from workbench.explaining.views.timelines import aligned

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from workbench.ir.archive import Archive
     from workbench.running.run_program import KernelCache
     from workbench.scheduling.schedule import UserCode
-    from workbench.simulating.launches import Filled
+    from workbench.simulating.launched_programs import Filled
 
 _COMPILING = "compiling the simulator, once"
 _OF_MAPPINGS = (MappingError, DoesNotFit, TooManyInstructions)
@@ -152,7 +152,7 @@ class Stages(StageTable):
         """The timeline of the programs on the machine."""
         from simulator.compiled import when_compiling
         from simulator.engine.engine import simulate
-        from workbench.simulating.launches import launched, lying
+        from workbench.simulating.launched_programs import launched, lying
 
         graph, program, asked = lowered.record, scheduled.record, self.request
         launches, lie = launched(graph, program, _filled(asked, captured, graph)), lying(program)
@@ -255,7 +255,7 @@ def _filled(request: Request, captured: Captured, lowered: KernelGraph) -> Fille
 
 def loaded(request: Request, found: Archive) -> Stages:
     """The stages of a file, made as far as the file has them."""
-    from workbench.simulating.launches import launched, lying
+    from workbench.simulating.launched_programs import launched, lying
 
     graph, scheduled = found.lowered, found.scheduled
     trace = replace(found.trace, launches=launched(graph, scheduled), asked=lying(scheduled))

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+LEAST_SHARE: Final = 0.01
+"""The least share of the makespan that is worth a reader's time."""
 
 
 @dataclass(frozen=True, slots=True)

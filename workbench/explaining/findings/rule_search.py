@@ -6,13 +6,10 @@ import importlib
 from dataclasses import replace
 from functools import partial
 
-from workbench.explaining.findings.finding_record import Finding
+from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding
 from workbench.explaining.findings.rule_registry import Rule, registered
 from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.findings.soundness import refuse_unsound
-
-LEAST_SHARE = 0.01
-"""The least share of the makespan that is worth a reader's time."""
 
 
 def rules() -> dict[str, Rule]:

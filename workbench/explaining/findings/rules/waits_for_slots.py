@@ -16,7 +16,7 @@ import numpy as np
 from simulator.records.spans import Cause
 from simulator.tileprogram.more_slots import with_room_for_all, with_slots
 from simulator.tileprogram.program import Opcode
-from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding, Remedy
 from workbench.explaining.findings.mapping_remedies import remapped
 from workbench.explaining.findings.number_words import percent, times
 from workbench.explaining.findings.rule_registry import finding
@@ -24,8 +24,6 @@ from workbench.explaining.findings.run_facts import Facts, KernelFacts
 from workbench.ir import ScheduledKernel
 from workbench.scheduling.user_mapping import mapping_of, rounds_of
 
-AT_STAKE = 0.01
-"""Of the makespan: smaller findings are dropped (`rule_search.LEAST_SHARE`), so nothing is simulated for them."""
 _ROOM = (Cause.WRITE_AFTER_READ, Cause.WRITE_AFTER_WRITE, Cause.REUSE)
 
 
@@ -36,7 +34,7 @@ def waits_for_slots(facts: Facts) -> Iterator[Finding]:
         if not spans:
             continue
         most = facts.cycles - facts.cycles_with(kernel, with_room_for_all(kernel.scheduled.program))
-        if most < AT_STAKE * facts.cycles:
+        if most < LEAST_SHARE * facts.cycles:  # dropped: nothing more is simulated for it
             continue
         remedy, predicted, why = _more_slots(facts, kernel, kernel.scheduled)
         stake, slots = max(most, predicted or 0), kernel.scheduled.mapping.buffers

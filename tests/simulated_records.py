@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulator import Machine, Trace
 from simulator.engine import engine
 from workbench.ir import KernelGraph, ScheduledProgram
-from workbench.simulating.launches import launched, lying
+from workbench.simulating.launched_programs import launched, lying
 
 
 def simulate(lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine) -> Trace:
