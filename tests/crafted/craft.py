@@ -219,9 +219,9 @@ def _options(data: bytes, draw: random.Random) -> bytes:
         "layout": lambda: draw.choice([{_text(draw): [1, 0]}, _text(draw)]),
     }
     for name in draw.sample([*one], draw.choice([1, 1, 2])):
-        manifest["asked"][name] = json.dumps(one[name]()).replace("%CANARY%", f"/tmp/{CANARY}")
+        manifest["options"][name] = json.loads(json.dumps(one[name]()).replace("%CANARY%", f"/tmp/{CANARY}"))
     if draw.random() < 0.2:
-        manifest["asked"][draw.choice(["capture", "on_missing", "prefer"])] = _text(draw)
+        manifest["options"][draw.choice(["capture", "on_missing", "prefer"])] = _text(draw)
     members["journey.json"] = _json(manifest)
     return _zipped(members)
 

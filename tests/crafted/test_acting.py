@@ -59,7 +59,7 @@ def asked(**options: object) -> Change:
 
     def change(members: dict[str, bytes]) -> None:
         manifest = json.loads(members["journey.json"])
-        manifest["asked"] |= {name: json.dumps(value) for name, value in options.items()}
+        manifest["options"] |= options
         members["journey.json"] = json.dumps(manifest).encode()
 
     return change

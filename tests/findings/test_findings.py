@@ -64,7 +64,7 @@ def test_printed_findings_have_reason_and_remedy_whole_at_the_width_of_pandas():
     with pd.option_context("display.width", None):
         assert str(found) == printed
     with pd.option_context("display.max_rows", 1):
-        assert str(found).endswith(f"{len(found) - 1} more")
+        assert f"{len(found) - 1} more" in str(found)
     assert "..." in str(pd.DataFrame(found))  # the table itself is pandas'
 
 

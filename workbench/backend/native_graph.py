@@ -17,6 +17,7 @@ from workbench.capturing.specialise import Specialised
 from workbench.ground.environment.call_sites import called_from, is_torchs
 from workbench.ground.errors import (
     BadOption,
+    FusionError,
     HostRoute,
     InputMismatch,
     MappingError,
@@ -138,12 +139,17 @@ _UNCAPTURED: Final = (WorkbenchError, RuntimeError, TypeError, ValueError, Asser
 """The exceptions of a graph that PyTorch can run, but that cannot be walked through or exported."""
 
 
+_OF_OPTIONS: Final = BadOption | FusionError | MappingError | MappingFileError | TunedTableError
+
+
 def _about_the_graph(error: Exception) -> bool:
     """Whether a graph cannot be captured; not an error in an option, nor a fault of ours.
 
     What PyTorch's own run of the graph has other gradients of than eager PyTorch is refused, too."""
     if isinstance(error, WorkbenchError):
-        return not isinstance(error, BadOption | MappingError | MappingFileError | TunedTableError | NoGradients)
+        return not isinstance(
+            error, BadOption | FusionError | MappingError | MappingFileError | TunedTableError | NoGradients
+        )
     frames = traceback.extract_tb(error.__traceback__)
     return is_torchs(frames[-1].filename)
 

@@ -32,7 +32,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(tmp_path_factory: pytest.TempPathFactory, drawn: Path) -> dict[str, Any]:
     """A run in a copy of the simulator that has the engine: of its other files none is changed."""
     copy = tmp_path_factory.mktemp("copy")
-    shutil.copytree(ROOT / "simulator", copy / "simulator", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("simulator", "workbench", "templates"):  # which belong together: workbench takes no other simulator
+        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     units = copy / "simulator" / "units"
     shutil.copy(ENGINE, units)
     insert(units / "unit_table.py", "systolic.UNIT, vector.UNIT, scalar.UNIT", ", transpose_engine.UNIT")

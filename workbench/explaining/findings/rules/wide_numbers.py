@@ -25,14 +25,14 @@ _OF_FUNCTIONS = "inputs of torch.bfloat16, if its numbers suffice"
 @finding("wide numbers")
 def wide_numbers(facts: Facts) -> Iterator[Finding]:
     trains = any(node.origin.part for node in facts.lowered.captured.nodes)  # an optimizer needs its digits
-    if facts.module_at is None or trains:
+    if trains:
         return
     by_memory = [kernel for kernel in facts.computed if at_memorys_peak(facts, kernel)]
     by_arrays = [kernel for kernel in facts.computed if at_peak(facts, kernel) and _takes_passes(facts, kernel)]
     at_roof = [each for each in facts.computed if each in by_memory or each in by_arrays]
     if not (bound := [each for each in at_roof if is_faster_narrow(facts, each)]):
         return
-    written = _OF_MODULES if facts.module_at("") is not None else _OF_FUNCTIONS
+    written = _OF_MODULES if facts.module_at and facts.module_at("") is not None else _OF_FUNCTIONS
     yield Finding(
         "",
         sum(spared_when_narrow(facts, kernel) for kernel in facts.computed),
