@@ -21,6 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("workbench", "simulator", "templates", "scripts", "notebooks", "docs")
 BUILD_SDIST = "import setuptools.build_meta as build, sys; print(build.build_sdist(sys.argv[1]))"
 IMPORTS = re.compile(r"^\s*(?:from|import) (?:simulator|templates)\b", re.MULTILINE)
+NOTEBOOK = """
+import nbclient
+import nbformat
+
+book = nbformat.read("01_add_an_op_foobar.ipynb", 4)
+book.cells.append(nbformat.v4.new_code_cell("print(wb.__file__)"))
+nbclient.NotebookClient(book, timeout=300, kernel_name="python3").execute()
+print(book.cells[-1].outputs[0].text.strip())
+print("no errors")
+"""
 ONE_MODULE = """
 import workbench as wb, workbench.simulator.errors as errors, workbench.templates.foobar
 import simulator, sys
@@ -160,6 +170,17 @@ def test_the_ten_lines_of_the_readme_run_elsewhere(programs: Path, anothers: Pat
     *shown, place = done([programs / "python", "ten.py"], tmp_path, MPLBACKEND="agg", **path).splitlines(keepends=True)
     assert "".join(shown) == found[2] and (tmp_path / "timeline.png").stat().st_size > 10_000
     assert Path(place.strip()).is_relative_to(programs.parent)
+
+
+@pytest.mark.test_all
+def test_a_notebook_of_the_course_runs_elsewhere(programs: Path, wheel: Path, tmp_path: Path):
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(tmp_path, [name for name in packed.namelist() if name.startswith("workbench/course/")])
+    course = (tmp_path / "workbench" / "course").rename(tmp_path / "course")
+    (tmp_path / "workbench").rmdir()  # or it would be imported in place of the wheel's
+    told = done([programs / "python", "-c", NOTEBOOK], course / "notebooks")
+    place, errors = told.splitlines()[-2:]
+    assert Path(place).is_relative_to(programs.parent) and errors == "no errors"
 
 
 @pytest.mark.test_all
