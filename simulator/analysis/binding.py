@@ -36,6 +36,10 @@ _OF_LABEL = {
 }
 
 
+_LEAST = 0.005
+"""Of all cycles: a smaller share would be told as 0%."""
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
     """The parts' shares of a run's cycles."""
@@ -45,6 +49,8 @@ class Binding:
     peaks: Mapping[str, float]
     """The least cycles that memory, arrays and vector unit need for the run's work, as parts of its cycles: how near
     they come to their roofs over the whole run. Empty where not known."""
+    latency: float = 0.0
+    """The part of memory's share in which the run waits for a first byte, and no byte moves."""
 
     @property
     def by(self) -> str:
@@ -52,13 +58,17 @@ class Binding:
         return next(iter(self.shares), "")
 
     def text(self) -> str:
-        """`bound by memory: 83% of its cycles, vector unit 9%, launches 8%; of their roofs: memory 71%, arrays 4%`."""
+        """`bound by memory: 83% of its cycles (latency 5%), vector unit 9%, launches 8%; of their roofs: memory 7%`."""
         if not self.shares:
             return "bound by nothing: it takes no cycles"
         first, *others = self.shares.items()
-        told = [f"{first[1]:.0%} of its cycles", *(f"{part} {share:.0%}" for part, share in others if share >= 0.005)]
+        told = [f"{first[1]:.0%} of its cycles{self._latency(first[0])}"]
+        told += [f"{part} {share:.0%}{self._latency(part)}" for part, share in others if share >= _LEAST]
         rates = ", ".join(f"{part} {share:.0%}" for part, share in self.peaks.items())
         return f"bound by {first[0]}: {', '.join(told)}" + (f"; of their roofs: {rates}" if rates else "")
+
+    def _latency(self, part: str) -> str:
+        return f" (latency {self.latency:.0%})" if part == MEMORY and self.latency >= _LEAST else ""
 
 
 def binding_of(trace: TraceRecord, path: list[Step] | None = None) -> Binding:
@@ -66,17 +76,22 @@ def binding_of(trace: TraceRecord, path: list[Step] | None = None) -> Binding:
     path = critical_path_of(trace) if path is None else path
     whole, known = max(trace.makespan, 1), bool(trace.launches)
     waiting = sum(_waiting(trace, path)) / whole if known and trace.machine.core.count > 1 else 0.0
-    shares = {CORES: waiting} if waiting else {}
+    shares, latency = {CORES: waiting} if waiting else {}, 0.0
     for step in path:
-        part = part_of(step.what)
-        shares[part] = shares.get(part, 0.0) + step.cycles / whole * (1 - waiting)
+        part, share = part_of(step.what), step.cycles / whole * (1 - waiting)
+        shares[part] = shares.get(part, 0.0) + share
+        latency += share if _is_latency(step.what) else 0.0
     largest = sorted(shares.items(), key=lambda pair: -pair[1])
-    return Binding(dict(largest), _peaks(trace, whole) if known else {})
+    return Binding(dict(largest), _peaks(trace, whole) if known else {}, latency)
 
 
 def part_of(what: str) -> str:
     """The part that an activity of the critical path belongs to, by its name in the waterfall."""
     return next((_OF_LABEL[word] for word in what.split() if word in _OF_LABEL), ISSUE)
+
+
+def _is_latency(what: str) -> bool:
+    return what.endswith(" latency") and part_of(what) == MEMORY
 
 
 def waits_at_end(trace: TraceRecord, launch: int) -> float:
@@ -96,7 +111,7 @@ def _waiting(trace: TraceRecord, path: list[Step]) -> list[float]:
     """For each launch the cycles between its cores' average and its last core, at barriers and at its end."""
     latency, moved = np.zeros(len(trace.kernel_spans)), memory_use_of(trace).requested
     for step in path:
-        latency[step.launch] += step.cycles if step.what.endswith(" latency") and part_of(step.what) == MEMORY else 0
+        latency[step.launch] += step.cycles if _is_latency(step.what) else 0
     found = list[float]()
     for place, ((_, begin, end), launched, rows) in enumerate(
         zip(trace.kernel_spans, trace.launches, trace.rows_by_launch, strict=True)

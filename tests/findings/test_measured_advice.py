@@ -92,6 +92,14 @@ def test_short_rows_get_the_longest_axis_innermost(function: Any, shape: Any, le
     assert eval(row.remedy, {"j": j}).simulated.cycles == j.simulated.cycles - row.gain
 
 
+def test_a_step_over_elements_gets_another_axis_innermost() -> None:
+    j = _traced(lambda x: x[:, ::4] * 2, (256, 1024), machine="edge-8x8")
+    row = _row(j, "padding")
+    assert row.predicted == row.gain == row.cycles > 0.8 * j.simulated.cycles
+    assert "layout={'x': (1, 0), 'mul': (1, 0)}" in row.remedy
+    assert eval(row.remedy, {"j": j}).simulated.cycles == j.simulated.cycles - row.gain
+
+
 def test_short_rows_of_narrow_tiles_get_wider_ones() -> None:
     narrow = {"*": {"tile": {"d0": 512, "d1": 8}}}
     row = _row(_traced(torch.relu, (512, 512), machine=ROW_AFTER_ROW, mapping=narrow), "short transfers")

@@ -3,8 +3,9 @@
     capture -> rewrite -> lower -> render -> schedule -> plan -> simulate
 
 Each method is a stage. Its parameters are artefacts of the stages above it, and what it returns is its own, made at its
-first use: `pipeline.scheduled()` makes all that scheduling needs. The compiler, and so PyTorch and MLIR, is imported in
-the methods that call it: a journey from a file opens without either.
+first use: `Stages(request).scheduled()` makes all that scheduling needs. A person sees several methods as one stage, by
+the name in `@stage(...)`: grouping nodes and laying tensors out are both *lower*. The compiler, and so PyTorch and
+MLIR, is imported in the methods that call it: a journey from a file opens without either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tensors with longer rows: their longest axis innermost, by `layout=`."""
+"""Tensors with longer rows: another axis innermost, by `layout=`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ def stretches(program: TileProgram, machine: Machine) -> int:
     return int((copies.bytes / np.maximum(copies.stretch, 1)).sum())
 
 
-def longest_axis_innermost(
+def another_axis_innermost(
     facts: Facts, kernel: ComputedFacts, copies: Iterable[int], left: Container[str]
 ) -> Remedy | None:
-    """The layout that makes the rows longest of the tensors that some copies of a kernel move, but of those `left`.
+    """The layout with another axis innermost of the tensors that some copies of a kernel move, but of those `left`: the
+    longest one, or where that is innermost already, the longest of the others, along which a step or a window may leave
+    nothing out.
 
-    None where tensors lie in blocks, which have no such rows; where each has its longest axis innermost; and where
-    views or the host need their order.
+    None where tensors lie in blocks, which have no such rows; where no other axis has two places; and where views or
+    the host need the order of all.
     """
     if facts.machine.dram_block:
         return None
@@ -58,10 +60,10 @@ def _moved(facts: Facts, kernel: ComputedFacts, copies: Iterable[int]) -> list[s
 
 
 def _turned(kind: TensorType) -> tuple[int, ...] | None:
-    """The order of axes with the longest one innermost; None if no other axis is longer."""
+    """The order of axes with the longest of those innermost that are not; None if it has a single place."""
     axes = axes_of(kind)
-    longest = max(reversed(axes), key=lambda axis: kind.shape[axis], default=0)
-    if not axes or kind.shape[longest] <= kind.shape[axes[-1]]:
+    longest = max(reversed(axes[:-1]), key=lambda axis: kind.shape[axis], default=None)
+    if longest is None or kind.shape[longest] == 1:
         return None
     return (*(axis for axis in axes if axis != longest), longest)
 

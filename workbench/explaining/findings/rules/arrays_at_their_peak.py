@@ -27,8 +27,8 @@ def arrays_at_their_peak(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 kernel.name,
                 kernel.part("matmul preload", "matmul stream", "matmul drain"),
-                f"the arrays are at their peak: {macs:,} multiplications in {kernel.cycles:,} cycles are "
-                f"{percent(macs, peak * kernel.cycles)} of their peak, so {_fewer(facts, kernel)} make it faster",
+                f"the arrays are near their roof: {macs:,} multiplications in {kernel.cycles:,} cycles are "
+                f"{percent(macs, peak * kernel.cycles)} of what they can do, so {_fewer(facts, kernel)} make it faster",
                 kernel.showing("matmul stream"),
                 remedy=_remedy(facts, kernel),
                 about=ARRAYS,
@@ -37,7 +37,7 @@ def arrays_at_their_peak(facts: Facts) -> Iterator[Finding]:
 
 def _fewer(facts: Facts, kernel: ComputedFacts) -> str:
     narrow = systolic.passes(kernel.scheduled.program, facts.machine).max(initial=1) > 1
-    return "fewer ones, or narrower ones, which take one pass," if narrow else "only fewer ones, or more arrays,"
+    return "fewer ones, or narrower ones, which take one pass," if narrow else "fewer ones, or more arrays,"
 
 
 def _remedy(facts: Facts, kernel: ComputedFacts) -> Remedy | None:

@@ -31,8 +31,8 @@ def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 kernel.name,
                 kernel.part(*kernel.transfers),
-                f"the memory is at its peak: {moved:,} bytes in {kernel.cycles:,} cycles are "
-                f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}{_most_of(facts, kernel, moved)}",
+                f"the memory is near its roof: {moved:,} bytes in {kernel.cycles:,} cycles are "
+                f"{percent(moved, rate * kernel.cycles)} of {_most(facts.machine)}. {_most_of(facts, kernel, moved)}",
                 kernel.showing(*kernel.transfers),
                 about=MEMORY,
             )
@@ -54,8 +54,8 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "",
             waits,
-            f"kernels of {whole:,} cycles wait {waits:,} of them for the memory's rate, though it is not at its peak "
-            "all the time",
+            f"kernels of {whole:,} cycles wait {waits:,} of them for the memory's rate, though it is not near its "
+            "roof all the time",
             tuple(sorted(bound)),
             remedy=Remedy.of_machine(**_twice(facts.machine)),
             about=MEMORY,
@@ -75,18 +75,18 @@ def _asked(facts: Facts, kernel: ComputedFacts) -> int:
 
 def _most(machine: Machine) -> str:
     share = machine.dram.stream_share
-    return f"its roof, which is {'' if share == 1 else f'{share:.0%} of '}its peak rate"
+    return "its peak rate" if share == 1 else f"what long streams reach ({share:.0%} of its peak rate)"
 
 
 def _most_of(facts: Facts, kernel: ComputedFacts, moved: int) -> str:
     """The tensor with most bytes, by the user's name of it, and what helps."""
     value, part = heaviest(kernel, moved)
-    helps = f"so fewer bytes, or a faster memory, make it faster{weights_share(facts, value)}"
+    helps = f"fewer bytes, or a faster memory, make it faster{weights_share(facts, value)}"
     if not part:  # it chooses single places, of which no part is known beforehand
-        return f", {helps}"
+        return helps[0].upper() + helps[1:]
     named = facts.named(value)
     of = named if any(each.path == named for each in facts.lowered.captured.inputs) else f"the result of {named}"
-    return f", {percent(part, 1)} of them of {of}, {helps}"
+    return f"{percent(part, 1)} of the bytes are those of {of}; {helps}"
 
 
 def _twice(machine: Machine) -> dict[str, int]:

@@ -15,11 +15,13 @@ from workbench.explaining.findings.number_words import times
 from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.findings.source_changes import call_of
-from workbench.ir.host_work import WITHOUT_OPERATORS, HostStep
+from workbench.ir.host_work import BREAK, WITHOUT_OPERATORS, HostStep
 
 _QUANTIZED = "quantized."
 _LINEAR = "quantized.linear_dynamic.default"
 _WITH_KERNELS = ". Quantized operators have no kernel; float weights, or int8 weights that multiply floats, have one"
+_WITHOUT = ". A kernel of your own, or an operator with one, spares them"
+_BETWEEN = ". What is computed between two graphs comes back with each call: move it before or behind them"
 _WRITTEN = "wb.int8_linear(linear) for each nn.Linear of the float model instead of quantize_dynamic"
 
 
@@ -32,18 +34,24 @@ def host_trips(facts: Facts) -> Iterator[Finding]:
             link, compute, often = kernel.part("host link"), kernel.part("host compute"), len(kernel.launches)
             figure = "host_link_bytes_per_second" if link >= compute else "host_flops_per_second"
             twice = 2 * int(facts.machine.figures()[figure])
-            quantized = any(work.op.startswith(_QUANTIZED) for work in step.work)
             yield Finding(
                 kernel.name,
                 kernel.cycles,
                 f"{step.what} on the host, {times(often, 'time')}: {link:,} cycles on the host link for "
                 f"{(step.bytes_in + step.bytes_out) * often:,} bytes, {compute:,} there for "
                 f"{'at least ' if WITHOUT_OPERATORS in step.what else ''}{step.flops * often:,} operations"
-                f"{_WITH_KERNELS if quantized else ''}",
+                f"{_helps(step)}",
                 tuple(kernel.spans.tolist()),
                 remedy=_multiplied_here(facts, step) or Remedy.of_machine(**{figure: twice}),
                 about=HOST,
             )
+
+
+def _helps(step: HostStep) -> str:
+    """What spares the step, which is more than any faster host."""
+    if any(work.op.startswith(_QUANTIZED) for work in step.work):
+        return _WITH_KERNELS
+    return _BETWEEN if step.op == BREAK else _WITHOUT
 
 
 def _multiplied_here(facts: Facts, step: HostStep) -> Remedy | None:

@@ -34,11 +34,16 @@ def launches(facts: Facts) -> Iterator[Finding]:
         "",
         facts.launching,
         f"{percent(facts.launching, facts.cycles)} of all cycles are launch overhead before kernels begin: "
-        f"{times(count, 'launch')} " + (many if count > 1 else one),
+        f"{times(count, 'launch')} " + (many if count > 1 else one) + _fewer(count),
         tuple(_first_spans(facts.trace)),
         remedy=Remedy.of_machine(launch_overhead_cycles=overhead // 2),
         about=LAUNCHES,
     )
+
+
+def _fewer(count: int) -> str:
+    told = "; fewer kernels of more work have fewer, as with a larger batch or with inputs stacked into one"
+    return told if count > 1 else ""
 
 
 def _first_spans(trace: Trace) -> Iterator[int]:

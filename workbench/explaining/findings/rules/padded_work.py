@@ -1,6 +1,7 @@
 """Work on padding. Three kinds of padding take cycles like data: the zeros around a convolution's images, which are
 multiplied with weights; the lanes beyond the end of an extent, which compute in every vector pass; and the unneeded
-bytes of a request or of a block of a tensor, which the memory moves too."""
+bytes of a request or of a block of a tensor, which the memory moves too. Of these the remedy is the one of short
+transfers: a wider tile, or another axis innermost."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from simulator.records.spans import Launched
 from workbench.explaining.findings.finding_record import Finding
 from workbench.explaining.findings.number_words import percent
 from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts, KernelFacts, numbers_of
+from workbench.explaining.findings.rules.short_transfers import longer_rows
+from workbench.explaining.findings.run_facts import ComputedFacts, Facts, numbers_of
 from workbench.ir import Node
 
 SHOWS = 0.05
@@ -25,11 +27,13 @@ def padding(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
         for about, find in {ARRAYS: _zeros, VECTOR: _lanes, MEMORY: _moved}.items():
             stake, reason, spans = find(facts, kernel)
-            if stake >= SHOWS * max(kernel.cycles, 1):
-                yield Finding(kernel.name, stake, reason, spans, about=about)
+            if stake < SHOWS * max(kernel.cycles, 1):
+                continue
+            remedy, predicted = longer_rows(facts, kernel, spans) if find is _moved else (None, None)
+            yield Finding(kernel.name, stake, reason, spans, remedy=remedy, predicted=predicted, about=about)
 
 
-def _zeros(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
+def _zeros(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ...]]:
     """Products with the zeros around images."""
     own = set(kernel.nodes)
     convolutions = [
@@ -58,7 +62,7 @@ def _inside(facts: Facts, node: Node) -> float:
     return share
 
 
-def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
+def _lanes(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ...]]:
     filled = kernel.filled_lanes(facts.machine.vector.lanes)
     stake = round(kernel.part("vector") * (1 - filled))
     reason = f"vector passes fill {percent(filled, 1)} of {facts.machine.vector.lanes} lanes: "
@@ -72,14 +76,14 @@ def _lanes(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
     return stake, reason, kernel.showing("vector")
 
 
-def _inner_extents(facts: Facts, kernel: KernelFacts) -> list[int]:
+def _inner_extents(facts: Facts, kernel: ComputedFacts) -> list[int]:
     """The innermost extents of the tensors that a kernel's launches are given."""
     types = facts.lowered.types
     given = [types[value] for launch in kernel.launches for value in launch.arguments if value in types]
     return [kind.shape[-1] for kind in given if kind.shape]
 
 
-def _moved(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]]:
+def _moved(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ...]]:
     use, machine = facts.memory_use, facts.machine
     spans = [span for span in kernel.showing(*kernel.transfers) if use.asked[span]]
     rate, width = float(machine.bus_bytes_per_cycle), machine.dma.bytes_per_cycle
@@ -93,7 +97,7 @@ def _moved(facts: Facts, kernel: KernelFacts) -> tuple[int, str, tuple[int, ...]
     return stake, reason, tuple(spans)
 
 
-def _wholes(facts: Facts, kernel: KernelFacts) -> str:
+def _wholes(facts: Facts, kernel: ComputedFacts) -> str:
     """What the memory moves whole, and why parts of it are not needed."""
     block = facts.machine.dram_block
     own = [each for each in facts.trace.launches if isinstance(each, Launched) and each.kernel == kernel.name]

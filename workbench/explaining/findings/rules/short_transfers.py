@@ -18,7 +18,7 @@ import numpy as np
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode
 from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding, Remedy
-from workbench.explaining.findings.longer_rows import longest_axis_innermost, stretches
+from workbench.explaining.findings.longer_rows import another_axis_innermost, stretches
 from workbench.explaining.findings.mapping_remedies import wider_tile
 from workbench.explaining.findings.number_words import percent
 from workbench.explaining.findings.rule_registry import finding
@@ -43,13 +43,14 @@ def short_transfers(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
         stake, spans = _lost(facts, kernel, SHORT * width)
         if stake:
-            stretch = int(np.median(use.stretch[list(spans)]))
-            remedy, predicted = _longer(facts, kernel, spans) if stake >= LEAST_SHARE * facts.cycles else (None, None)
+            stretch, run = (int(np.median(of[list(spans)])) for of in (use.stretch, use.run))
+            worth = stake >= LEAST_SHARE * facts.cycles
+            remedy, predicted = longer_rows(facts, kernel, spans) if worth else (None, None)
             yield Finding(
                 kernel.name,
                 stake,
                 f"tiles are moved {stretch} bytes at a time, {percent(stretch, width)} of the {width} that a queue "
-                f"moves in a cycle, though {int(np.median(use.run[list(spans)])):,} bytes lie together in DRAM",
+                f"moves in a cycle{f', though {run:,} bytes lie together in DRAM' if run > stretch else ''}",
                 spans,
                 remedy=remedy,
                 predicted=predicted,
@@ -98,14 +99,14 @@ def _lost(facts: Facts, kernel: ComputedFacts, shorter: float) -> tuple[int, tup
     return lost, tuple(spans.tolist()) if lost else ()
 
 
-def _longer(facts: Facts, kernel: ComputedFacts, spans: tuple[int, ...]) -> tuple[Remedy | None, int | None]:
-    """A wider tile that saves cycles by fewer stretches, and these cycles; else longer rows of the tensors. Those of
-    images are left to *channels outermost*, which changes all of them together."""
+def longer_rows(facts: Facts, kernel: ComputedFacts, spans: tuple[int, ...]) -> tuple[Remedy | None, int | None]:
+    """A wider tile that saves cycles by fewer stretches, and these cycles; else another axis of the tensors innermost.
+    Images are left to *channels outermost*, which changes all of them together."""
     wider = wider_tile(facts, kernel, lambda program: stretches(program, facts.machine))
     if wider is not None:
         return wider.remedy, wider.saved
     copies = {int(facts.trace.instr[span]) for span in spans}
-    remedy = longest_axis_innermost(facts, kernel, copies, _images(facts))
+    remedy = another_axis_innermost(facts, kernel, copies, _images(facts))
     after = facts.cycles_anew(remedy) if remedy and facts.cycles_anew else None
     return (remedy, facts.cycles - after) if after is not None and after < facts.cycles else (None, None)
 

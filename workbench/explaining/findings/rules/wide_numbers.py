@@ -37,9 +37,8 @@ def wide_numbers(facts: Facts) -> Iterator[Finding]:
         "",
         sum(spared_when_narrow(facts, kernel) for kernel in facts.computed),
         f"{times(len(bound), 'kernel')} of {sum(each.cycles for each in bound):,} cycles, with floats of 32 bits or "
-        f"more, {'is' if len(bound) == 1 else 'are'} at the peak of memory or arrays; bfloat16 has fewer bytes and "
-        "passes in the whole program, so these cycles are of all kernels together, and part of what is at stake in "
-        f"the rows of each{_numpys(facts)}",
+        f"more, {'is' if len(bound) == 1 else 'are'} near the roof of memory or arrays; at stake are the bytes and "
+        f"passes of the whole program that bfloat16 spares{_numpys(facts)}",
         tuple(sorted(span for each in bound for span in each.showing(*each.transfers, "matmul stream"))),
         remedy=Remedy(call_of(BFLOAT16, written), change=BFLOAT16),
         about=MEMORY if any(each in by_memory for each in bound) else ARRAYS,
