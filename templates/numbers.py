@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
-from workbench.scheduling.kernels.node_builder import NodeBuilder
+from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder
 
 if TYPE_CHECKING:
     from workbench.mlir.bindings import Value
@@ -50,7 +50,7 @@ def number_if_any(largest: bool) -> Callable[[NodeBuilder], Value]:
     """fmax and fmin: beside a NaN, the other one."""
 
     def build(op: NodeBuilder) -> Value:
-        unsigned = all(op.is_unsigned(each) for each in op.operands)
+        unsigned = op.result_types[0].dtype in UNSIGNED  # of an operand without dims the type may be another
         of_whole = (arith.maxui if largest else arith.minui) if unsigned else (arith.maxsi if largest else arith.minsi)
         of_floats = arith.maxnumf if largest else arith.minnumf
 

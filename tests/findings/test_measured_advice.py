@@ -64,7 +64,7 @@ def test_a_tile_that_loads_less_again_is_advised_where_it_saves() -> None:
 @pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3"])
 def test_a_repeated_row_is_moved_again(machine: str) -> None:
     row = _row(_traced(lambda x: x.repeat(512, 1), (1, 512), machine=machine), "moved again")
-    assert "x is loaded 512.0 times over, 1,048,576 bytes of 2,048: an axis of 512 that expand or repeat" in row.reason
+    assert "x is loaded 512.0 times over, 1,048,576 bytes of 2,048: an axis of 512 that expand, repeat" in row.reason
 
 
 def test_what_an_expanded_operand_has_at_stake_is_saved_by_broadcasting() -> None:

@@ -88,3 +88,21 @@ def test_the_reference_compares_as_the_function_is_written():
 def test_a_base_is_a_number_of_the_exponents_type(dtype: torch.dtype):
     x = torch.linspace(-4, 4, 33).to(dtype)
     assert_same(wb.trace(lambda x: 257**x, x).run(x), 257**x)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [-1.5, -0.5, 0.5, 2])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
+def test_a_threshold_of_whole_numbers_loses_its_fraction(limit: float, dtype: torch.dtype):
+    x = torch.tensor([-3, -1, 0, 1, 2, 3, 100], dtype=dtype)
+    j = wb.trace(lambda x: F.threshold(x, limit, 7), x)
+    assert torch.equal(j.run(x), F.threshold(x, limit, 7)) and j.check().ok
+
+
+@pytest.mark.parametrize("function", [torch.fmin, torch.fmax])
+@pytest.mark.parametrize(
+    "other", [torch.tensor(200), torch.tensor(3, dtype=torch.int32), torch.tensor(-1, dtype=torch.int8)]
+)
+def test_bytes_beside_a_tensor_without_dims_have_no_sign(function: Any, other: torch.Tensor):
+    x = torch.tensor([0, 1, 5, 200, 250], dtype=torch.uint8)
+    j = wb.trace(function, x, other)
+    assert torch.equal(j.run(x, other), function(x, other)) and j.check().ok

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -117,6 +119,24 @@ def test_a_choice_of_fusions_that_says_nothing_is_refused(journey: wb.Journey, f
 )
 def test_what_needs_no_graph_is_refused_by_the_call_that_gives_it(journey: wb.Journey, fusion: object):
     with pytest.raises(FusionError):
+        journey.with_(fusion=fusion)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "form", [iter, tuple, lambda names: (each for each in names)], ids=["iter", "tuple", "generator"]
+)
+@pytest.mark.parametrize("key", ["off", "apart"])
+def test_what_gives_its_names_only_once_is_listed_first(form: Any, key: str):
+    names = {"off": ["elementwise chain"], "apart": [("relu", "add")]}[key]
+    j = wb.trace(lambda x: torch.relu(x * 2) + 1, torch.randn(8, 8), fusion={key: form(names)})
+    assert j.options == {"fusion": {key: names}}
+    same = wb.trace(lambda x: torch.relu(x * 2) + 1, torch.randn(8, 8), fusion={key: names})
+    assert len(j.lowered.kernels) == len(same.lowered.kernels) > 1
+
+
+@pytest.mark.parametrize("fusion", [threading.Lock(), torch, b"none"], ids=["a lock", "a module", "bytes"])
+def test_what_is_no_option_at_all_is_refused(journey: wb.Journey, fusion: object):
+    with pytest.raises(FusionError, match="expected 'none'"):
         journey.with_(fusion=fusion)  # pyright: ignore[reportArgumentType]
 
 

@@ -40,7 +40,7 @@ def check_form(fusion: object) -> None:
     """Raises for what is no fusion option, whatever rules and nodes there are."""
     if fusion is None or fusion == "none":
         return
-    if isinstance(fusion, str) or not isinstance(fusion, Mapping | Iterable):
+    if isinstance(fusion, str | bytes) or not isinstance(fusion, Mapping | Iterable):
         hint = did_you_mean(fusion, ["none"]) if isinstance(fusion, str) else ""
         raise FusionError(f"fusion={fusion!r}{hint or ':'} {_FORMS}")
     if not isinstance(fusion, Mapping):

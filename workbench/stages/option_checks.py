@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sized
-from copy import deepcopy
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from simulator import Machine, load_machine
@@ -76,10 +75,18 @@ def checked_tuned(given: object) -> TunedTable | None:
 
 def checked_fusion(given: object) -> object:
     """The fusion options, if they have the form of some; rules and nodes are compared with those there are later."""
-    once = isinstance(given, Iterable) and not isinstance(given, Sized)  # a generator, whose pairs come only once
-    kept: object = list(cast("Iterable[object]", given)) if once else deepcopy(cast("object", given))
+    kept = _listed(given)
+    if isinstance(given, Mapping):
+        kept = {key: _listed(value) for key, value in cast("Mapping[object, object]", given).items()}
     check_form(kept)
     return kept
+
+
+def _listed(given: object) -> object:
+    """A list of what is given, which a generator gives only once; a text, or what has no items, as it is."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        return cast("object", given)
+    return list(cast("Iterable[object]", given))
 
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:

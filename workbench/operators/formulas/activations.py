@@ -7,6 +7,7 @@ import math
 import torch
 
 from workbench.ir import Ref
+from workbench.operators.formulas.arithmetic import is_float
 from workbench.operators.formulas.formula_builder import Builder, Formula, compute
 from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.tensors.torch_literals import to_dtype
@@ -67,7 +68,9 @@ def glu(b: Builder, x: Ref, dim: int = -1) -> Ref:
 
 
 def threshold(b: Builder, x: Ref, limit: float, value: float) -> Ref:
-    """In 16 bits the limit is not rounded, here and in the next."""
+    """In 16 bits the limit is not rounded, here and in the next. Of whole numbers it is one, without its fraction."""
+    if not is_float(b, x):
+        limit = math.trunc(limit)
     return b("aten.where.ScalarSelf", b("aten.le.Scalar", compute(b, x), limit), value, x)
 
 

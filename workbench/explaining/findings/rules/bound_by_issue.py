@@ -48,7 +48,7 @@ def _helps(kernel: ComputedFacts, wider: WiderTile | None) -> str:
         return f"wider tiles do the same work with {len(wider.program):,}"
     if not kernel.scheduled.schedule:
         return "a template writes its own loops, so no mapping makes them fewer"
-    return "only fewer ones make it faster, and no wider tile was found that saves"
+    return "fewer ones make it faster, but no wider tile was found that saves"
 
 
 def _faster(interval: int) -> Remedy | None:

@@ -70,13 +70,14 @@ class _Loaded:
     @property
     def why(self) -> str:
         if self.expanded > self.whole:
-            return f"an axis of {self.expanded // self.whole:,} that expand or repeat gave it is one place in memory"
+            axis = f"an axis of {self.expanded // self.whole:,} that expand, repeat or broadcasting gave it"
+            return f"{axis} is one place in memory"
         return "the same tiles again" if self.same else "tiles that overlap, such as windows with their halos"
 
     @property
     def helps(self) -> str:
         if self.expanded > self.whole:
-            return "an operation that broadcasts the tensor by itself (x + y without expand) loads each byte once"
+            return "an elementwise operation that broadcasts by itself (x + y without expand) loads each byte once"
         return "larger tiles, or loops in another order, reuse more of each loaded tile"
 
 

@@ -40,7 +40,7 @@ def wide_numbers(facts: Facts) -> Iterator[Finding]:
         f"more, {'is' if len(bound) == 1 else 'are'} near the roof of memory or arrays; at stake are the bytes and "
         f"passes of the whole program that bfloat16 spares{_numpys(facts)}",
         tuple(sorted(span for each in bound for span in each.showing(*each.transfers, "matmul stream"))),
-        remedy=Remedy(call_of(BFLOAT16, written), change=BFLOAT16),
+        remedy=Remedy(call_of(BFLOAT16, written), change=BFLOAT16) if facts.module_at else None,
         about=MEMORY if any(each in by_memory for each in bound) else ARRAYS,
     )
 
