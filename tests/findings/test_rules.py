@@ -295,7 +295,7 @@ def test_a_tensor_that_holds_half_of_the_bytes_is_not_all_of_them():
     """A gather reads its rows without a copy whose size is known beforehand."""
     j = wb.trace(lambda x, i: x[i], torch.randn(512, 512), torch.arange(512).flip(0), machine="edge-8x8")
     (reason,) = (each.reason for each in j.findings.records if each.rule == "memory at its peak")
-    assert "50% of them of the result of index, so fewer bytes, or a faster memory," in reason
+    assert "50% of the bytes are those of the result of index; fewer bytes, or a faster memory," in reason
 
 
 def test_a_remedy_that_failed_is_not_followed_again_on_the_same_journey():
