@@ -231,11 +231,12 @@ def planned(request: Request, lowered: Lowered, rendered: Rendered, made: Schedu
 def code_of(request: Request, rendered: Rendered) -> UserCode:
     """The scripts and passes of a journey, to be run on its kernels. Nothing else hands them to MLIR; those of a file,
     and its kernels' texts, may ask for what is on the lists alone."""
-    from workbench.scheduling.foreign_code import check
     from workbench.scheduling.schedule import UserCode
 
     code = UserCode(request.schedule, request.passes)
     if path := request.held or rendered.file:
+        from workbench.scheduling.foreign_code import check
+
         check(path, code.scripts, code.passes, rendered.record)
     return code
 
