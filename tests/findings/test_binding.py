@@ -158,7 +158,9 @@ def test_a_roof_and_a_peak_rate_have_words_of_their_own() -> None:
     simulated, found = j.simulated, j.findings
     roof = simulated.roofline.table.set_index("kernel").loc["whole", "share"]
     assert f"; of their roofs: memory {roof:.0%}" in found.binding and "peak" not in found.binding
-    assert "of what long streams reach (84% of its peak rate)" in found[found.rule == "memory at its peak"].reason.iloc[0]
+    assert (
+        "of what long streams reach (84% of its peak rate)" in found[found.rule == "memory at its peak"].reason.iloc[0]
+    )
     at_peak = simulated.cycles * float(j.machine.dram_bytes_per_cycle)
     needed, moved = (simulated.transfers[each].sum() / at_peak for each in ("bytes", "moved"))
     assert simulated.stats["dram_share_of_peak"] == pytest.approx(needed) and needed < moved == pytest.approx(

@@ -100,6 +100,14 @@ def test_a_step_over_elements_gets_another_axis_innermost() -> None:
     assert eval(row.remedy, {"j": j}).simulated.cycles == j.simulated.cycles - row.gain
 
 
+@pytest.mark.parametrize(
+    "function", [lambda x: x.topk(3)[1], lambda x: x.sort(1)[1] + 1], ids=["a template", "and a kernel behind it"]
+)
+def test_a_template_that_reads_the_lanes_is_written_anew_before_wider_ones_are_promised(function: Any) -> None:
+    row = _row(_traced(function, (16, 64), machine="edge-8x8"), "vector bound")
+    assert "vector_lanes=16" in row.remedy and row.predicted == row.gain > 0
+
+
 def test_short_rows_of_narrow_tiles_get_wider_ones() -> None:
     narrow = {"*": {"tile": {"d0": 512, "d1": 8}}}
     row = _row(_traced(torch.relu, (512, 512), machine=ROW_AFTER_ROW, mapping=narrow), "short transfers")

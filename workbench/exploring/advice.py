@@ -146,16 +146,23 @@ class Advice:
         )
 
     def predicted(self, remedy: Remedy) -> int | None:
-        """Cycles of the same program on the changed machine; None if the remedy changes the program itself."""
+        """Cycles of the same program on the changed machine; None if the remedy changes the program itself. Where a
+        template reads a changed figure, it is written anew, and so everything is done anew."""
         if not remedy.keeps_program:
             return None
         key = _figures(remedy)
         if key not in self._predicted:
             try:
-                self._predicted[key] = self._facts.cycles_on(self._machine(remedy.machine)) + self._costed_otherwise
+                self._predicted[key] = self._predict(remedy)
             except WorkbenchError:  # the program cannot run on that machine: its cycles cannot be predicted
                 self._predicted[key] = None
         return self._predicted[key]
+
+    def _predict(self, remedy: Remedy) -> int | None:
+        written = (module.written for module in self._journey.rendered.record)
+        if any(each and not remedy.machine.keys().isdisjoint(each.read) for each in written):
+            return self.measured(remedy) if self._request.target is not None else None
+        return self._facts.cycles_on(self._machine(remedy.machine)) + self._costed_otherwise
 
     @cached_property
     def _costed_otherwise(self) -> int:
