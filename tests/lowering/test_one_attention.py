@@ -262,7 +262,7 @@ def test_what_is_refused_says_why_and_is_right(name: str):
     ids=["over queries", "of columns that are summed"],
 )
 def test_where_there_is_no_attention_other_rules_are_told(function: Callable[..., Any]):
-    """What a softmax makes adds up to one along another dim than that which the product sums."""
+    """The softmax's results add up to one along another dim than the product's sum."""
     j = agrees(function, *qkv(4, queries=64, keys=64))
     told = [text for text in j.findings.reason if "come back" in text]
     assert told and not reasons(j) and not any("attention" in text for text in told)

@@ -140,6 +140,7 @@ _UNCAPTURED: Final = (WorkbenchError, RuntimeError, TypeError, ValueError, Asser
 
 
 _OF_OPTIONS: Final = BadOption | FusionError | MappingError | MappingFileError | TunedTableError
+"""Mistakes in an option, which no run on the host mends."""
 
 
 def _about_the_graph(error: Exception) -> bool:
@@ -147,9 +148,7 @@ def _about_the_graph(error: Exception) -> bool:
 
     What PyTorch's own run of the graph has other gradients of than eager PyTorch is refused, too."""
     if isinstance(error, WorkbenchError):
-        return not isinstance(
-            error, BadOption | FusionError | MappingError | MappingFileError | TunedTableError | NoGradients
-        )
+        return not isinstance(error, _OF_OPTIONS | NoGradients)
     frames = traceback.extract_tb(error.__traceback__)
     return is_torchs(frames[-1].filename)
 

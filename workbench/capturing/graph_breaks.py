@@ -22,7 +22,7 @@ _SAID = (
 
 
 def ended_by(graph: object) -> tuple[str, Place]:
-    """Why Dynamo ended a graph, in its own words, and where; no reason when a function had come to its end."""
+    """The reason for which Dynamo ended a graph, in its own words, and its place; no reason at a function's end."""
     reason = getattr(graph, "compile_subgraph_reason", None)
     if reason is None:
         return "", (None, None)

@@ -95,7 +95,7 @@ class Call:
         return [value for value in self.given if isinstance(value, torch.Tensor)]
 
     def broken_off(self) -> tuple[str, Place]:
-        """Why Dynamo ended the graph, and where."""
+        """The reason for which Dynamo ended the graph, and its place."""
         return ended_by(self.gm)
 
 
@@ -188,11 +188,11 @@ class _Merge:
         self.nodes.append(Node(name, BREAK, (operands,), {}, results, Origin(name, BREAK, *origin)))
 
     def waits(self, tensor: torch.Tensor) -> bool:
-        """Whether Python has changed a tensor in place that has not come back since."""
+        """Returns True for a tensor that Python changed in place and that has not come back since."""
         return not addresses([tensor]).isdisjoint(self.written)
 
     def _changed(self, tensor: torch.Tensor) -> bool:
-        """Whether an input holds what a graph has computed."""
+        """Returns True if an input holds a graph's result."""
         return self.where[id(tensor)] not in (self.fixed[id(tensor)], *self.back)
 
     def add(self, call: Call, graph: AtenGraph, constants: Sequence[torch.Tensor]) -> AtenGraph:

@@ -23,37 +23,37 @@ if TYPE_CHECKING:
 
 
 class Drawing(Protocol):
-    """What the module `plot_timeline` draws."""
+    """The pictures of the module `plot_timeline`."""
 
     def timeline(self, view: Gantt, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
 class AlignedDrawing(Protocol):
-    """What the module `plot_aligned` draws."""
+    """The pictures of the module `plot_aligned`."""
 
     def aligned(self, view: Aligned, *, style: str, width: float) -> Figure: ...
 
 
 class ScratchpadDrawing(Protocol):
-    """What the module `plot_scratchpad` draws."""
+    """The pictures of the module `plot_scratchpad`."""
 
     def scratchpad(self, view: Occupancy, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
 class TilesDrawing(Protocol):
-    """What the module `plot_tiles` draws."""
+    """The pictures of the module `plot_tiles`."""
 
     def tiles(self, view: Tiling, *, style: str, width: float) -> Figure: ...
 
 
 class RooflineDrawing(Protocol):
-    """What the module `plot_roofline` draws."""
+    """The pictures of the module `plot_roofline`."""
 
     def roofline(self, found: Roofline, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
 
 class TrainingDrawing(Protocol):
-    """What the module `plot_training` draws."""
+    """The pictures of the module `plot_training`."""
 
     def parts(self, timelines: Sequence[tuple[str, Gantt]], *, style: str, width: float) -> Figure: ...
 
@@ -61,7 +61,7 @@ class TrainingDrawing(Protocol):
 
 
 class LabWidgets(Protocol):
-    """What the module `widgets.stepper_widget` draws."""
+    """The widgets of the module `widgets.stepper_widget`."""
 
     def stepper(
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
@@ -78,7 +78,7 @@ def lab_widgets() -> LabWidgets:
 
 
 class TimelineWidgets(Protocol):
-    """What the module `widgets.timeline_widget` draws."""
+    """The widgets of the module `widgets.timeline_widget`."""
 
     def timeline(self, runs: Sequence[object]) -> object: ...
 
@@ -89,7 +89,7 @@ def timeline_widgets() -> TimelineWidgets:
 
 
 class MemoryWidgets(Protocol):
-    """What the module `widgets.memory_widget` draws."""
+    """The widgets of the module `widgets.memory_widget`."""
 
     def memory(self, replays: Replays, selection: SelectionModel | None, *, begin: int, end: int) -> object: ...
 
@@ -100,7 +100,7 @@ def memory_widgets() -> MemoryWidgets:
 
 
 class ExplainingWidgets(Protocol):
-    """What the module `widgets.explaining_widgets` draws."""
+    """The widgets of the module `widgets.explaining_widgets`."""
 
     def array(self, view: object) -> object: ...
 
@@ -117,7 +117,7 @@ def explaining_widgets() -> ExplainingWidgets:
 
 
 class KnobWidgets(Protocol):
-    """What the module `widgets.knobs_widget` draws."""
+    """The widgets of the module `widgets.knobs_widget`."""
 
     def knob_editor(self, experiment: object, kernel: str | None, *, ends_session: bool) -> object: ...
 
@@ -128,7 +128,7 @@ def knob_widgets() -> KnobWidgets:
 
 
 class ComparisonWidgets(Protocol):
-    """What the module `widgets.comparison_widget` draws."""
+    """The widgets of the module `widgets.comparison_widget`."""
 
     def comparing(self, comparison: object) -> object: ...
 
@@ -141,7 +141,7 @@ def comparison_widgets() -> ComparisonWidgets:
 
 
 class HeatMapDrawing(Protocol):
-    """What the module `plot_heat_map` draws."""
+    """The pictures of the module `plot_heat_map`."""
 
     def heat_map(self, view: HeatMap, ax: Axes | None, *, style: str, width: float) -> Axes: ...
 

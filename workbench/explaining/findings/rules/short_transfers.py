@@ -6,7 +6,7 @@ lowering gives their axes the order with the least padding, in whichever order P
 
 The remedy of short transfers is a wider tile, if one with fewer stretches makes the run faster: it is scheduled and
 simulated before it is advised. Where rows are short because a tensor's innermost axis is, the remedy is `layout=`, with
-its longest axis innermost. Other kernels may read that tensor along the short axis, so everything is done anew before
+another axis innermost. Other kernels may read that tensor along the short axis, so everything is done anew before
 that is advised."""
 
 from __future__ import annotations
