@@ -32,6 +32,9 @@ PLACE = "i32"
 NOWHERE = str(2**31 - 1)
 """The place of padding: after every other."""
 
+WIDER = {"f16": "f32", "bf16": "f32", "i16": "i32"}
+"""The types in which numbers of 16 bits are sorted where lanes have none so narrow: widened once, not at each step."""
+
 STEPS = 8
 """The number of tiles to aim at, so that moving and sorting can overlap."""
 
@@ -56,12 +59,17 @@ class Sort(Template):
     def dtype(self) -> str:
         return self.inputs[0].type.dtype
 
+    def sorted_as(self, machine: Machine) -> str:
+        """The type of the numbers while they are sorted."""
+        return WIDER.get(self.dtype, self.dtype) if machine.vector.narrowest_float_bytes > 2 else self.dtype
+
     def dims(self) -> dict[str, int]:
         return {f"d{axis}": extent for axis, extent in enumerate(self.shape)}
 
     def tile(self, machine: Machine) -> dict[str, int]:
         """Whole rows, or as much of one as fits, a power of two; then rows, innermost dims first."""
-        room = machine.scratchpad_bytes * 7 // 8 // (element_bytes(self.dtype) + 4 + 8)
+        kinds = {self.dtype, self.sorted_as(machine)}
+        room = machine.scratchpad_bytes * 7 // 8 // (sum(map(element_bytes, kinds)) + 4 + 8)
         width = power_of_two(self.length)
         while width > max(room, 2 * self.kept if self.kept < self.length else 2):
             width //= 2
@@ -75,14 +83,14 @@ class Sort(Template):
         return tile
 
     def render(self, mapping: Mapping, machine: Machine) -> str:
-        return _Text(self, [mapping.tile[dim] for dim in self.dims()]).written()
+        return _Text(self, [mapping.tile[dim] for dim in self.dims()], self.sorted_as(machine)).written()
 
 
 class _Text:
     """The text for tiles of these extents. Rows lie one after the other in the buffers, whatever dim they are of."""
 
-    def __init__(self, sort: Sort, tile: list[int]) -> None:
-        self.sort, self.tile, self.out = sort, tile, Writer()
+    def __init__(self, sort: Sort, tile: list[int], dtype: str) -> None:
+        self.sort, self.tile, self.dtype, self.out = sort, tile, dtype, Writer()
         self.axis, self.parts = sort.axis, tile[sort.axis] < sort.length
         self.width = power_of_two(tile[sort.axis])
         rows = [extent for axis, extent in enumerate(tile) if axis != self.axis]
@@ -93,7 +101,9 @@ class _Text:
     def written(self) -> str:
         sort, out = self.sort, self.out
         with out.block(f"func.func @{sort.kernel}({signature(sort)})"):
-            self.values = out.alloc([self.rows, self.width], sort.dtype, "values")
+            self.values = out.alloc([self.rows, self.width], self.dtype, "values")
+            widened = self.dtype != sort.dtype
+            self.narrow = out.alloc([self.rows, self.width], sort.dtype, "narrow") if widened else self.values
             self.places = out.alloc([self.rows, self.width], PLACE, "places")
             stored = self.width if self.parts and sort.kept == sort.length else sort.kept
             self.long_width, self.long = stored, out.alloc([self.rows, stored], "i64", "long")
@@ -106,7 +116,7 @@ class _Text:
                         starts[axis] = start = loops.enter_context(out.loop(0, extent, step))
                         sizes[axis] = out.least(step, f"{extent} - d0", start) if extent % step else step
                 self._sorted_rows(starts, sizes)
-            out.dealloc([self.values, self.places, self.long])
+            out.dealloc([self.values, *([self.narrow] if widened else []), self.places, self.long])
             out.line("return")
         return "\n".join(out.lines) + "\n"
 
@@ -176,7 +186,7 @@ class _Text:
 
     def _pad(self, start: int) -> None:
         """Numbers that no other comes after, from a column on."""
-        dtype, descending = self.sort.dtype, self.sort.descending
+        dtype, descending = self.dtype, self.sort.descending
         count: list[Index] = [self.rows, self.width - start]
         ends_with_nan = element_type(dtype) in FLOATS and not descending
         number = literal(math.nan, dtype) if ends_with_nan else worst(dtype, descending)
@@ -188,8 +198,7 @@ class _Text:
         out = self.out
         if not isinstance(count, int) or at + count < self.width:
             self._pad(at if isinstance(count, str) else at + count)
-        source = self._outside(self.sort.inputs[0], starts, sizes, start, count)
-        out.copy(source, self._columns(self.values, self.width, sizes, at, count))
+        self._load(self.sort.inputs[0], starts, sizes, start, count, at)
         target = out.strided(self.places, at, [self.rows, count], [self.width, 1])
 
         def place(body: Body, names: list[str]) -> list[str]:
@@ -198,28 +207,38 @@ class _Text:
 
         out.each(2, [], [target], place)
 
+    def _load(
+        self, tensor: Tensor, starts: list[Index], sizes: list[Index], start: Index, count: Index, at: int
+    ) -> None:
+        """Numbers of the rows into the columns from `at` on."""
+        outside = self._outside(tensor, starts, sizes, start, count)
+        self.out.copy(outside, self._columns(self.narrow, self.width, sizes, at, count))
+        if self.narrow is not self.values:
+            self._converted(self.narrow, self.width, self.values, self.width, at, count, self.sort.dtype, self.dtype)
+
     def _load_back(self, starts: list[Index], sizes: list[Index], start: str, count: Index, at: int) -> None:
         """Loads a part that is already sorted from the results."""
         out, (values, places) = self.out, self.sort.outputs
-        target = self._columns(self.values, self.width, sizes, at, count)
-        out.copy(self._outside(values, starts, sizes, start, count), target)
+        self._load(values, starts, sizes, start, count, at)
         long = self._columns(self.long, self.long_width, sizes, at, count)
         out.copy(self._outside(places, starts, sizes, start, count), long)
-        self._each_place(self.long, self.long_width, self.places, self.width, at, count, "i64", PLACE)
+        self._converted(self.long, self.long_width, self.places, self.width, at, count, "i64", PLACE)
 
     def _store(self, starts: list[Index], sizes: list[Index], start: Index, count: Index, at: int = 0) -> None:
         out, (values, places) = self.out, self.sort.outputs
-        source = self._columns(self.values, self.width, sizes, at, count)
+        if self.narrow is not self.values:
+            self._converted(self.values, self.width, self.narrow, self.width, at, count, self.dtype, self.sort.dtype)
+        source = self._columns(self.narrow, self.width, sizes, at, count)
         out.copy(source, self._outside(values, starts, sizes, start, count))
-        self._each_place(self.places, self.width, self.long, self.long_width, at, count, PLACE, "i64")
+        self._converted(self.places, self.width, self.long, self.long_width, at, count, PLACE, "i64")
         long = self._columns(self.long, self.long_width, sizes, at, count)
         out.copy(long, self._outside(places, starts, sizes, start, count))
 
-    def _each_place(
+    def _converted(
         self, source: View, source_width: int, target: View, target_width: int, at: int, count: Index, old: str,
         new: str,
     ) -> None:  # fmt: skip
-        """Places of one type as those of another."""
+        """Numbers or places of one type as those of another."""
         out = self.out
         given = out.strided(source, at, [self.rows, count], [source_width, 1])
         made = out.strided(target, at, [self.rows, count], [target_width, 1])

@@ -75,6 +75,8 @@ def test_a_file_has_the_options_that_differ_and_no_others(tmp_path):
     assert archive.load(tmp_path / "it.journey").options == {"fusion": "none"}
     with pytest.raises(BadOption, match="no file has an option 'simulate_seconds'"):
         options_of_file({"simulate_seconds": 60})
+    with pytest.raises(BadOption, match="capture='fx' is unknown"):
+        options_of_file({"capture": "fx"})
     with pytest.raises(BadOption, match="no file has an option 'colour'"):
         options_of_file({"colour": "red"})
     for name, option in OPTIONS.items():

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+import workbench as wb
 from tests.agreement import agrees, replays, together
 
 SHAPES = [((), 0), ((1,), 0), ((37,), 0), ((33, 7), 0), ((3, 1, 17), -1), ((2, 3, 4, 5), 1), ((2, 2, 1, 3, 9), 4)]
@@ -63,6 +64,22 @@ def test_long_rows_are_sorted_in_blocks_and_blocks_merged(length: int, descendin
 
 def test_the_best_of_a_long_row_are_found_in_passes():
     agrees(lambda x: tuple(x.topk(9, 1)), torch.randn(3, 101), mapping={"*": {"tile": {"d0": 2, "d1": 32}}})
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int16])
+def test_numbers_of_16_bits_are_widened_once_where_lanes_have_none_so_narrow(dtype: torch.dtype):
+    numbers = torch.randint(-9, 9, (4, 300)).to(dtype)
+    if dtype.is_floating_point:
+        numbers[1, ::7], numbers[2, 5], numbers[3, 0] = math.nan, -0.0, -math.inf
+    split = {"*": {"tile": {"d0": 2, "d1": 64}}}
+    for narrow in (lambda x: tuple(torch.sort(x, dim=1, stable=True)), lambda x: x.topk(9, 1).values):
+        agrees(narrow, numbers, machine="tpu-v3")
+    agrees(
+        lambda x: tuple(torch.sort(x, dim=1, stable=True, descending=True)), numbers, machine="tpu-v3", mapping=split
+    )
+    wide = numbers.float() if dtype.is_floating_point else numbers.int()
+    ours, theirs = (wb.trace(lambda x: x.sort(1), each, machine="tpu-v3") for each in (numbers, wide))
+    assert theirs.simulated.cycles / 2 < ours.simulated.cycles < theirs.simulated.cycles * 1.1
 
 
 @pytest.mark.test_all

@@ -62,8 +62,6 @@ def capture(
     With `train` the call is a step of training, with its backward pass and what optimizers change. Ops that a
     conversion is registered for are recorded as it says, all others from their schema.
     """
-    if mode not in ("dynamo", "export"):
-        raise errors.BadOption(f"capture={mode!r} is unknown; expected 'dynamo' or 'export'")
     if not isinstance(train, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise errors.BadOption(f"train={train!r} is no answer; expected True, for a step of training, or False")
     if train and mode != "dynamo":

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from workbench.scheduling.user_mapping import UserMapping
 
 
+def checked_capture(given: object) -> str:
+    if given not in ("dynamo", "export"):
+        raise BadOption(f"capture={given!r} is unknown; expected 'dynamo' or 'export'")
+    return cast("str", given)
+
+
 def checked_on_missing(given: object) -> str:
     if given not in ("host", "error"):
         raise BadOption(f"on_missing={given!r} is unknown; expected 'host' or 'error'")

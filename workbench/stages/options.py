@@ -16,6 +16,7 @@ from workbench.ground.errors import BadOption
 from workbench.lowering.layout_options import checked_layout
 from workbench.scheduling.passes.wanted_passes import as_texts
 from workbench.stages.option_checks import (
+    checked_capture,
     checked_fusion,
     checked_mapping,
     checked_on_missing,
@@ -83,7 +84,14 @@ class Options:
     )
     capture: str = field(
         default="dynamo",
-        metadata=_known("captured", "how the graph is captured", kept=(str,), flag="dynamo|export", verbs=("trace",)),
+        metadata=_known(
+            "captured",
+            "how the graph is captured",
+            check=checked_capture,
+            kept=(str,),
+            flag="dynamo|export",
+            verbs=("trace",),
+        ),
     )
     on_missing: str = field(
         default="host",
