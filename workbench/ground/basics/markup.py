@@ -112,8 +112,9 @@ align-items:center;font-size:12px;max-width:760px}
 .wb .bars .r{text-align:right;font-variant-numeric:tabular-nums}
 .wb .tree{border:1px solid var(--line);border-radius:6px;margin:6px 0;max-height:640px;overflow:auto;font-size:12px}
 .wb .tree .row{display:grid;grid-template-columns:minmax(0,1fr) 56px clamp(74px,7vw,92px)
-clamp(84px,10vw,130px) 62px;gap:0 8px;padding:1.5px 10px;align-items:center;font-variant-numeric:tabular-nums}
-.wb .tree.plain .row{grid-template-columns:minmax(0,1fr) 58px}
+clamp(84px,10vw,130px) 62px;gap:0 8px;padding:1.5px 10px;align-items:center;font-variant-numeric:tabular-nums;
+min-width:440px;box-sizing:border-box}
+.wb .tree.plain .row{grid-template-columns:minmax(0,1fr) 58px;min-width:0}
 .wb .tree .row>span{text-align:right;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .wb .tree .row>span:first-child{text-align:left;padding-left:calc(var(--d,0)*16px + 14px);position:relative;
 white-space:normal;overflow:visible;overflow-wrap:anywhere}
