@@ -2,7 +2,8 @@
 
 The issue stage reads how many there are and which of them an instruction goes to; starts read the costs of
 instructions, statistics and the critical path the names of a span's parts, energy the counts, pictures the names. A
-unit of a new kind is a file beside this one that makes such a description, a row of unit_table.py, and its opcodes.
+unit of a new kind is a file beside this one that makes such a description; `scripts/write_units.py` gives it a row of
+unit_table.py, and numbers to its opcodes.
 """
 
 from __future__ import annotations

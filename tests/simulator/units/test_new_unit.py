@@ -1,4 +1,4 @@
-"""A hardware unit of a new kind is one file, its row in the table, and its opcode: all else reads its description."""
+"""A hardware unit of a new kind is one file: a script adds it to the table, and all else reads its description."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ from typing import Any
 
 import pytest
 
+from scripts import write_units
+
 ROOT = Path(__file__).resolve().parents[3]
 ENGINE = Path(__file__).with_name("transpose_engine.py")
 TILES, ELEMENTS = 4, 64 * 256
-
-
-def insert(path: Path, after: str, added: str) -> None:
-    text = path.read_text()
-    assert text.count(after) == 1
-    path.write_text(text.replace(after, after + added))
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +30,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, drawn: Path) -> dict[str, Any]
     copy = tmp_path_factory.mktemp("copy")
     for package in ("simulator", "workbench", "templates"):  # which belong together: workbench takes no other simulator
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
-    units = copy / "simulator" / "units"
-    shutil.copy(ENGINE, units)
-    insert(units / "unit_table.py", "systolic.UNIT, vector.UNIT, scalar.UNIT", ", transpose_engine.UNIT")
-    insert(units / "unit_table.py", "from simulator.units import dma, host, scalar, systolic", ", transpose_engine")
-    insert(copy / "simulator" / "tileprogram" / "opcodes.py", "    HOST = 9\n", "    TRANSPOSE = 10\n")
+    shutil.copy(ENGINE, copy / "simulator" / "units")
+    written = [write_units.main(["--root", str(copy), *check]) for check in (["--check"], [], ["--check"])]
+    assert written == [1, 0, 0]
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(copy), str(ROOT)])}
     command = [sys.executable, "-m", "tests.simulator.units.run_transposes", str(drawn)]
     done = subprocess.run(command, env=env, cwd=copy, capture_output=True, text=True)
