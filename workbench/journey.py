@@ -67,7 +67,7 @@ KEEP: Final = _Keep()
 
 @dataclass(frozen=True, eq=False)
 class Journey(Shown):
-    """One function on its way from PyTorch to the timeline. Made by `wb.trace`."""
+    """A function on its way from PyTorch to the timeline. Made by `wb.trace`."""
 
     _request: Request
     _stages: Stages
@@ -302,7 +302,7 @@ class Journey(Shown):
         return cast("Journey", self._advice.retraced(change))
 
     def select(self, x: object) -> Selection:
-        """One thing seen at every stage: its nodes, kernels, lines of MLIR, instructions, spans and lines of Python.
+        """Selects one thing at every stage: its nodes, kernels, lines of MLIR, instructions, spans and lines of Python.
 
         `x` is one of these, or anything that a selection holds:
 

@@ -1,1 +1,1 @@
-"""What a terminal runs: `workbench trace`, `lab`, `open`, `doctor` and the others, and the worker process."""
+"""The commands of a terminal: `workbench trace`, `lab`, `open`, `doctor` and the others, and the worker process."""

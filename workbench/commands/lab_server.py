@@ -31,7 +31,7 @@ _PARTS: Final = ("notebooks/*.ipynb", "notebooks/recorded/*.journey", "notebooks
 
 @dataclass(frozen=True)
 class Copied:
-    """What copying the course came to, in names of files."""
+    """The result of copying the course, in names of files."""
 
     folder: Path
     new: tuple[str, ...]
@@ -39,7 +39,7 @@ class Copied:
     """Files that were there with other contents than those of this version, and are left as they are."""
 
     def told(self) -> str:
-        """One or two sentences for the person who started the lab."""
+        """Tells the person who started the lab what was copied, in one or two sentences."""
         text = f"the course is in {self.folder}"
         if self.new and not self.differing and FIRST in self.new:
             return f"the course was copied to {self.folder}: {len(self.new)} files. Your changes to them are kept"
@@ -157,8 +157,8 @@ def check_jupyterlab() -> None:
 
 
 def lab_environment() -> dict[str, str]:
-    """What JupyterLab is started with: our defaults for its settings, below those that the user made. It asks no one
-    whether to fetch news, in a toast over the page."""
+    """The environment of JupyterLab: our defaults for its settings, below those that the user made. It asks nobody
+    if it may fetch news, in a toast over the page."""
     folder = Path(__file__).parents[1] / "jupyter" / "config"
     given = os.environ.get("JUPYTER_CONFIG_PATH", "")
     return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [given, str(folder)]))}

@@ -55,7 +55,7 @@ def _run(job: Message, say: Say) -> str:
 
 
 def _node(job: Message, say: Say) -> str:
-    """One node through all stages, on made-up numbers, for the sweep (`scripts/sweep_proven.py`)."""
+    """Takes one node through all stages, on made-up numbers, for the sweep (`scripts/sweep_proven.py`)."""
     say("lower")
     lowered = lower(codec.decode(AtenGraph, job.body["graph"]))
     say("import")

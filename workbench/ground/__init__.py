@@ -1,1 +1,1 @@
-"""What everything stands on: errors, environment, processes that try things first, tables and HTML."""
+"""The ground floor: errors, environment, processes that try things first, tables and HTML."""

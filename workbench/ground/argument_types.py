@@ -74,7 +74,7 @@ def plain_value(value: Any) -> Any:
 
 
 def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mapping[str, object]], None]:
-    """What raises `BadArgument` for an argument of `verb` that its annotation does not allow."""
+    """Returns a function that raises `BadArgument` for an argument of `verb` that its annotation does not allow."""
     signature = inspect.signature(verb)
     single = [each for each in signature.parameters.values() if each.kind not in _VARIADIC]
     wanted = {each.name: _alternatives(str(each.annotation)) for each in single}
@@ -105,7 +105,8 @@ def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mappin
 
 
 def _mistake_of_path(path: os.PathLike[Any]) -> str:
-    """What is wrong with a path, if something is: Python allows paths of bytes, and functions that read text do not."""
+    """Returns the mistake in a path, empty for none: Python allows paths of bytes, and functions that read text do
+    not."""
     try:
         text: object = os.fspath(path)
     except Exception as error:  # any exception of its own code

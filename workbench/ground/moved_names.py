@@ -44,7 +44,7 @@ def new_name(name: str) -> str | None:
 
 
 def _is_ours(package: str) -> bool:
-    """Whether a name that the wheel does not have means ours: it was imported so, or nobody else has the name."""
+    """True if a name that the wheel does not have means ours: it was imported so, or nobody else has the name."""
     if package in sys.modules:
         return sys.modules[package] is sys.modules.get(f"workbench.{package}")
     found = _found_on_path(package)
@@ -52,7 +52,7 @@ def _is_ours(package: str) -> bool:
 
 
 def _found_on_path(name: str) -> ModuleSpec | None:
-    """What the other finders have for a name."""
+    """Returns the module that the other finders have for a name."""
     finders = [each for each in sys.meta_path if not isinstance(each, _Moved)]
     return next(filter(None, (each.find_spec(name, None) for each in finders)), None)
 
@@ -69,7 +69,7 @@ def _refuse_anothers(name: str, spec: ModuleSpec | None) -> None:
 
 
 def _has_code(spec: ModuleSpec) -> bool:
-    """Whether a module has code: for Python any folder on its path is a package, as one of pages called `templates`."""
+    """True if a module has code: for Python any folder on its path is a package, as one of pages called `templates`."""
     folders = spec.submodule_search_locations if spec.origin is None else None
     if folders is None:
         return True

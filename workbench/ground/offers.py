@@ -1,4 +1,4 @@
-"""What the edge of the library offers to rooms that may not know it by name: what draws, and the shipped operators.
+"""The offers of the library's edge to rooms that may not know it by name: drawings, and the shipped operators.
 
 `workbench/__init__.py` says where each lies, before any room is loaded; it loads when a room first asks for it.
 """

@@ -1,4 +1,4 @@
-"""Where `simulator` and `templates` lie: beside `workbench` in the repository, in it in the wheel.
+"""The folders of `simulator` and `templates`: beside `workbench` in the repository, in it in the wheel.
 
 The repository's code imports `simulator`; in the wheel these imports are of `workbench.simulator`, since whoever
 installs it may have a `simulator` of another's (docs/design/wheel.md). What asks for a package by a text, or keeps the

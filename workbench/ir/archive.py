@@ -114,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> Archive:
 
 
 def pack(archive: Archive, *, made_by: str) -> bytes:
-    """What the file holds. Equal archives give equal bytes: the zip's dates are fixed."""
+    """The bytes of the file. Equal archives give equal bytes: the zip's dates are fixed."""
     members = {
         _LOWERED: _json(codec.encode(archive.lowered)),
         _RENDERED: _json(codec.encode(archive.rendered)),
@@ -288,7 +288,7 @@ def _compare_names(expected: Collection[str], found: Collection[str], path: str)
 
 
 def _encode_scheduled(scheduled: ScheduledProgram) -> dict[str, Any]:
-    """Everything but the tile programs, which are members of their own."""
+    """Encodes all but the tile programs, which are members of their own."""
     out = {name: codec.encode(getattr(scheduled, name)) for name in _fields(ScheduledProgram) if name != "kernels"}
     names = [name for name in _fields(ScheduledKernel) if name != "program"]
     out["kernels"] = [{name: codec.encode(getattr(kernel, name)) for name in names} for kernel in scheduled.kernels]

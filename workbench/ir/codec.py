@@ -60,7 +60,7 @@ def encode(value: object, *, tagged: bool = False) -> Any:
 
 
 def _needs_tag(kind: Any) -> bool:
-    """Whether values of this annotation can be one of several records, so that JSON must say which."""
+    """True if values of this annotation can be of several record classes, so that JSON must say which."""
     return len(_records_in(kind)) > 1
 
 

@@ -35,7 +35,7 @@ _BITS = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a node comes from: the ATen node and the user's line of Python.
+    """The origin of a node: the ATen node and the user's line of Python.
 
     What only PyTorch's own modules call has the line at which the user asked for the trace.
     """

@@ -234,7 +234,7 @@ def _tree_mistakes(what: str, tree: Tree, leaves: int) -> Iterator[str]:
 
 
 def numbers_mistakes(numbers: tuple[Numbers, ...], known: Container[str]) -> Iterator[str]:
-    """Of values that are not there, or that cannot be unpacked."""
+    """Reports numbers of a node that name no value, or a value that cannot be unpacked."""
     for each in numbers:
         if each.value not in known:
             yield f"there are numbers of {each.value!r}, which does not exist"

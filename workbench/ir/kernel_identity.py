@@ -1,4 +1,4 @@
-"""When two kernels are one: a key over everything that scheduling a kernel reads.
+"""Equal kernels: a key over everything that scheduling a kernel reads.
 
 The name of a kernel's function is the one thing in its text that depends on where the kernel stands in a graph, so
 keys are made of the text without it. Locations are kernel-local origin ids (the place of a node in its kernel), the
@@ -35,7 +35,7 @@ def nameless(text: str, name: str) -> str:
 
 
 def asked_text(said: Mapping[str, object]) -> str:
-    """What a user says of a kernel's mapping as one text, the same for the same; empty for nothing."""
+    """The text of what a user says of a kernel's mapping, equal for equal mappings; empty for none."""
     return json.dumps(said, sort_keys=True, default=repr) if said else ""
 
 

@@ -36,7 +36,8 @@ def is_pattern(key: str) -> bool:
 
 
 def key_for(asked: Collection[str], names: tuple[str, ...]) -> str | None:
-    """Which key is for a kernel of these names: one of them, else the first pattern that matches; `*` comes last."""
+    """Returns the key that applies to a kernel of these names: a name, else the first pattern that matches; `*`
+    comes last."""
     patterns = sorted(filter(is_pattern, asked), key=lambda key: key == EVERY)
     found = [name for name in names if name in asked]
     found += [key for key in patterns if any(fnmatchcase(name, key) for name in names)]

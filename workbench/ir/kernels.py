@@ -132,7 +132,7 @@ class KernelGraph:
         return tuple(dict.fromkeys(base.get(value, value) for value in used))
 
     def made_by_template(self, nodes: tuple[str, ...]) -> int:
-        """Which of a kernel's nodes a template makes; the others are the pointwise neighbours in its kernel."""
+        """Number of a kernel's nodes that its template computes; the others are pointwise neighbours."""
         for place, name in enumerate(nodes):
             if self.node(name).route == "template":
                 return place
@@ -238,7 +238,7 @@ USER_SCRIPT: Final = "the user's script"
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """How a kernel is tiled: the tile of each dim, the order of the loops, and how many slots a moved buffer has."""
+    """The tiling of a kernel: the tile of each dim, the order of the loops, and the slots of a moved buffer."""
 
     tile: dict[str, int]
     order: tuple[str, ...]
@@ -252,7 +252,7 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One run of a kernel: which tensors it takes, and which launches it waits for."""
+    """One run of a kernel: the tensors that it takes, and the launches that it waits for."""
 
     kernel: str
     """Name of the scheduled kernel it runs; identical kernels of the graph share one."""
@@ -288,7 +288,7 @@ class Storage:
         return self.address + self.bytes
 
     def overlaps(self, other: Storage) -> bool:
-        """Whether some byte belongs to both, at whatever time."""
+        """True if some byte belongs to both storages, at whatever time."""
         return self.address < other.end and other.address < self.end
 
 
@@ -329,7 +329,7 @@ class ScheduledKernel:
 
 @dataclass(frozen=True, slots=True)
 class Residence:
-    """Whether a tensor stays in the machine's common memory, and why."""
+    """The place of a tensor between launches, in the common memory or in DRAM, and the reason."""
 
     value: str
     path: str
@@ -355,7 +355,7 @@ class Residence:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the user wants a tensor to lie on a machine of several chiplets."""
+    """The chiplet or policy that the user wants for a tensor."""
 
     value: str
     path: str

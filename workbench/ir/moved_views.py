@@ -45,7 +45,7 @@ def moved(view: TensorType, before: TensorType, after: TensorType) -> TensorType
 
 
 def overlaps_itself(kind: TensorType) -> bool:
-    """Whether several of its elements may be the same memory, as in an expanded tensor."""
+    """True if several elements of the tensor may share memory, as in an expanded tensor."""
     reach = 0
     for stride, extent in sorted(zip(kind.strides, kind.shape, strict=True)):
         if extent > 1:

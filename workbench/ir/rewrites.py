@@ -1,4 +1,4 @@
-"""What graph passes and patterns made of a captured graph, one record for each."""
+"""The changes that graph passes and patterns made to a captured graph, one record for each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One graph pass or pattern, in the order in which they ran."""
+    """The change that one graph pass or pattern made, in the order in which they ran."""
 
     name: str
     kind: str
@@ -83,7 +83,7 @@ def captured_behind(rewrites: Sequence[Rewrite]) -> dict[str, tuple[str, ...]]:
 
 
 def taken_out(rewrites: Sequence[Rewrite], captured: AtenGraph, node: str) -> Rewrite | None:
-    """What took a captured node out of the graph, without another one that does its work."""
+    """Returns the pass or pattern that took a captured node out of the graph and put no other in its place."""
     if node not in {each.name for each in captured.nodes}:
         return None
     for each in rewrites:

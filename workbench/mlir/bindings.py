@@ -39,7 +39,7 @@ def maker(value: Value) -> ir.Operation | None:
 
 
 def place_of_result(op: ir.Operation, value: Value) -> int:
-    """Which result of an op a value is."""
+    """Number of the op's result that is this value."""
     results: list[Value] = list(op.results)
     return results.index(value)
 
@@ -64,7 +64,7 @@ def owner_of(block: ir.Block) -> ir.Operation:
 
 
 def segments(op: ir.Operation) -> list[int]:
-    """How many operands each operand group has (inputs and outputs of a linalg op, for one)."""
+    """Number of operands in each operand group (inputs and outputs of a linalg op, for one)."""
     return [int(count) for count in ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])]
 
 

@@ -1,6 +1,6 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""Where MLIR contexts, modules and pass runs come from: every other file of the workbench asks here.
+"""The source of MLIR contexts, modules and pass runs, for every file of the workbench.
 
 A context is cheap (about half a millisecond) and knows every upstream dialect. Ops of one context cannot enter a
 module of another, so work on one kernel stays in one context; different kernels may have their own.

@@ -46,7 +46,7 @@ class NotIndexed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an access goes along one axis of its memref: at what index operand `operand` says, or along a loop."""
+    """The movement of an access along one axis of its memref: by the index operand `operand`, or along a loop."""
 
     value: Value
     operand: int = -1
@@ -77,7 +77,7 @@ class IndexedOp:
         return max(0, len(iterators(self.op)) - MAX_RANK)
 
     def walks(self, place: Place) -> bool:
-        """Whether an access moves along an axis at all."""
+        """True if the access moves along an axis at all."""
         return place.operand >= 0 or place.loop >= self.skipped
 
     def dims(self, number: int) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ class IndexedOp:
 
     @property
     def indexed(self) -> Indexed:
-        """What the tile program keeps of it. Axes whose place is fixed are no axes of the box."""
+        """The access as the tile program keeps it. Axes whose place is fixed are no axes of the box."""
         axes = tuple(
             place.loop - self.skipped if place.operand < 0 else -1 - self.indices.index(place.operand)
             for place in self.places
@@ -177,7 +177,8 @@ def _place(value: Value, block: ir.Block) -> Place:
 
 
 def shift(value: Value, block: ir.Block, outside: Callable[[Value], Reader], at: int = 0) -> Reader:
-    """How to get a place along a loop while running, in the loop's iteration `at`; `outside` reads other values."""
+    """Returns a reader of a place along a loop while running, in the loop's iteration `at`; `outside` reads other
+    values."""
     op = maker(value)
     constant = constant_of(value)
     if constant is not None:

@@ -79,7 +79,7 @@ def _terms(expr: ir.AffineExpr, factor: int = 1) -> dict[int, int]:
 
 
 def is_opened(op: ir.Operation) -> bool:
-    """Whether every axis of every operand is walked by a loop of its own, or by none."""
+    """True if every axis of every operand is walked by a loop of its own, or by none."""
     return all(
         isinstance(expr, ir.AffineDimExpr | ir.AffineConstantExpr)
         for each in indexing_maps(op)
@@ -156,13 +156,14 @@ def _groups(left: set[int], right: set[int], out: set[int]) -> dict[str, list[in
 
 
 def _multiplies_and_adds(op: ir.Operation) -> bool:
-    """Whether the body adds the product of its two inputs to what it has, apart from conversions."""
+    """True if the body adds the product of its two inputs to its result so far, conversions aside."""
     left, right, _ = op.regions[0].blocks[0].arguments
     return _factors(op, 0) == {left, right}
 
 
 def _factors(op: ir.Operation, number: int) -> set[Value]:
-    """What the body multiplies, to add it to that output, apart from conversions; none if it does anything else."""
+    """The values that the body multiplies and adds to that output, conversions aside; empty if it does anything
+    else."""
     block = op.regions[0].blocks[0]
     old = block.arguments[segments(op)[0] + number]
     added = maker(_unconverted(list(block.operations)[-1].operation.operands[number]))

@@ -60,7 +60,7 @@ def subview(
 
 
 def sliced(source: Value, starts: list[int], steps: list[int]) -> Value:
-    """As many elements as a static memref has, from other starts and in other steps, which may lead backwards."""
+    """Slices a static memref's number of elements from other starts, in other steps, which may be negative."""
     kind, shape = ir.MemRefType(source.type), shape_of(source)
     strides, offset = kind.get_strides_and_offset()
     place = offset + sum(start * stride for start, stride in zip(starts, strides, strict=True))

@@ -40,7 +40,7 @@ ID = "npu.id"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How one operand is indexed: the dims of each of its axes, and whether it is a result."""
+    """The indexing of one operand: the dims of each of its axes, and its kind, input or result."""
 
     axes: tuple[tuple[tuple[str, int], ...], ...]
     """Each axis is indexed by a sum of dims, each with its factor: mostly of one, with factor 1."""
@@ -61,7 +61,7 @@ class Access:
         return tuple(dim for terms in self.axes for dim, _ in terms)
 
     def extents(self, tile: Mapping[str, int]) -> tuple[int, ...]:
-        """Of the box that a tile touches: along a sum of dims it overlaps with its neighbours'."""
+        """Extents of the box that a tile touches: along a sum of dims it overlaps with its neighbours'."""
         return tuple(1 + sum(factor * (tile[dim] - 1) for dim, factor in terms) for terms in self.axes)
 
     def bytes(self, tile: Mapping[str, int]) -> int:
@@ -70,7 +70,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class PayloadOp:
-    """One linalg op: its role, the kernel dim of each of its loops, which of them it reduces, what it touches."""
+    """One linalg op: its role, the kernel dim of each of its loops, the reduced dims, its operands."""
 
     id: int
     role: str
@@ -105,7 +105,7 @@ class Payload:
 
     @property
     def in_dram(self) -> dict[str, int]:
-        """How far its tensors reach in DRAM."""
+        """Extents of the kernel's tensors in DRAM."""
         return self.dims if self.of is None else self.of.dims
 
     @property
@@ -134,7 +134,7 @@ class Payload:
 
     @property
     def products(self) -> int:
-        """How many matrix products its product is: several that share an operand are one op."""
+        """Number of matrix products in the kernel's product: several that share an operand are one op."""
         product = self.contraction
         return 0 if product is None else sum(access.is_output for access in product.accesses)
 
@@ -348,7 +348,7 @@ def _nearest(value: Value) -> tuple[int, ...]:
 
 
 def _is_padded(value: Value) -> bool:
-    """Whether it is read through a view that reaches beyond its memref."""
+    """True if the value is read through a view that reaches beyond its memref."""
     op = maker(value)
     while op is not None and op.name in ("bufferization.to_tensor", "memref.subview"):
         op = maker(op.operands[0])

@@ -36,7 +36,8 @@ def check_text(text: str, name: str) -> None:
 
 
 def half_character(text: str) -> Problem | None:
-    """Where a surrogate stands without its other half: such a text cannot be handed to the parser, nor written."""
+    """Returns the place of a surrogate without its other half: such a text cannot be handed to the parser, nor
+    written."""
     if not (found := _HALF.search(text)):
         return None
     told = f"{found[0]!r} is half of a character and no Unicode text; remove it, or write the whole character"

@@ -15,7 +15,7 @@ class Example:
     kwargs: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def __repr__(self) -> str:
-        """In a line: a module alone prints a line for each of its layers."""
+        """Shows the example in one line: a module alone prints a line for each of its layers."""
         given = [_shown(each) for each in self.inputs]
         given += [f"{name}={_shown(each)}" for name, each in self.kwargs.items()]
         return f"Example({type(self.module).__name__}, called with {', '.join(given)})"

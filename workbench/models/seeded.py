@@ -21,7 +21,7 @@ def seeded(seed: int = 0) -> Generator[None]:
 
 
 def with_statistics(model: nn.Module, seed: int = 0) -> nn.Module:
-    """In eval mode, its batch norms as if they had been trained."""
+    """Returns the model in eval mode, its batch norms with statistics as after training."""
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d) and module.running_mean is not None:

@@ -1,4 +1,4 @@
-"""What the engine is given of a scheduled program: its launches, and where tensors lie."""
+"""The engine's input, from a scheduled program: its launches, and the addresses of tensors."""
 
 from __future__ import annotations
 

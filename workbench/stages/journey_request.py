@@ -1,4 +1,4 @@
-"""What a journey was asked for."""
+"""The request of a journey: the call, its machine and its options."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GraphCall:
 
 @dataclass(frozen=True)
 class Request(Options):
-    """What a journey was asked for."""
+    """The request of a journey: the call, its machine and its options."""
 
     target: Callable[..., object] | None
     """None in a journey that was loaded from `path`."""
@@ -82,7 +82,7 @@ class Request(Options):
 
     @property
     def layout_here(self) -> Layout:
-        """What the layout means on the machine."""
+        """The layout option, as the machine has it."""
         return layout_on(self.machine, self.layout)
 
     @property
@@ -106,7 +106,7 @@ class Request(Options):
             raise JourneyFileUnfit(self.path, f"{type(error).__name__}: {told}") from error
 
     def mappings(self, lowered: KernelGraph) -> AskedMappings:
-        """What is asked of each kernel of the graph."""
+        """The mapping that the user asks for, by kernel of the graph."""
         return asked_mappings(lowered, self.machine, self.mapping, self.tuned, self.schedule or {})
 
     def check_kernels_named(self, lowered: KernelGraph) -> None:
@@ -135,7 +135,7 @@ class Request(Options):
 
     @property
     def room_here(self) -> Room:
-        """What grouping knows of the machine."""
+        """The limits of the machine that grouping reads."""
         return room_of(self.machine)
 
     def given(self, **options: object) -> Request:

@@ -199,7 +199,7 @@ class Options:
 
     @property
     def kept(self) -> dict[str, object]:
-        """Those of them that a file has."""
+        """The options that a file has."""
         return {name: value for name, value in self.options.items() if OPTIONS[name].kept}
 
 

@@ -107,7 +107,7 @@ class Computing:
 
     @staticmethod
     def _draws(graph: AtenGraph) -> bool:
-        """Whether a call draws random numbers, of which PyTorch has one generator for all threads."""
+        """True if a call draws random numbers, of which PyTorch has one generator for all threads."""
         from workbench.operators.aten.overload_names import draws_lots
 
         return draws_lots(node.op for node in graph.nodes)
@@ -248,7 +248,7 @@ class Computing:
         return [tensor_comparison.Pair(name, got, kind) for name, got, kind in mine], wide_reference.Answers(theirs)
 
     def _eager(self, held: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """What the user's own function returns, and leaves in the lists, dicts and objects that it is given.
+        """The results of the user's own function, and what it leaves in the lists, dicts and objects that it is given.
 
         Its changes of those that it holds are undone. `held` are the tensors that it holds; in a training step also its
         gradients and optimizers' states.

@@ -86,7 +86,7 @@ print(f"calls of {found}, its routines for {found.routines}" if found else "")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How a child ended."""
+    """The result of a child process."""
 
     code: int | None
     """Its exit code, negative for a signal; None when it did not end in time."""
@@ -144,7 +144,7 @@ def imports(
 
 
 def products() -> Iterable[Finding]:
-    """Whether native kernels have a BLAS for their products of f32."""
+    """Reports if native kernels have a BLAS for their f32 products."""
     tried = attempt(_PRODUCTS)
     said = tried.out.strip()
     if tried.code == 0 and said:
@@ -169,7 +169,7 @@ def products() -> Iterable[Finding]:
 
 
 def notebook_kernel() -> Iterable[Finding]:
-    """Whether notebooks run in this Python: a kernel of the same name may have been installed by another one."""
+    """Reports if notebooks run in this Python: another one may have installed a kernel of the same name."""
     tried = attempt(_KERNEL)
     if tried.code != 0:
         return  # another finding reports a missing or broken Jupyter

@@ -39,7 +39,7 @@ def problem(topic: str, what: str, todo: str) -> Finding:
 
 
 def healthy(findings: Sequence[Finding]) -> bool:
-    """Whether everything works, perhaps with warnings."""
+    """True if everything works, perhaps with warnings."""
     return all(finding.level != Level.PROBLEM for finding in findings)
 
 

@@ -97,7 +97,7 @@ def parsed(requirement: str) -> tuple[str, str, str]:
 
 
 def satisfies(version: str, wanted: str) -> bool:
-    """Whether a release is within bounds like `>=2.13,<2.14`."""
+    """True if a release is within bounds like `>=2.13,<2.14`."""
     have = _release(version)
     for bound in filter(None, wanted.split(",")):
         match = _BOUND.fullmatch(bound)

@@ -55,7 +55,7 @@ def _flags() -> frozenset[str]:
 
 
 def protection() -> Iterable[Finding]:
-    """How far this system protects the notebook from faults of native code, and whether it keeps machine code."""
+    """Reports how far this system protects the notebook from faults of native code, and if it keeps machine code."""
     if os.environ.get("ATEN_WORKBENCH_WORKER", "").lower() in ("0", "off", "no", "false"):
         yield warning(
             "protection",
@@ -79,7 +79,7 @@ def protection() -> Iterable[Finding]:
 
 
 def memory() -> Iterable[Finding]:
-    """Whether a model fits beside PyTorch and MLIR, which take about one gigabyte."""
+    """Reports if a model fits beside PyTorch and MLIR, which take about one gigabyte."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # this system does not report it
@@ -93,7 +93,7 @@ def memory() -> Iterable[Finding]:
 
 
 def encoding() -> Iterable[Finding]:
-    """Whether texts can be printed: they have characters beyond ASCII, like the micro sign."""
+    """Reports if texts can be printed: they have characters beyond ASCII, like the micro sign."""
     name = sys.stdout.encoding or "ascii"
     try:
         _SHOWN_IN_TEXTS.encode(name)

@@ -20,7 +20,7 @@ OVERLAP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One finding as a person reads it."""
+    """A finding as a person reads it."""
 
     rule: str
     title: str
@@ -141,7 +141,7 @@ def cards_html(cards: Iterable[Card], most: int) -> Markup:
 
 
 def _overlap(cards: Iterable[Card]) -> bool:
-    """Whether several have cycles at stake, which may be the same: of a kernel's wait, and of its bytes."""
+    """True if several findings have cycles at stake, which may be the same: of a kernel's wait, and of its bytes."""
     return sum(card.cycles > 0 for card in cards) > 1
 
 

@@ -19,7 +19,7 @@ HELD: Final = 0.35
 
 @dataclass(frozen=True)
 class Style:
-    """One set of colours."""
+    """A set of colours."""
 
     ground: str
     ink: str

@@ -29,7 +29,7 @@ _MOST_LETTERS: Final = 4000
 
 
 def mlir_line(line: str) -> Markup:
-    """One line of MLIR with its words in colour."""
+    """Colours the words of one line of MLIR."""
     line = cut(line, _MOST_LETTERS)
     out, at = list[Markup](), 0
     for found in _TOKEN.finditer(line):
@@ -68,7 +68,7 @@ def code(
 
 
 def _rest_of(lines: Sequence[object]) -> list[Markup]:
-    """How many lines of a text are not shown, if any."""
+    """Tells the number of lines of a text that are not shown; empty if all are."""
     rest = len(lines) - MOST_LINES
     told = f"… and {rest:,} more lines, which .text() has"
     return [html('<div class="l at"><span class="n" data-n="…"></span><span>{}</span></div>', told)] if rest > 0 else []
@@ -125,7 +125,7 @@ _SIGNS = {"plus": "+", "minus": "-", "": ""}
 
 
 def _diff_row(kind: str, line: int | None, text: Sequence[str]) -> Markup:
-    """One line with its number; an empty one where the other side has more."""
+    """Writes one line with its number; an empty one where the other side has more."""
     if line is None:
         return html(
             '<div class="l"><span class="n" data-n=""></span><span class="n" data-n=""></span><span>&nbsp;</span></div>'

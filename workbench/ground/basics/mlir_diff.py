@@ -65,7 +65,7 @@ class Diff:
 
     @property
     def empty(self) -> bool:
-        """Whether only names differ."""
+        """True if the two texts differ in names alone."""
         return not self.added and not self.removed
 
 
@@ -167,7 +167,7 @@ def _roots(lines: Sequence[Line]) -> list[Hashable]:
 
 
 def _agreeing(old: Sequence[Line], new: Sequence[Line], pairs: Sequence[Pair]) -> list[Pair]:
-    """Those of the pairs, the first ones first, that one renaming makes the same, in the order of the lines."""
+    """Returns the pairs of lines that one renaming makes equal, first come first served, in the order of the lines."""
     there, back = dict[int, int](), dict[int, int]()
     kept: list[Pair] = []
     for i, j in pairs:

@@ -1,4 +1,4 @@
-"""How an object shows itself in a notebook."""
+"""The display of an object in a notebook."""
 
 from __future__ import annotations
 

@@ -20,18 +20,18 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
 
 def is_torchs(file: str) -> bool:
-    """Whether a file of code is PyTorch's; PyTorch need not be installed."""
+    """True if a file of code is PyTorch's; PyTorch need not be installed."""
     torch = sys.modules.get("torch")
     return torch is not None and file.startswith(os.path.dirname(str(torch.__file__)) + os.sep)
 
 
 def is_pythons(file: str) -> bool:
-    """Whether a file of code is of Python's own library."""
+    """True if a file of code is of Python's own library."""
     return file.startswith("<frozen ") or (file.startswith(_PYTHON) and f"{os.sep}site-packages{os.sep}" not in file)
 
 
 def is_users(file: str) -> bool:
-    """Whether a file of code is neither PyTorch's, nor ours, nor Python's. A template is code that a user may write."""
+    """True if a file of code is neither PyTorch's, nor ours, nor Python's. A template is code that a user may write."""
     ours = file.startswith((_HERE, _SIMULATOR)) and not file.startswith(_TEMPLATES)
     return not (is_pythons(file) or ours or is_torchs(file))
 

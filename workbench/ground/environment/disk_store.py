@@ -172,7 +172,7 @@ def user_store(name: str, limit: int | None = None) -> Store | None:
 
 @cache
 def _store_in(folder: Path, limit: int | None) -> Store:
-    """One store a folder and process, so that it warns once and counts everything."""
+    """Returns the store of a folder, one for a process, so that it warns once and counts everything."""
     return Store(folder) if limit is None else Store(folder, limit)
 
 

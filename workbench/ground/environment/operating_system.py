@@ -7,5 +7,5 @@ import sys
 
 
 def can_link() -> bool:
-    """Whether machine code of one process can run in another on this system (`mlir.machine_code`)."""
+    """True if machine code of one process can run in another on this system (`mlir.machine_code`)."""
     return sys.platform == "linux" and platform.machine() == "x86_64"

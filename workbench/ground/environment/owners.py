@@ -37,16 +37,17 @@ class Owner:
 
     @property
     def is_shipped(self) -> bool:
-        """Whether it is the workbench's own."""
+        """True if the owner is the workbench."""
         return self.module.partition(".")[0] in OWN
 
     @property
     def is_cell(self) -> bool:
-        """Whether it was typed into a notebook or a prompt: such code has no file."""
+        """True if the code was typed into a notebook or a prompt: such code has no file."""
         return not os.path.exists(self.file)
 
     def replaces(self, other: Owner) -> bool:
-        """Whether this is the same thing defined again: the same object of a module, or any two cells of one."""
+        """True if this is the same thing defined again: the same object of a module, or any two cells of one
+        notebook."""
         if self.module != other.module:
             return False
         return (self.file == other.file and self.name == other.name) or (self.is_cell and other.is_cell)
@@ -64,7 +65,7 @@ def _code_of(value: object) -> types.CodeType | None:
 
 
 def _class_place(value: object, module: str) -> tuple[str, int]:
-    """Where a class without methods is written; a class that is made from a whole cell has its own record of this."""
+    """Returns the file and line of a class without methods; a class from a whole cell has its own record of this."""
     if isinstance(value, type):
         if "cell" in vars(value):
             return str(vars(value)["cell"]), 1
@@ -78,8 +79,8 @@ def _class_place(value: object, module: str) -> tuple[str, int]:
 
 
 def misfit(function: Callable[..., object], *given: str) -> str:
-    """Why a registered function cannot be called with these arguments, in words; empty if it can, or if Python does
-    not tell its parameters."""
+    """Returns the reason why a registered function cannot be called with these arguments; empty if it can, or if
+    Python does not tell its parameters."""
     try:
         signature = inspect.signature(function)
     except ValueError:

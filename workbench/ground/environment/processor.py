@@ -46,22 +46,23 @@ class Processor:
 
     @property
     def restricted(self) -> bool:
-        """Whether it has fewer features than the processor of this process."""
+        """True if this processor has fewer features than that of the running process."""
         return self.name != NATIVE
 
     @property
     def converts_f16(self) -> bool:
-        """Whether it has instructions between f16 and f32."""
+        """True if the processor has instructions between f16 and f32."""
         return "f16c" in self.features or self.level in ("aarch64", "arm64")
 
     @property
     def fuses_multiplications(self) -> bool:
-        """Whether it multiplies and adds in one instruction, rounding once."""
+        """True if the processor multiplies and adds in one instruction, rounding once."""
         return "fma" in self.features or self.level in ("aarch64", "arm64")
 
     @property
     def has_fast_long_registers(self) -> bool:
-        """Whether its clock stays where it is with registers of 512 bits: of Intel's since they compute in f16 too."""
+        """True if the processor keeps its clock with registers of 512 bits: Intel's do since they compute in f16
+        too."""
         return "avx512fp16" in self.features
 
     def __str__(self) -> str:

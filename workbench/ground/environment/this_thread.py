@@ -1,4 +1,4 @@
-"""What holds in this thread alone: warnings and messages that are not wanted, and functions in place of others.
+"""Changes that hold in one thread: unwanted warnings and messages, and functions in place of others.
 
 `warnings.catch_warnings` changes the filters of all threads, and a thread that leaves it puts back what it found when
 it entered, whatever others changed since.
@@ -21,7 +21,7 @@ _WARNINGS: Final = cast(Any, warnings)
 
 @dataclass(frozen=True)
 class Filter:
-    """What happens to a kind of warning."""
+    """The action for a kind of warning."""
 
     action: Literal["ignore", "error"]
     category: type[Warning]

@@ -1,4 +1,4 @@
-"""One thread at a time traces or compiles with PyTorch and MLIR; compiled code runs in parallel.
+"""The turn: one thread at a time traces or compiles with PyTorch and MLIR; compiled code runs in parallel.
 
 PyTorch keeps the state of a trace in places that all threads share: saved decompositions, patched classes, the state of
 an export. Dynamo has a lock for its own part, which it also holds for `torch.compile`. The turn is that lock, so that a
@@ -98,7 +98,7 @@ def _before_fork() -> None:
 
 
 def _others_import() -> bool:
-    """Whether another thread is in the middle of an import: it then has the lock of a module."""
+    """True if another thread is in the middle of an import: it then has the lock of a module."""
     known: dict[str, Any] = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})
     owners = {getattr(lock(), "owner", None) for lock in list(known.values())}
     return bool(owners - {None, threading.get_ident()})

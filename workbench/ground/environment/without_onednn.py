@@ -11,7 +11,7 @@ import torch
 
 @contextmanager
 def without_onednn() -> Generator[None]:
-    """What `torch.backends.mkldnn.flags` sets, without its warning of cards that are not there.
+    """Does what `torch.backends.mkldnn.flags` does, without its warning of cards that are not there.
 
     In turn (`workbench.ground.environment.turns`): the switch is one for all threads, and each puts back what it found.
     """

@@ -72,7 +72,7 @@ class JourneyFileTooLarge(JourneyFileError):
 
 
 class JourneyFileUnfit(JourneyFileError):
-    """What the file says of a stage is in form, and yet the next stage can make nothing of it."""
+    """The file's record of a stage is in form, and yet the next stage can make nothing of it."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(

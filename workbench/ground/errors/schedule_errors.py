@@ -9,7 +9,7 @@ from workbench.ground.errors.workbench_error import WorkbenchError
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error in a text, and its 1-based line where that is known."""
+    """An error in a text, and its 1-based line where that is known."""
 
     message: str
     line: int | None = None

@@ -41,10 +41,10 @@ _NATIVE_FAULT: Final = "Fatal Python error: "
 
 
 def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
-    """What becomes of a fork of this process that does the work, in words that follow its name; empty if it comes back.
-    The innermost of the user's lines is named. A text that the work returns is given as it is: what the work found
-    wrong, so that this process need not do it. `advice` follows where native code ended the fork.
-    """
+    """Does the work in a fork of this process and returns the fault that ended it, in words that follow the work's
+    name; empty if the fork comes back. The innermost of the user's lines is named. A text that the work returns is
+    given as it is: the mistake that the work found, so that this process need not do it. `advice` follows where
+    native code ended the fork."""
     verdict = _verdict(work)
     if verdict.outcome == HUNG:
         more = "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds"
@@ -70,7 +70,7 @@ def _place(said: str) -> str:
 
 
 def _verdict(work: Callable[[], object]) -> Verdict:
-    """Whether a fork of this process comes back from the work: ok, crashed or hung. An exception is a way back.
+    """The verdict of a fork that does the work: ok, crashed or hung. An exception is a way back.
 
     Where processes cannot fork, or trials are switched off, everything is ok.
     """
@@ -102,8 +102,8 @@ def _verdict(work: Callable[[], object]) -> Verdict:
 
 
 def _do(work: Callable[[], object], mouth: int) -> NoReturn:
-    """In the fork: the work, with nothing to print to or to ask. A native fault, and the signal to a work
-    that is not done, write the stack to `mouth`."""
+    """Does the work in the fork, with nothing to print to or to ask. A native fault, and the signal to a work that
+    is not done, write the stack to `mouth`."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         no_core_dumps()
@@ -128,7 +128,7 @@ def _do(work: Callable[[], object], mouth: int) -> NoReturn:
 
 
 def _exit_with_stack(status: int) -> NoReturn:
-    """In place of `os._exit` in the fork, so that the user's line that calls it is known."""
+    """Exits in place of `os._exit` in the fork, so that the user's line that calls it is known."""
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:
         os.write(2, f'File "{frame.f_code.co_filename}", line {frame.f_lineno} in {frame.f_code.co_name}\n'.encode())
@@ -136,7 +136,7 @@ def _exit_with_stack(status: int) -> NoReturn:
 
 
 def _heard(ear: int, child: int, deadline: float) -> str | None:
-    """What the fork says until it ends; None if it does not end in time."""
+    """Reads what the fork says until it ends; None if it does not end in time."""
     kept = bytearray()
     while True:
         over = _has_ended(child)  # asked before the pipe, so that nothing it said is missed
@@ -164,7 +164,7 @@ def _has_ended(child: int) -> bool:
 
 
 def _awaited(child: int) -> str:
-    """How it ended, in words."""
+    """Waits for the child and tells its end in words."""
     try:
         return ending(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     except ChildProcessError:

@@ -49,12 +49,12 @@ class Verdict:
 
     @property
     def harmless(self) -> bool:
-        """Whether the same work can be done in this process: it may raise, but returns."""
+        """True if the same work can be done in this process: it may raise, but returns."""
         return self.outcome in (OK, FAILED)
 
     @property
     def lasting(self) -> bool:
-        """Whether the work itself is the cause, and not a kill from outside."""
+        """True if the work itself is the cause, and not a kill from outside."""
         return self.outcome != CRASHED or not any(self.reason == ending(code) for code in _FROM_OUTSIDE)
 
 
@@ -99,7 +99,7 @@ class Trials:
         return known
 
     def remembers(self, trial: Trial) -> bool:
-        """Whether this process needs no trial, since it has a harmless verdict or does without."""
+        """True if this process needs no trial: it has a harmless verdict, or trials are off."""
         known = self._known.get(_versioned(trial))
         return self.off() or (known is not None and known.harmless)
 
@@ -113,7 +113,7 @@ class Trials:
             self.worker.start()
 
     def off(self) -> bool:
-        """Whether work is done without a trial."""
+        """True if work is done without a trial."""
         return self.inside or os.environ.get(_SWITCH, "").lower() in _OFF
 
     def pass_or_raise(self, trial: Trial) -> None:

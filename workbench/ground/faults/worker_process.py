@@ -65,7 +65,7 @@ class _Running:
 
 
 class WorkerProcess:
-    """One process that takes one job at a time. Threads wait for each other."""
+    """A process that takes one job at a time. Threads wait for each other."""
 
     def __init__(self, command: list[str] | None = None) -> None:
         """`command` starts it; jobs come on its standard input, and answers go to its standard output."""
@@ -106,7 +106,7 @@ class WorkerProcess:
             self._end()
 
     def leave(self) -> None:
-        """In a forked child: forgets the parent's process, whose pipe this child must not keep open or write to."""
+        """Forgets, in a forked child, the parent's process, whose pipe this child must not keep open or write to."""
         self._parents, self._running = self._running, None
         if self._parents is not None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -219,7 +219,7 @@ _ON_WINDOWS: Final = {
 
 
 def ending(returncode: int) -> str:
-    """How a process ended, in words: `was ended by a segmentation fault (SIGSEGV)`."""
+    """Tells the end of a process in words: `was ended by a segmentation fault (SIGSEGV)`."""
     if fault := _ON_WINDOWS.get(returncode & 0xFFFFFFFF):
         return f"was ended by {fault} (0x{returncode & 0xFFFFFFFF:X})"
     if returncode >= 0:

@@ -1,4 +1,4 @@
-"""One more token by gpt2, with the cache of earlier ones."""
+"""A decode step of gpt2: one more token, with the cache of earlier ones."""
 
 from __future__ import annotations
 

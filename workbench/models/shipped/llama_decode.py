@@ -1,4 +1,4 @@
-"""One more token by llama, with the cache of earlier ones."""
+"""A decode step of llama: one more token, with the cache of earlier ones."""
 
 from __future__ import annotations
 

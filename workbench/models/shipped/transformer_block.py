@@ -1,4 +1,4 @@
-"""One layer of an encoder, PyTorch's own: attention and two linear layers, each with what came in and normalised."""
+"""A layer of an encoder, PyTorch's own: attention and two linear layers, each with a residual connection and a norm."""
 
 from __future__ import annotations
 
