@@ -39,8 +39,20 @@ STEPS = 8
 """The number of tiles to aim at, so that moving and sorting can overlap."""
 
 
+PASSES = 128
+"""The most parts of a row that topk goes through: each is scheduled and simulated by itself."""
+
+OPERATIONS = 18
+"""Of the vector unit, to exchange a pair of floats: see `_exchange`."""
+
+
 def power_of_two(at_least: int) -> int:
     return 1 << max(at_least - 1, 0).bit_length()
+
+
+def _halves(width: int) -> list[int]:
+    """The width, its half, and so on to 1."""
+    return [width >> by for by in range(width.bit_length())]
 
 
 class Sort(Template):
@@ -73,6 +85,8 @@ class Sort(Template):
         width = power_of_two(self.length)
         while width > max(room, 2 * self.kept if self.kept < self.length else 2):
             width //= 2
+        if width < self.length and self.kept < self.length:
+            width = self._fastest_width(width, machine)
         sorted_dim = f"d{self.axis}"
         tile = dict.fromkeys(self.dims(), 1) | {sorted_dim: min(width, self.length)}
         rows = max(1, min(room // width, max(math.prod(self.shape) // STEPS, machine.vector_elements(4)) // width))
@@ -81,6 +95,23 @@ class Sort(Template):
                 tile[dim] = min(self.dims()[dim], max(1, rows))
                 rows //= tile[dim]
         return tile
+
+    def _fastest_width(self, widest: int, machine: Machine) -> int:
+        """The width of a tile with which topk takes the fewest cycles: a narrower one is sorted in fewer steps, and
+        more of it is of what is kept."""
+        vector, rows = machine.vector, math.prod(self.shape) // self.length
+
+        def cycles(width: int) -> float:
+            deep = width.bit_length() - 1
+            pairs = min(rows, max(1, machine.vector_elements(4) // width)) * width / 2 / machine.vector_elements(4)
+            step = OPERATIONS * (vector.alu_latency_cycles + pairs / vector.alus)
+            return self._passes(width) * (machine.dram_latency_cycles + deep * (deep + 1) / 2 * step)
+
+        able = [width for width in _halves(widest) if width >= 2 * self.kept and self._passes(width) <= PASSES]
+        return min(able, key=cycles, default=widest)
+
+    def _passes(self, width: int) -> int:
+        return -(-self.length // (width - self.kept))
 
     def render(self, mapping: Mapping, machine: Machine) -> str:
         return _Text(self, [mapping.tile[dim] for dim in self.dims()], self.sorted_as(machine)).written()

@@ -76,14 +76,14 @@ def test_every_option_of_a_trace_that_means_something_is_taken_and_checked():
     assert len(journey.lowered.kernels) == 3 and (1, 0) in journey.lowered.layouts.order.tolist()
     assert journey.scheduled.residence.shape[0]
     for wrong, words in (
-        ({"resident": "relu"}, "is no list of names"),
-        ({"placement": 3}, "placement=3 is no plan"),
-        ({"mapping": [1]}, "is no mapping"),
+        ({"resident": "relu"}, "resident must be names"),
+        ({"placement": 3}, "placement must be .* got 3"),
+        ({"mapping": [1]}, "mapping must be"),
         ({"layout": "lest"}, "layout='lest' is no layout"),
-        ({"on_missing": "hots"}, "on_missing='hots' is unknown"),
-        ({"simulate_seconds": -1}, "is no time limit"),
+        ({"on_missing": "hots"}, "on_missing must be 'host' or 'error', got 'hots'"),
+        ({"simulate_seconds": -1}, "a time limit must be seconds"),
         ({"fusion": 3}, "fusion"),
-        ({"machine": 3}, "is no machine"),
+        ({"machine": 3}, "machine must be"),
     ):
         torch._dynamo.reset()
         with pytest.raises(errors.WorkbenchError, match=words):

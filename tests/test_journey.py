@@ -386,7 +386,7 @@ def test_other_inputs_than_the_traced_ones_are_refused(
 def test_unknown_options_are_refused_with_what_is_known():
     with pytest.raises(BadOption, match="'host' or 'error'"):
         softmax_journey(on_missing="ignore")
-    with pytest.raises(BadOption, match="expected 'dynamo' or 'export'"):
+    with pytest.raises(BadOption, match="must be 'dynamo' or 'export'"):
         softmax_journey(capture="fx")
     with pytest.raises(BadOption, match="'captured', 'rendered', 'scheduled', 'simulated'"):
         softmax_journey().check(stage="lowered")
@@ -408,11 +408,14 @@ def test_machines_by_name_and_with_other_figures():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (lambda: wb.trace(torch.relu, torch.randn(3), machine=3), "machine=3 is no machine"),
+        (lambda: wb.trace(torch.relu, torch.randn(3), machine=3), "wb.machine(...), got 3"),
         (lambda: wb.trace(torch.relu, torch.randn(3), machine="tpu-v33"), "did you mean 'tpu-v3'"),
-        (lambda: wb.trace(torch.relu, torch.randn(3), mapping=3), "mapping=3 is no mapping"),
+        (lambda: wb.trace(torch.relu, torch.randn(3), mapping=3), "a file or None, got 3"),
         (lambda: wb.trace(torch.relu, torch.randn(3), mapping={"*": {"tile": [64]}}), "[64]: expected {dim: size}"),
-        (lambda: softmax_journey(simulate_seconds=0), "0 is no time limit; expected seconds, a number above 0"),
+        (
+            lambda: softmax_journey(simulate_seconds=0),
+            "seconds, a number above 0, or None for no limit, got 0",
+        ),
         (lambda: wb.compare(softmax_journey(), 3), "wb.compare was given an object of type 'int'"),
         (lambda: softmax_journey().save("/no/such/folder/journey"), "there is no folder /no/such/folder"),
         (lambda: softmax_journey().to_html("/no/such/folder/page.html"), "there is no folder /no/such/folder"),

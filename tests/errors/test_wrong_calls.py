@@ -61,7 +61,11 @@ def journey() -> wb.Journey:
         (lambda j: j.simulated.text(width="72"), BadArgument, "width='72', of type str; expected a whole number"),
         (lambda j: j.simulated.plot(width=-1), BadOption, "width=-1: expected inches"),
         (lambda j: j.select(int), WorkbenchError, "type"),
-        (lambda j: wb.schedule(j.lowered, j.rendered, scripts={1: 2}), BadOption, "expected {kernel_name: text"),
+        (
+            lambda j: wb.schedule(j.lowered, j.rendered, scripts={1: 2}),
+            BadOption,
+            "schedule must be {kernel_name: text",
+        ),
         (lambda j: wb.lower(j), BadArgument, "expected a Captured or an AtenGraph"),
         (lambda j: wb.ops.builder("aten.frac.default", dialect=[])(print), BadRegistration, r"dialect=\[\] of the bui"),
         (lambda j: j.machine.microseconds("3"), MachineError, "cycles='3': expected a whole number"),

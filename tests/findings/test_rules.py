@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import workbench as wb
 from benchmarks.monotonic import journey
@@ -281,6 +282,7 @@ def test_padding_is_zeros_lanes_or_parts_of_what_is_moved_whole(program: Program
     [
         (lambda x, i: x.gather(1, i), ((64, 64), (64, 64)), "single places, which take a request each"),
         (lambda x: torch.sort(x)[0], ((16, 256),), "the kernel's own steps work on parts of a row"),
+        (lambda x: x.topk(20)[0], ((1, 8192),), "the kernel's own steps work on parts of a row"),
         (lambda x: torch.softmax(x, 1), ((64, 100),), "their extents are not multiples of this number"),
     ],
 )
@@ -320,6 +322,13 @@ def test_narrower_numbers_are_a_change_of_the_whole_program_and_save_no_more_tha
     of_kernels = table[table.rule == "memory at its peak"]
     assert len(of_kernels) == 2 and not of_kernels.remedy.any() and of_kernels.gain.isna().all()
     assert all(card.cycles >= (card.measured or 0) for card in tried.cards)
+
+
+def test_bfloat16_is_no_remedy_where_converting_it_takes_longer_than_moving_f32():
+    """A depthwise convolution has two operations a point, and two conversions more in bfloat16."""
+    j = _traced(lambda x, w: F.conv2d(x, w, padding=1, groups=32), (1, 32, 28, 28), (32, 1, 3, 3), machine="edge-8x8")
+    assert j.changed("bfloat16").simulated.cycles > 1.2 * j.simulated.cycles
+    assert "wide numbers" not in set(j.findings.rule)
 
 
 @pytest.mark.parametrize("hidden", [True, False], ids=["between graphs", "in a graph"])

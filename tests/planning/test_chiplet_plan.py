@@ -108,13 +108,13 @@ def test_a_plan_is_refused_where_it_cannot_be_kept(turns: Journey) -> None:
         _ = turns.with_(placement={"weight": 2}).scheduled
     with pytest.raises(NoSuchPlace, match="has one chiplet, 0"):
         wb.simulate(turns.lowered, turns.with_(placement={"weight": 1}).scheduled, machine="edge-8x8")
-    with pytest.raises(BadOption, match="'weight' has the place 'locl'; did you mean 'local'"):
+    with pytest.raises(BadOption, match="'weight': 'locl'}, of type dict; did you mean 'local'"):
         turns.with_(placement={"weight": "locl"})
-    with pytest.raises(BadOption, match="is no plan; expected names of tensors with the number of a chiplet"):
+    with pytest.raises(BadOption, match="placement must be names of tensors with the number of a chiplet"):
         turns.with_(placement=["weight"])  # type: ignore[arg-type]
-    with pytest.raises(BadOption, match=r"set the machine's figure, wb\.machine\(\.\.\., dram_placement='local'\)\. E"):
+    with pytest.raises(BadOption, match=r"set the machine's figure, wb\.machine\(\.\.\., dram_placement='local'\)"):
         turns.with_(placement="local")  # type: ignore[arg-type]
-    with pytest.raises(BadOption, match=r"has the place True\. Expected"):
+    with pytest.raises(BadOption, match=r"got {'weight': True}"):
         turns.with_(placement={"weight": True})
 
 

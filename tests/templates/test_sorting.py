@@ -82,6 +82,15 @@ def test_numbers_of_16_bits_are_widened_once_where_lanes_have_none_so_narrow(dty
     assert theirs.simulated.cycles / 2 < ours.simulated.cycles < theirs.simulated.cycles * 1.1
 
 
+def test_a_long_row_is_searched_in_the_parts_that_take_the_fewest_cycles():
+    x = torch.randn(1, 20000)
+    j = wb.trace(lambda x: x.topk(20)[0], x, machine="edge-8x8")
+    width = j.scheduled.mappings["k0_topk"]["tile"]["d1"]
+    by_hand = (j.with_(mapping={"*": {"tile": {"d0": 1, "d1": each}}}).simulated.cycles for each in (128, 8192))
+    assert 128 < width < 8192 and j.simulated.cycles < min(by_hand)
+    agrees(lambda x: x.topk(20).values, x)
+
+
 @pytest.mark.test_all
 def test_in_the_order_of_the_trace():
     replays(lambda x: tuple(x.sort(1)), torch.randn(5, 33))

@@ -92,14 +92,12 @@ def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mappin
         for name, kinds in wanted.items():
             if name in given and not any(is_one(given[name]) for _, is_one in kinds):
                 expected = " or ".join(dict.fromkeys(told for told, _ in kinds))
-                raise BadArgument(f"{what}: {name}={_short(given[name])}; expected {expected}")
+                raise BadArgument(f"{what}: {name}={short(given[name])}; expected {expected}")
             if name in given and isinstance(given[name], str) and "\0" in cast("str", given[name]):
-                raise BadArgument(
-                    f"{what}: {name}={_short(given[name])} has a NUL character; expected text without one"
-                )
+                raise BadArgument(f"{what}: {name}={short(given[name])} has a NUL character; expected text without one")
         for name in paths.intersection(given):
             if isinstance(given[name], os.PathLike) and (mistake := _mistake_of_path(given[name])):
-                raise BadArgument(f"{what}: {name}={_short(given[name])}: {mistake}")
+                raise BadArgument(f"{what}: {name}={short(given[name])}: {mistake}")
 
     return check
 
@@ -150,6 +148,7 @@ def _shown(signature: inspect.Signature) -> str:
     return f"({', '.join(name for name in signature.parameters if name != 'self')})"
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """The value as an error shows it: its text, cut where it is long, and its type."""
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'}, of type {type(value).__name__}"

@@ -38,11 +38,11 @@ def choice_of(fusion: object, children: Mapping[str, Sequence[str]], rewrites: C
 
 def check_form(fusion: object) -> None:
     """Raises for what is no fusion option, whatever rules and nodes there are."""
-    if fusion is None or fusion == "none":
+    if fusion is None or (isinstance(fusion, str) and fusion == "none"):
         return
     if isinstance(fusion, str | bytes) or not isinstance(fusion, Mapping | Iterable):
         hint = did_you_mean(fusion, ["none"]) if isinstance(fusion, str) else ""
-        raise FusionError(f"fusion={fusion!r}{hint or ':'} {_FORMS}")
+        raise FusionError(f"fusion={fusion!r:.60}{hint or ':'} {_FORMS}")
     if not isinstance(fusion, Mapping):
         return _check_pairs(cast("Iterable[object]", fusion))
     options = cast("Mapping[str, object]", fusion)
@@ -51,7 +51,7 @@ def check_form(fusion: object) -> None:
         raise FusionError(f"fusion has the key {unknown[0]!r}: {_FORMS}")
     for key, given in options.items():
         if not isinstance(given, Iterable) or (key == "apart" and isinstance(given, str)):
-            raise FusionError(f"fusion has {key!r}: {given!r}: {_FORMS}")
+            raise FusionError(f"fusion has {key!r}: {given!r:.60}: {_FORMS}")
     _check_pairs(cast("Iterable[object]", options.get("apart", ())))
 
 
@@ -59,7 +59,7 @@ def _check_pairs(given: Iterable[object]) -> None:
     for item in given:
         pair = cast("Sequence[object]", item) if isinstance(item, tuple | list) else ()
         if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
-            raise FusionError(f"{item!r} is no pair of nodes: {_FORMS}")
+            raise FusionError(f"{item!r:.60} is no pair of nodes: {_FORMS}")
 
 
 def rules_off(fusion: object, rewrites: Collection[str] = ()) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Checks of what a person gives as an option: what a journey keeps of it, or an error that says what was expected."""
+"""Checks of options: each returns the value that a journey keeps, or raises an error that says what was expected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from simulator import Machine, load_machine
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.parts import POLICIES
-from workbench.ground.argument_types import plain_value
+from workbench.ground.argument_types import plain_value, short
 from workbench.ground.errors import BadOption, MappingError, NoCommonMemory
 from workbench.lowering.fusion_options import check_form
 from workbench.scheduling.mappings import mapping_file, tuned_table
@@ -23,16 +23,40 @@ if TYPE_CHECKING:
     from workbench.scheduling.user_mapping import UserMapping
 
 
+def refused(name: str, expected: str, given: object, hint: str = "") -> BadOption:
+    """The error for an option's value that is no `expected` one."""
+    return BadOption(f"{name} must be {expected}, got {short(given)}{hint}")
+
+
 def checked_capture(given: object) -> str:
-    if given not in ("dynamo", "export"):
-        raise BadOption(f"capture={given!r} is unknown; expected 'dynamo' or 'export'")
-    return cast("str", given)
+    """Returns the way of capturing, if it is one."""
+    if not isinstance(given, str) or given not in ("dynamo", "export"):
+        raise refused("capture", "'dynamo' or 'export'", given)
+    return given
 
 
 def checked_on_missing(given: object) -> str:
-    if given not in ("host", "error"):
-        raise BadOption(f"on_missing={given!r} is unknown; expected 'host' or 'error'")
-    return cast("str", given)
+    """Returns what becomes of ops without a route, if it is known."""
+    if not isinstance(given, str) or given not in ("host", "error"):
+        raise refused("on_missing", "'host' or 'error'", given)
+    return given
+
+
+def checked_prefer(given: object) -> str | None:
+    """Returns the name of a dialect; lowering looks it up among those that have builders."""
+    if given is None or isinstance(given, str):
+        return given
+    raise refused("prefer", "the name of a dialect, or None", given)
+
+
+def checked_schedule(given: object) -> dict[str, str] | None:
+    """Returns a copy of the transform scripts, if they have the form of some; scheduling looks up their kernels."""
+    if given is None:
+        return None
+    scripts = dict(cast("Mapping[object, object]", given)) if isinstance(given, Mapping) else None
+    if scripts is None or not all(isinstance(each, str) for pair in scripts.items() for each in pair):
+        raise refused("schedule", "{kernel_name: text of a transform script}, or None", cast("object", given))
+    return cast("dict[str, str]", scripts)
 
 
 _FORM: Final = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buffers': slots, 'cores': {dim: count}}}"
@@ -41,19 +65,19 @@ _FORM: Final = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buf
 def checked_mapping(
     given: Mapping[str, UserMapping] | MappingFile | str | os.PathLike[str] | None,
 ) -> Mapping[str, UserMapping] | MappingFile | None:
-    """The mapping, if it has the form of one; it is compared with the kernels when they are known."""
+    """Returns a copy of the mapping, if it has the form of one; scheduling compares it with the kernels."""
     if given is None or isinstance(given, mapping_file.MappingFile):
         return given
     if isinstance(given, str | os.PathLike):
         return mapping_file.read_mapping_file(given)
     if not isinstance(given, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
-        raise BadOption(f"mapping={given!r} is no mapping; expected {_FORM}")
+        raise refused("mapping", f"{_FORM}, a file or None", given)
     for kernel, wanted in cast("Mapping[object, object]", given).items():
         if kernel in OF_A_KERNEL:
-            told = f"mapping={given!r}: {kernel!r} is under no kernel; for all of them write it under '*'"
+            told = f"mapping has {kernel!r} under no kernel; for all of them write it under '*'"
             raise BadOption(sentences(told, f"Expected {_FORM}"))
         if not isinstance(kernel, str) or not isinstance(wanted, Mapping):
-            raise BadOption(f"mapping of {kernel!r} is {wanted!r}; expected {_FORM}")
+            raise refused("mapping", _FORM, {kernel: wanted})
         for key, value in cast("Mapping[object, object]", wanted).items():
             if mistake := mistake_in(key, value):
                 raise MappingError(kernel, mistake)
@@ -71,11 +95,11 @@ def _plain_copy(given: Any) -> Any:
 
 
 def checked_tuned(given: object) -> TunedTable | None:
-    """The table of tuned mappings of a file."""
+    """Reads the table of tuned mappings of a file."""
     if given is None or isinstance(given, tuned_table.TunedTable):
         return given
     if not isinstance(given, str | os.PathLike):
-        raise BadOption(f"tuned={given!r:.80}: expected the file that j.tuned().save(path) wrote, or None")
+        raise refused("tuned", "the file that j.tuned().save(path) wrote, or None", given)
     return tuned_table.read_tuned_table(cast("str | os.PathLike[str]", given))
 
 
@@ -97,13 +121,14 @@ def _listed(given: object) -> object:
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:
     """The tensors for the common memory, if they have the form of a list; the plan looks up their names."""
-    if given is None or given == "auto":
-        return None if given is None else "auto"
+    if given is None or (isinstance(given, str) and given == "auto"):
+        return given
     if isinstance(given, list | tuple) and all(isinstance(name, str) for name in cast("list[object]", given)):
         return tuple(cast("list[str]", given))
-    hint = did_you_mean(given, ["auto"]) or f"; for one tensor write [{given!r}]" if isinstance(given, str) else ""
-    what = f"resident={given!r} is no list of names{hint}"
-    raise BadOption(sentences(what, "Expected names of tensors, ['fc1.weight', 'relu'], or 'auto', or None"))
+    hint = did_you_mean(given, ["auto"]) or f"; for one tensor write [{given!r:.60}]" if isinstance(given, str) else ""
+    raise refused(
+        "resident", "names of tensors, as in ['fc1.weight', 'relu'], or 'auto', or None", cast("object", given), hint
+    )
 
 
 def checked_placement(given: object) -> dict[str, int | str] | None:
@@ -112,16 +137,14 @@ def checked_placement(given: object) -> dict[str, int | str] | None:
         return None
     form = "names of tensors with the number of a chiplet or a policy, {'fc1.weight': 1, 'x': 'local'}, or None"
     if isinstance(given, str) and given in POLICIES:
-        told = f"placement={given!r} names no tensors; to place all of them set the machine's figure"
-        raise BadOption(sentences(f"{told}, wb.machine(..., dram_placement={given!r})", f"Expected {form}"))
+        hint = f"; to place all tensors set the machine's figure, wb.machine(..., dram_placement={given!r})"
+        raise refused("placement", form, given, hint)
     if not isinstance(given, Mapping):
-        raise BadOption(f"placement={given!r} is no plan; expected {form}")
+        raise refused("placement", form, given)
     for name, where in cast("Mapping[object, object]", given).items():
-        told = f"placement={given!r}: {name!r} has the place {where!r}"
-        if isinstance(where, str) and where not in POLICIES:
-            raise BadOption(sentences(f"{told}{did_you_mean(where, POLICIES)}", f"Expected {form}"))
-        if not isinstance(name, str) or isinstance(where, bool) or not isinstance(where, int | str):
-            raise BadOption(sentences(told, f"Expected {form}"))
+        hint = did_you_mean(where, POLICIES) if isinstance(where, str) and where not in POLICIES else None
+        if hint is not None or not isinstance(name, str) or isinstance(where, bool) or not isinstance(where, int | str):
+            raise refused("placement", form, {name: where}, hint or "")
     return dict(cast("Mapping[str, int | str]", given))
 
 
@@ -139,7 +162,7 @@ def checked_seconds(given: object) -> float | None:
     """A time limit, if it is one."""
     if given is None or (isinstance(given, int | float) and not isinstance(given, bool) and given > 0):
         return given
-    raise BadOption(f"{given!r} is no time limit; expected seconds, a number above 0, or None for no limit")
+    raise refused("a time limit", "seconds, a number above 0, or None for no limit", given)
 
 
 def checked_tolerance(name: str, given: object) -> float | None:
@@ -148,18 +171,13 @@ def checked_tolerance(name: str, given: object) -> float | None:
         return None
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= sys.float_info.max:
         return float(given)
-    told = "more than any float" if isinstance(given, int) and given > 1 else repr(given)
-    raise BadOption(
-        f"{name}={told} is no tolerance; expected a number, 0 or more, or None for the bound that follows from rounding"
-    )
+    raise refused(name, "a finite number, 0 or more, or None for the bound that follows from rounding", given)
 
 
 def machine_of(given: object) -> Machine:
+    """Returns the machine of a name or a file."""
     if isinstance(given, Machine):
         return given
     if not isinstance(given, str | os.PathLike):
-        raise BadOption(
-            f"machine={given!r} is no machine; expected a name of wb.machines(), a file like 'mine.toml' or a "
-            "wb.machine(...)"
-        )
+        raise refused("machine", "a name of wb.machines(), a file like 'mine.toml' or a wb.machine(...)", given)
     return load_machine(cast("str | os.PathLike[str]", given))

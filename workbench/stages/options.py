@@ -7,7 +7,6 @@ from these fields. `scripts/write_options.py` writes the signatures of `wb.trace
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -21,7 +20,9 @@ from workbench.stages.option_checks import (
     checked_mapping,
     checked_on_missing,
     checked_placement,
+    checked_prefer,
     checked_resident,
+    checked_schedule,
     checked_seconds,
     checked_tuned,
     machine_of,
@@ -140,6 +141,7 @@ class Options:
         metadata=_known(
             "grouped",
             "the dialect whose builders are used where an op has several",
+            check=checked_prefer,
             kept=(str,),
             flag="DIALECT",
             verbs=("trace", "compile"),
@@ -147,7 +149,7 @@ class Options:
     )
     schedule: Mapping[str, str] | None = field(
         default=None,
-        metadata=_known("tiled", "transform scripts by kernel", check=deepcopy, kept=(dict,), verbs=("with_",)),
+        metadata=_known("tiled", "transform scripts by kernel", check=checked_schedule, kept=(dict,), verbs=("with_",)),
     )
     passes: UserPasses | None = field(
         default=None,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.tileprogram.program import Opcode
+from simulator.tileprogram.program import Access, OpClass, Opcode, OpInfo
 from simulator.units import systolic, vector
 from workbench.explaining.findings.int8_weights import INT8_WEIGHTS, is_plain_linear
 from workbench.explaining.findings.run_facts import ComputedFacts, Facts, moved_bytes
@@ -16,15 +16,15 @@ _BFLOAT16_BYTES = 2
 
 
 def is_faster_narrow(facts: Facts, kernel: ComputedFacts) -> bool:
-    """Whether a kernel moves wide floats, and its vector unit would take less time for narrow ones than it takes."""
+    """True if a kernel moves wide floats, and its vector unit would take less time for narrow ones than it takes."""
     moved = {value for launch in kernel.launches for value in launch.arguments}
     wide = any(_is_wide(facts, value) for value in moved)
-    return wide and _widening(facts, kernel) < kernel.cycles
+    return wide and _vector_cycles_narrow(facts, kernel) < kernel.cycles
 
 
 def spared_when_narrow(facts: Facts, kernel: ComputedFacts) -> int:
     """Cycles of the critical path that wide floats have beyond those of bfloat16: their bytes, and their passes
-    through arrays."""
+    through arrays. Less than nothing where the vector unit would then take longer than the kernel does."""
     program = kernel.scheduled.program
     kinds = [
         (number, value) for number, value in enumerate(kernel.launches[0].arguments) if value in facts.lowered.types
@@ -38,11 +38,15 @@ def spared_when_narrow(facts: Facts, kernel: ComputedFacts) -> int:
     share = spared / max(sum(sizes.values()), 1)
     passes = int(systolic.passes(program, facts.machine).max(initial=1)) if spared else 1
     products = kernel.part("matmul preload", "matmul stream", "matmul drain")
-    return round(kernel.part(*kernel.transfers) * share + products * (1 - 1 / passes))
+    moving = kernel.part(*kernel.transfers) * share + products * (1 - 1 / passes)
+    return round(min(moving, kernel.cycles - _vector_cycles_narrow(facts, kernel)) if spared else 0)
 
 
 def _is_wide(facts: Facts, value: str) -> bool:
-    return value in facts.lowered.types and facts.lowered.types[value].dtype in _WIDE
+    """True if the value would be narrow: a wide float that PyTorch hands from op to op. Inside of an op of 16 bits,
+    such as a softmax, it keeps floats of 32."""
+    base = next((view.base for view in facts.lowered.views if view.value == value), value)
+    return base in facts.lowered.captured.types and facts.lowered.types[base].dtype in _WIDE
 
 
 def heaviest(kernel: ComputedFacts, moved: int) -> tuple[str, float]:
@@ -53,13 +57,30 @@ def heaviest(kernel: ComputedFacts, moved: int) -> tuple[str, float]:
     return kernel.launches[0].arguments[int(sizes.argmax())], min(share, 1.0)
 
 
-def _widening(facts: Facts, kernel: ComputedFacts) -> float:
-    """Cycles of the kernel's vector passes if its floats of 32 bits had 16."""
+def _vector_cycles_narrow(facts: Facts, kernel: ComputedFacts) -> float:
+    """Cycles of the kernel's vector passes if its floats of 32 bits had 16. Sums stay as wide as they are, and what is
+    added to them is converted first."""
     program, machine = kernel.scheduled.program, facts.machine
-    halved = replace(program, element_bytes=np.where(program.element_bytes == 4, 2, program.element_bytes))
+    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     passes = program.opcode == Opcode.VECTOR
-    cycles = int(vector.vector_cycles(halved, machine)[passes].sum())
+    summed = np.unique(owner[(program.access == Access.READ_WRITE) & passes[owner]])
+    wide_reads = np.bincount(
+        owner[(program.access == Access.READ) & (program.element_bytes == 4)], minlength=len(program)
+    )
+    converted = dict(zip(program.op[summed].tolist(), wide_reads[summed].tolist(), strict=True))
+    ops = tuple(_converting(op, converted.get(number, 0)) for number, op in enumerate(program.ops))
+    bytes_of_sums = np.isin(owner, summed) & (program.access == Access.READ_WRITE)
+    halved = np.where((program.element_bytes == 4) & ~bytes_of_sums, 2, program.element_bytes)
+    narrow = replace(program, element_bytes=halved, ops=ops)
+    cycles = int(vector.vector_cycles(narrow, machine)[passes].sum())
     return cycles * len(kernel.launches) / max(len(np.unique(program.core[passes])), 1)
+
+
+def _converting(op: OpInfo, numbers: int) -> OpInfo:
+    """The op with as many conversions more at each point."""
+    counts = list(op.class_counts)
+    counts[OpClass.CONVERT] += numbers
+    return replace(op, class_counts=tuple(counts))
 
 
 def weights_share(facts: Facts, value: str) -> str:

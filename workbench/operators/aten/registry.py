@@ -157,7 +157,7 @@ class Registrations:
         if dialect is not None and dialect not in tuple(self.dialects):
             there = f"; there are {', '.join(map(repr, self.dialects)) or 'none'}"
             near = (did_you_mean(dialect, self.dialects) if isinstance(dialect, str) else "") or there
-            raise errors.BadOption(f"prefer={dialect!r}: no builder is registered in that dialect{near}")
+            raise errors.BadOption(f"prefer={dialect!r:.60}: no builder is registered in that dialect{near}")
 
 
 class Registry:

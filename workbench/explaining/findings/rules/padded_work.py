@@ -66,7 +66,7 @@ def _lanes(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ..
     filled = kernel.filled_lanes(facts.machine.vector.lanes)
     stake = round(kernel.part("vector") * (1 - filled))
     reason = f"vector passes fill {percent(filled, 1)} of {facts.machine.vector.lanes} lanes: "
-    if all(extent % facts.machine.vector.lanes == 0 for extent in _inner_extents(facts, kernel)):
+    if _inner_extent(facts, kernel) % facts.machine.vector.lanes == 0:
         reason += "the kernel's own steps work on parts of a row, as those of a sort or a scan do"
     else:
         reason += (
@@ -76,11 +76,12 @@ def _lanes(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ..
     return stake, reason, kernel.showing("vector")
 
 
-def _inner_extents(facts: Facts, kernel: ComputedFacts) -> list[int]:
-    """The innermost extents of the tensors that a kernel's launches are given."""
+def _inner_extent(facts: Facts, kernel: ComputedFacts) -> int:
+    """The innermost extent of the largest tensor that a kernel's launches are given."""
     types = facts.lowered.types
     given = [types[value] for launch in kernel.launches for value in launch.arguments if value in types]
-    return [kind.shape[-1] for kind in given if kind.shape]
+    shaped = [kind for kind in given if kind.shape]
+    return max(shaped, key=lambda kind: kind.numel).shape[-1] if shaped else 1
 
 
 def _moved(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ...]]:

@@ -30,12 +30,14 @@ def wide_numbers(facts: Facts) -> Iterator[Finding]:
     by_memory = [kernel for kernel in facts.computed if at_memorys_peak(facts, kernel)]
     by_arrays = [kernel for kernel in facts.computed if at_peak(facts, kernel) and _takes_passes(facts, kernel)]
     at_roof = [each for each in facts.computed if each in by_memory or each in by_arrays]
-    if not (bound := [each for each in at_roof if is_faster_narrow(facts, each)]):
+    bound = [each for each in at_roof if is_faster_narrow(facts, each)]
+    stake = sum(spared_when_narrow(facts, kernel) for kernel in facts.computed)
+    if not bound or stake <= 0:
         return
     written = _OF_MODULES if facts.module_at and facts.module_at("") is not None else _OF_FUNCTIONS
     yield Finding(
         "",
-        sum(spared_when_narrow(facts, kernel) for kernel in facts.computed),
+        stake,
         f"{times(len(bound), 'kernel')} of {sum(each.cycles for each in bound):,} cycles, with floats of 32 bits or "
         f"more, {'is' if len(bound) == 1 else 'are'} near the roof of memory or arrays; at stake are the bytes and "
         f"passes of the whole program that bfloat16 spares{_numpys(facts)}",
