@@ -26,9 +26,7 @@ from simulator.tileprogram.opcodes import OpClass as OpClass
 from simulator.tileprogram.opcodes import Opcode as Opcode
 from simulator.tileprogram.opcodes import Space as Space
 
-FORMAT, VERSION = "aten-workbench/tile-program", 5
-_BEFORE_WIDE = 4
-"""The version in which operations on 64 bits were not told apart."""
+FORMAT, VERSION = "aten-workbench/tile-program", 1
 MAX_RANK = 5
 
 I64 = npt.NDArray[np.int64]
@@ -252,9 +250,7 @@ class TileProgram:
 
         It checks the form of the tables; `verify` checks the program.
         """
-        header, arrays = versioned_files.read(path, FORMAT, VERSION, _BEFORE_WIDE)
-        if header.pop("version") == _BEFORE_WIDE:
-            header["ops"] = _without_wide(header.get("ops"))
+        header, arrays = versioned_files.read(path, FORMAT, VERSION)
         rows, operands = len(arrays.get("opcode", ())), len(arrays.get("space", ()))
         waits, origins = len(arrays.get("dependence", ())), len(arrays.get("origin", ()))
         count = {"N": rows, "M": operands, "D": waits, "O": origins}
@@ -370,14 +366,3 @@ _COLUMNS: dict[str, tuple[type, tuple[str | int, ...]]] = {
 def _extents(shape: tuple[str | int, ...], count: dict[str, int]) -> tuple[int | None, ...]:
     known = {**count, "N+1": count["N"] + 1}
     return tuple(known[extent] if isinstance(extent, str) else extent or None for extent in shape)
-
-
-def _without_wide(ops: object) -> object:
-    """The ops of a file that does not know which of their operations are on 64 bits, as if none were."""
-    if not isinstance(ops, list):
-        return ops
-    rows = cast("list[object]", ops)
-    return [
-        {**cast("dict[str, object]", row), "wide_counts": [0] * len(OpClass)} if isinstance(row, dict) else row
-        for row in rows
-    ]

@@ -25,7 +25,8 @@ PAGES += [
     for page in ("timeline", "knobs", "tuning", "magics", "looking-closer", "sharing", "fusion", "training", "models")
 ]
 FAILURES = ROOT / "docs" / "failures.md"
-LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
+LINKED = [*PAGES, FAILURES, ROOT / "CONTRIBUTING.md"]
+LINKED += [ROOT / "docs" / f"{page}.md" for page in ("operators", "checking", "file-formats")]
 DESIGN = [ROOT / "docs" / "design.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
 LINKED += DESIGN
 
