@@ -81,7 +81,7 @@ def _sweep(folder: Path, beginning: str) -> None:
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
-    """Where a file of this path lies, at the end of all links, if it can be written there."""
+    """The place of a file of this path, at the end of all links; raises where no file can be written."""
     if not os.fspath(path):
         raise NoFolder("nothing can be written: the path is empty. Name a file")
     target = Path(os.path.realpath(path))

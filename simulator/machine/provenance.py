@@ -1,4 +1,4 @@
-"""Where the figures of a machine come from: a source, a fit to a measurement, or an assumption.
+"""The origin of each figure of a machine: a source, a fit to a measurement, or an assumption.
 
 source      published, or told by somebody: where
 fitted      chosen so that a measurement of the machine is met: by what, to which measurement

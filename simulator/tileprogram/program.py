@@ -64,7 +64,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """How a GATHER or SCATTER says which element of its memory operand belongs to a point of its extent."""
+    """Maps a point of the extent of a GATHER or SCATTER to an element of its memory operand."""
 
     axes: tuple[int, ...]
     """For each axis of the memory operand: the dim of the extent that walks it, or `-1 - k` where index operand k
@@ -80,7 +80,7 @@ class Carried:
     """A chain of operations that a DIRECT loop hands a value along, from one iteration to a later one."""
 
     iterations: int
-    """How many iterations later the value is back where it was: one, unless several values take turns."""
+    """Number of iterations after which the value is back where it was: one, unless several values take turns."""
     class_counts: tuple[int, ...]
     """Operations on the way, by `OpClass`, each of which waits for the one before."""
 
@@ -241,7 +241,7 @@ class TileProgram:
         versioned_files.write(path, FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
 
     def to_bytes(self) -> bytes:
-        """What `save` writes; `load(io.BytesIO(...))` reads it."""
+        """The bytes that `save` writes; `load(io.BytesIO(...))` reads them."""
         return versioned_files.pack(FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
 
     @staticmethod
