@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help lab test test-all binder-front fuzz sweeps ulp gradients wrong-results right-results mutation calls crafted invariants processors demo check format notebooks clean clean-cache
+.PHONY: help lab test test-all binder-front fuzz sweeps ulp gradients wrong-results right-results mutation calls crafted invariants processors demo check format notebooks release clean clean-cache
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
@@ -92,6 +92,9 @@ notebooks: installed-test  ## run the notebooks; draw and write what the docs sh
 	$(BIN)/python scripts/make_readme_pictures.py
 	$(BIN)/python scripts/make_operators.py
 	$(BIN)/python scripts/make_recorded.py
+
+release: installed-check installed-test  ## check everything, build wheel and source distribution in dist, and print the tag; publishes nothing
+	$(BIN)/python scripts/release.py
 
 clean:  ## remove what the other targets made here; compiled kernels lie elsewhere: make clean-cache
 	rm -rf $(VENV) $(VENV)-front typings/torch_mlir build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""What each mechanism of the simulator contributes: the mean errors with one of them off at a time, on both chips.
+"""Measures what each mechanism of the simulator contributes: the mean errors with one of them off, on both chips.
 
     python benchmarks/ablation.py [--memory simple|banked] [--sample N] [--seed N] [--jobs N] [--json]
 
@@ -34,7 +34,7 @@ MECHANISMS: tuple[tuple[str, Figures], ...] = (
     ("16-bit floats are computed as they are", {"vector_narrowest_float_bytes": 2}),
     ("16-bit floats are widened at once", {"vector_conversion_operations": 1}),
 )
-"""What is off, and the figures that say so."""
+"""The mechanism that is off, and the figures that say so."""
 
 
 def mean_errors(rows: Sequence[Simulated], place: int) -> list[float | None]:

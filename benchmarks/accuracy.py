@@ -1,4 +1,4 @@
-"""How near the simulator comes to a real TPU v3 and a real TPU v4.
+"""Compares the simulator with a real TPU v3 and a real TPU v4.
 
     python benchmarks/accuracy.py [--table FILE] [--machine NAME] [--memory simple|banked] [--set FIGURE=VALUE ...]
                                   [--dtype f32|f16|bf16] [--off RULE ...] [--json]
@@ -34,7 +34,7 @@ from workbench.lowering.fusion_options import rules_off
 
 
 def program(compiled: Compiled, machine: Machine, kind: Kind) -> Program:
-    """What a program takes on the machine."""
+    """Simulates a program on the machine."""
     trace = compiled.on(machine)
     counters = trace.counters
     asked = counters["dram_read_bytes"] + counters["dram_write_bytes"]

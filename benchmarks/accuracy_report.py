@@ -12,7 +12,7 @@ from workloads import family_of
 
 @dataclass(frozen=True)
 class Program:
-    """What the simulator says of a program."""
+    """The simulated figures of a program."""
 
     time: float
     """In the unit of the table."""
@@ -34,7 +34,7 @@ class Outcome:
     documented: float | None
     """The passes that the documented form of their program means."""
     form: str | None = None
-    """What is known of their program; without it theirs is ours."""
+    """The known form of their program; without it theirs is ours."""
 
 
 def error_of(simulated: float, measured: float) -> float:

@@ -1,4 +1,4 @@
-"""How long compiling takes, from capture to tile program, beside inductor: seconds and ratios, side by side in one run.
+"""Measures compiling, from capture to tile program, beside inductor: seconds and ratios, side by side in one run.
 
     python benchmarks/compile.py [--only NAME ...] [--machine tpu-v3] [--repeats 3] [--json]
                                  [--before FOLDER] [--processor]

@@ -1,4 +1,4 @@
-"""What more cores do for a kernel: cycles, speed-up, and where the time goes on the critical path.
+"""Measures a kernel on more cores: cycles, speed-up, and where the time goes on the critical path.
 
     python benchmarks/cores.py [--size 2048] [--cores 1 2 4] [--machine tpu-v3] [--memory simple|banked]
                                [--chiplets 1] [--placement interleaved|local] [--link 64] [--json]

@@ -1,4 +1,4 @@
-"""How near the banked memory comes to a cycle-level DRAM simulator, over streams of requests.
+"""Compares the banked memory with a cycle-level DRAM simulator, over streams of requests.
 
     python benchmarks/dram_accuracy.py [--table FILE] [--json]
 

@@ -1,4 +1,4 @@
-"""What a request to banked memory costs the simulator: the same from 10^4 requests to 10^7.
+"""Measures the time that the simulator takes for a request to banked memory: the same from 10^4 requests to 10^7.
 
     python benchmarks/dram_speed.py [--json] [--most N] [--plot FILE]
 

@@ -1,4 +1,4 @@
-"""How long `j.run` takes beside PyTorch's eager execution, on one thread.
+"""Measures `j.run` beside PyTorch's eager execution, on one thread.
 
     python benchmarks/execute.py [--only gemm_1024 softmax] [--repeats 3] [--seconds 3] [--before FOLDER] [--threads 2]
 

@@ -1,4 +1,4 @@
-"""Whether findings keep their word: what each remedy is predicted to save beside what it saves when it is tried.
+"""Compares the predicted saving of each remedy of the findings with its saving when it is tried.
 
     python benchmarks/findings.py [--machine NAME ...] [--only PROGRAM ...] [--models]
 

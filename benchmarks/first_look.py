@@ -1,4 +1,4 @@
-"""How long a first look takes, as ratios of runs side by side on one machine. Each figure comes from a fresh process.
+"""Measures a first look, as ratios of runs side by side on one machine. Each figure comes from a fresh process.
 
     python benchmarks/first_look.py [--json] [--repeat N]
 

@@ -1,4 +1,4 @@
-"""Whether a later machine is ever slower: every program of the spine on tpu-v2, tpu-v3 and tpu-v4, in microseconds.
+"""Finds programs for which a later machine is slower: each of the spine on tpu-v2, tpu-v3 and tpu-v4, in microseconds.
 
     python benchmarks/generations.py [--memory simple|banked] [--only PROGRAM ...] [--write FILE]
 
@@ -23,7 +23,7 @@ GENERATIONS = ("tpu-v2", "tpu-v3", "tpu-v4")
 
 
 def microseconds(program: str, memory: str) -> dict[str, float]:
-    """What a program takes, by machine."""
+    """The microseconds of a program, by machine."""
     machines = [wb.machine(name, memory=memory) for name in GENERATIONS]
     first = journey(ALL[program], machines[0])
     made = [first, *(first.with_(machine=machine) for machine in machines[1:])]

@@ -1,4 +1,4 @@
-"""How long scheduling and reading off the tile programs takes for twelve identical layers: alone, shared, and kept.
+"""Measures scheduling and reading off the tile programs of twelve identical layers: alone, shared, and kept.
 
     python benchmarks/kernel_cache.py [--machine edge-8x8] [--repeats 3]
 

@@ -1,4 +1,4 @@
-"""How long it takes from a knob to the new cycles, and what takes the time.
+"""Measures the time from a knob to the new cycles, by what takes it.
 
     python benchmarks/knobs.py
     python benchmarks/knobs.py --page

@@ -1,4 +1,4 @@
-"""Whether the lab gives its memory back: it is opened and closed over and over in JupyterLab in Chromium.
+"""Checks that the lab gives its memory back: it is opened and closed over and over in JupyterLab in Chromium.
 
     python benchmarks/lab_closing.py [TIMES] [--json]
 
@@ -32,7 +32,7 @@ w = None"""
 OPEN = "w and w.close()\nw = j.widget()\nw"
 RESIDENT = "gc.collect()\nprint(psutil.Process().memory_info().rss)"
 MOST = {"heap": 100_000, "nodes": 100, "listeners": 100, "resident": 100_000}
-"""What a lab that is closed may leave."""
+"""The most that a closed lab may leave."""
 
 _OPEN_AND_PRESS = """async turn => {
     for (const old of document.querySelectorAll('.wb-lab')) old.classList.add('old');
@@ -49,7 +49,7 @@ _OPEN_AND_PRESS = """async turn => {
 
 
 def held(page: Page, session: CDPSession) -> dict[str, int]:
-    """What the page and its kernel hold, garbage collected."""
+    """The memory that the page and its kernel hold, garbage collected."""
     for _ in range(3):  # what a finished collection frees may hold more
         session.send("HeapProfiler.collectGarbage")
         page.wait_for_timeout(300)

@@ -1,4 +1,4 @@
-"""How the lab's timeline carries a million spans, in Chromium without a window on a page of its own.
+"""Measures the lab's timeline with a million spans, in Chromium without a window on a page of its own.
 
     python benchmarks/lab_frames.py [--spans N] [--json]
 

@@ -1,4 +1,4 @@
-"""How fast the lab opens on a whole network, and how fast a press shows in all lists, in JupyterLab in Chromium.
+"""Measures how fast the lab opens on a whole network, and a press shows in all lists, in JupyterLab in Chromium.
 
     python benchmarks/lab_open.py [--json]
 

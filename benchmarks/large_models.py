@@ -48,7 +48,7 @@ def made(name: str) -> Any:
 
 
 class Clock:
-    """What steps took: seconds of the clock and of this process; of a step done twice, the faster time."""
+    """The times of steps: seconds of the clock and of this process; of a step done twice, the faster time."""
 
     def __init__(self) -> None:
         self.took: dict[str, tuple[float, float]] = {}

@@ -24,7 +24,7 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class Kind:
-    """What a table's numbers are."""
+    """The kind of a table's numbers."""
 
     unit: str
     measured: str
@@ -54,7 +54,7 @@ class Row:
     line: int
     measured: float | None = None
     others: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What other simulators say."""
+    """The figures of other simulators."""
     regime: str = ""
     input_dtype: str = ""
     output_dtype: str = ""
@@ -95,7 +95,7 @@ def read_table(path: Path) -> Table:
 
 
 def _kind(path: Path, columns: Sequence[str]) -> Kind:
-    """What the columns say; raises for columns that belong to no table, or to two."""
+    """The kind that the columns say; raises for columns that belong to no table, or to two."""
     where = f"{path}, line 1"
     shown = ", ".join(columns) or "none"
     if "workload" not in columns:

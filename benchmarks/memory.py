@@ -1,4 +1,4 @@
-"""Whether memory grows: over compile-and-run cycles of ever new functions, and over calls of one journey.
+"""Measures the growth of memory over compile-and-run cycles of ever new functions, and over calls of one journey.
 
     python benchmarks/memory.py [--json] [--cycles N] [--calls N]
 

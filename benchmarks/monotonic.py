@@ -1,4 +1,4 @@
-"""Whether more of anything makes anything slower: each program of the spine with one figure of the machine doubled.
+"""Finds programs that more of anything makes slower: each of the spine with one figure of the machine doubled.
 
     python benchmarks/monotonic.py [--machine NAME ...] [--only PROGRAM ...] [--knob KNOB ...] [--write FILE] [--json]
 

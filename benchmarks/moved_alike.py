@@ -1,4 +1,4 @@
-"""What moving the same bytes takes: a copy, broadcasts, a transpose and a gather, each with a result of 1 MiB of f32.
+"""Compares ways to move the same bytes: a copy, broadcasts, a transpose and a gather, each of 1 MiB of f32 each.
 
     python benchmarks/moved_alike.py [--machines edge-8x8,tpu-v3]
 

@@ -1,4 +1,4 @@
-"""How long the overview of a simulated model takes, and how large it is: what stands at the end of a cell.
+"""Measures the seconds and the size of the overview of a simulated model: what stands at the end of a cell.
 
     python benchmarks/overview_speed.py
 

@@ -15,7 +15,7 @@ from simulator.tileprogram.program import I64
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What became of a stream."""
+    """The result of a stream."""
 
     cycles: int
     """Of the memory's clock, until the last request was in a queue: as the reference counts."""

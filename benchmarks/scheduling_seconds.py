@@ -1,4 +1,4 @@
-"""How long the slowest kernels take to schedule, on the machine with the smallest scratchpad.
+"""Measures the scheduling of the slowest kernels, on the machine with the smallest scratchpad.
 
     python benchmarks/scheduling_seconds.py [--nets 500] [--seed 0] [--machine edge-8x8]
 

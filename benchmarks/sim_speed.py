@@ -1,4 +1,4 @@
-"""How fast the simulator is, beside SCALE-Sim v3 in the same run, and how its cost grows.
+"""Measures the speed of the simulator, beside SCALE-Sim v3 in the same run, and how its cost grows.
 
     python benchmarks/sim_speed.py [--json] [--repeat N] [--scalesim FOLDER] [--plot FILE] [--only NAME ...]
 
@@ -31,7 +31,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 GIVEN = HERE / "scalesim"
 TIMES = {"gemm": 200.0, "resnet18": 8.0}
-"""How much faster than SCALE-Sim's gemm each must be."""
+"""The factor by which each must be faster than SCALE-Sim's gemm."""
 WORKLOADS = {"gemm": "gemm_1024x1024x1024", "resnet18": "resnet18"}
 MOST_MB = 1000.0
 MOST_SLOPE = 1.1
@@ -93,7 +93,7 @@ print(len(trace), "instructions;", f"{before:.0f} MB before the simulation")
 
 @dataclass(frozen=True)
 class Timed:
-    """What a process printed of itself, and how long it took as a whole."""
+    """The figures that a process printed of itself, and its seconds as a whole."""
 
     figures: list[float]
     process: float
@@ -101,7 +101,7 @@ class Timed:
 
 
 def child(python: str, script: str, *arguments: str) -> tuple[str, str, float]:
-    """What a process of its own measured, what else it said, and its seconds from start to end."""
+    """Runs a process of its own: its measurement, its other output, and its seconds from start to end."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(HERE)]), "OMP_NUM_THREADS": "1"}
     began = time.perf_counter()
     done = subprocess.run([python, "-c", script, *arguments], env=environment, stdout=subprocess.PIPE, text=True)

@@ -93,7 +93,7 @@ def simulated_row(job: tuple[Kind, Row, str, Variants]) -> Simulated:
 
 
 def _times(program: Compiled, machines: Sequence[Machine], kind: Kind) -> tuple[float, ...]:
-    """What the program takes on each machine; no machine is simulated that makes no difference to the first."""
+    """The times of the program on each machine; no machine is simulated that makes no difference to the first."""
     first, found = program.on(machines[0]), list[float]()
     for machine in machines:
         changed = {name for name, value in machine.figures().items() if value != machines[0].figures()[name]}

@@ -1,4 +1,4 @@
-"""What optimizing small kernels costs and gains: compiling one and running it, with LLVM's optimization and without.
+"""Measures compiling and running small kernels, with LLVM's optimization and without.
 
     python benchmarks/small_kernels.py
 

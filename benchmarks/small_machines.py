@@ -1,4 +1,4 @@
-"""How long scheduling and simulating take on small and odd machines, kernel by kernel of twenty-odd programs.
+"""Measures scheduling and simulating on small and odd machines, kernel by kernel of twenty-odd programs.
 
     python benchmarks/small_machines.py [--only NAME] [--json]
 

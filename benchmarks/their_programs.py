@@ -24,14 +24,14 @@ from workbench.ir import KernelGraph, Node
 
 @dataclass(frozen=True)
 class Form:
-    """What the measured compiler makes of a family."""
+    """The form that the measured compiler gives a family."""
 
     words: str
     evidence: str
     reads: int | None = None
-    """How often the operands are read from DRAM, what is stored between kernels included; None if nobody says."""
+    """Reads of the operands from DRAM, what is stored between kernels included; None if nobody says."""
     writes: int | None = None
-    """How often as much as the result is written to DRAM."""
+    """Writes to DRAM of as much as the result."""
     rewritten: Callable[[Workload], Workload] | None = None
     """The same work in other ops, which say the passes."""
     apart: Sequence[tuple[str, str]] = ()

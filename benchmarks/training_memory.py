@@ -107,7 +107,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def used_mb() -> float:
-    """What the allocator of C has given out and did not get back; NaN where it is not glibc's."""
+    """Memory that the allocator of C has given out and did not get back; NaN where it is not glibc's."""
     try:
         ask = ctypes.CDLL(None).mallinfo2
     except AttributeError:
@@ -142,7 +142,7 @@ def left_behind(name: str, way: str, at: tuple[int, ...]) -> list[dict[str, floa
 
 
 def growing(seen: list[dict[str, float]]) -> list[str]:
-    """What there is more of at the end than at the first look."""
+    """The kinds of which there are more at the end than at the first look."""
     first, *_, last = seen
     grows = [key for key in ("objects", "tensors") if last[key] > first[key]]
     return [*grows, "resident memory"] if last["mb"] - first["mb"] > LEAK_MB else grows

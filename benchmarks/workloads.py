@@ -33,7 +33,7 @@ SEQUENCE = 512
 
 @dataclass(frozen=True)
 class Workload:
-    """What to trace, and on what."""
+    """The function to trace, and its inputs."""
 
     function: Callable[..., Tensor]
     inputs: tuple[Tensor, ...]
@@ -83,7 +83,7 @@ def workload(name: str, dtype: str = "f32") -> Workload:
 
 
 def maker(name: str) -> Callable[[], Workload]:
-    """What makes the workload of that name; raises `UnknownWorkload` for one that is none."""
+    """The function that makes the workload of that name; raises `UnknownWorkload` for any other name."""
     if name in NETWORKS:
         return NETWORKS[name]
     family, _, sizes = name.partition("_")
@@ -286,7 +286,7 @@ FAMILIES: dict[str, tuple[Callable[..., Workload], str]] = {
     "attention": (attention, "HxSxD"),
     "copy": (copy, "RxC"),
 }
-"""How each is made, and the sizes in its name."""
+"""Family -> the function that makes a workload, and the sizes in its name."""
 
 NETWORKS: dict[str, Callable[[], Workload]] = {
     "resnet18": lambda: resnet(basic, (2, 2, 2, 2)),

@@ -1,5 +1,6 @@
 """Checks the house rules that no linter has, and counts: circles of imports, long files, functions of many parameters,
-files of one name, other ways to start a browser, and HTML that is made without the builder.
+files of one name, other ways to start a browser, and HTML that is made without the builder. So does it with the
+changelog, the titles of commits and the first words of docstrings (check_writing.py).
 
 Prints each violation with its place, then the counts; the exit status is 1 if there is any.
 """
@@ -15,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts import check_markup  # noqa: E402 - found from the root, wherever this runs
+from scripts import check_markup, check_writing  # noqa: E402 - found from the root, wherever this runs
 
 PACKAGES = ("simulator", "templates", "workbench")
 NAMED = (*PACKAGES, "benchmarks", "scripts", "tests")
@@ -30,7 +31,7 @@ MIRRORS = {
     "workbench.operators.formulas": "formulas have the parameters of an ATen schema",
     "workbench.capturing.functional_graph._instance_norm": "so has this, of aten.instance_norm",
 }
-"""Where a function may have more parameters, and why."""
+"""The functions that may have more parameters, and why."""
 
 
 SAME_NAMES = {
@@ -164,12 +165,15 @@ def main() -> int:
     marked = list(check_markup.violations(ROOT))
     for path, line, told in marked:
         print(f"{path.relative_to(ROOT)}:{line}: {told}")
+    written = list(check_writing.violations(ROOT))
+    print(*written, sep="\n", end="\n" if written else "")
     print(
         f"{len(known)} files: {int(bool(round_about))} circles, {len(long)} files over {MOST_LINES} lines, "
         f"{len(many)} functions over {MOST_PARAMETERS} parameters, {len(same)} names of several files, "
-        f"{len(browsers)} other ways to start a browser, {len(marked)} places of HTML without the builder"
+        f"{len(browsers)} other ways to start a browser, {len(marked)} places of HTML without the builder, "
+        f"{check_writing.summary(ROOT)}"
     )
-    return int(bool(round_about or long or many or same or browsers or marked))
+    return int(bool(round_about or long or many or same or browsers or marked or written))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ HOME = {
     "views.basics": "ground.basics",
     "importing.import_trial": "operators.aten.import_trial",
 } | {name: f"{room}.{name}" for name, room in MOVED.items()}
-"""Where a folder or file of `workbench` was, and where it is: those inside others first."""
+"""Old place of a folder or file of `workbench` -> new place: those inside others first."""
 TEXTS = frozenset({".py", ".md", ".ipynb", ".toml", ".js", ".j2", ".yml", ".cfg", ".in", ".txt", ""})
 
 

@@ -1,4 +1,4 @@
-"""What pip would install, asked of pip itself before anything large is downloaded, and the sizes of the archives."""
+"""The plan of an installation, asked of pip before anything large is downloaded, and the sizes of the archives."""
 
 from __future__ import annotations
 

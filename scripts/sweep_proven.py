@@ -54,7 +54,7 @@ PROCESSORS = (*[name for name in available() if name != "x86-64"], NATIVE)
 """Each level that this processor has, and all it has. NumPy itself wants more than the first level."""
 
 MIXED = {torch.float32, torch.int64, torch.bool}
-"""What models put beside other element types: weights and sums, indices and Python numbers, masks."""
+"""The element types that models put beside others: weights and sums, indices and Python numbers, masks."""
 
 MOST_ELEMENTS = 1 << 16
 """Samples are small; the few large ones show nothing that small ones do not."""

@@ -92,7 +92,7 @@ def when_compiling(tell: Callable[[bool], None]) -> Generator[None, None, None]:
 
 @cache
 def cache_folder() -> Path:
-    """Where the machine code of exactly these sources lies."""
+    """The folder with the machine code of exactly these sources."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
     for path in sorted(folder.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""What can go wrong in the simulator: one class per mistake, each saying what, where, what was expected, what to do."""
+"""The simulator's errors: one class per mistake, each saying what, where, what was expected, what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Mistake(Exception):
     """Base of every error that is raised on purpose: here, and by those who build on the simulator."""
 
     original: BaseException | None = None
-    """What another library raised, with its traceback, if this stands for it."""
+    """The error of another library, with its traceback, if this one stands for it."""
 
     def instead_of(self, original: BaseException) -> Self:
         """The same, standing for what another library raised: that is kept, and its pages of traceback not shown."""
@@ -27,7 +27,7 @@ class SimulatorError(Mistake):
 
 
 class CacheWarning(UserWarning):
-    """What is made cannot be kept on disk; everything works, but is made anew each time."""
+    """The cache on disk cannot be written; everything works, but is made anew each time."""
 
 
 class BadSetting(SimulatorError, ValueError):

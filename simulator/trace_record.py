@@ -76,14 +76,14 @@ class TraceRecord:
     channel_bytes: I64
     """Bytes each channel moved, by piece of time."""
     channel_times: I64
-    """Where these pieces begin, and the last ends."""
+    """The cycles in which these pieces begin, and the end of the last."""
     link_bytes: I64
     """The traffic of each link of the interconnect: see machine/topology.py. No links where it is simple."""
 
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """The simulated launches; empty in a trace that was loaded from a file."""
     asked: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
-    """What the simulation was asked beside them, by the argument of `simulate`, likewise."""
+    """The other arguments of `simulate`, by their names, likewise."""
 
     def __len__(self) -> int:
         return len(self.start)

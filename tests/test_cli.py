@@ -215,7 +215,8 @@ def test_a_list_of_inputs_is_refused_with_what_is_expected(tmp_path: Path):
 
 def test_the_list_tells_of_chiplets_where_a_machine_has_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     machine = tmp_path / "two.toml"
-    machine.write_text('base = "tpu-v3"\ncores = 2\nchiplets = 2\nassumed = ["cores", "chiplets"]\n')
+    twice = 'count = 2\nassumed = ["count"]\n'
+    machine.write_text(f'version = 1\nbase = "tpu-v3"\n[core]\n{twice}[chiplet]\n{twice}')
     assert cli.main(["machines", str(machine)]) == cli.OK
     head, *rows = capsys.readouterr().out.splitlines()
     cells = {row.split()[0]: row[head.index("cores") :].split()[:2] for row in rows}
@@ -244,7 +245,7 @@ def test_a_command_that_is_not_there_suggests_one_that_is(capsys: pytest.Capture
 
 def test_a_machine_of_a_file_is_listed_and_traced_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     machine = tmp_path / "pocket.toml"
-    machine.write_text('base = "edge-8x8"\ndma_queues = 1\nassumed = ["dma_queues"]\n')
+    machine.write_text('version = 1\nbase = "edge-8x8"\n[dma]\nqueues = 1\nassumed = ["queues"]\n')
     assert cli.main(["machines", str(machine)]) == cli.OK
     listed = capsys.readouterr().out.splitlines()
     assert [row.split()[0] for row in listed] == ["machine", *wb.machines(), "pocket"]

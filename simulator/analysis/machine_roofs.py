@@ -79,7 +79,7 @@ def loads(trace: TraceRecord) -> list[Load]:
 
 
 def _pieces(asked: I64, size: I64) -> float:
-    """How many pieces of so many bytes there are; none where the size is not known."""
+    """Counts the pieces of so many bytes; 0 where the size is not known."""
     return float(np.sum(asked / np.maximum(size, 1) * (size > 0)))
 
 

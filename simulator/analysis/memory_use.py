@@ -1,4 +1,4 @@
-"""How well each transfer of a trace used the memory: its contiguous runs, its bytes, and the bytes moved for them."""
+"""The memory use of each transfer of a trace: its contiguous runs, its bytes, and the bytes moved for them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def memory_use_of(trace: TraceRecord) -> MemoryUse:
 
 
 def _key(launched: Launched | HostCall) -> tuple[int, tuple[Grid | None, ...]]:
-    """What the lengths of a launch's transfers follow from."""
+    """The figures from which the lengths of a launch's transfers follow."""
     return (id(launched.program), launched.grids) if isinstance(launched, Launched) else (0, ())
 
 

@@ -1,4 +1,4 @@
-"""How much later each instruction could have been without moving the end.
+"""The slack of each instruction: the cycles by which it could have been later without moving the end.
 
 A launch's events are the issue of each instruction, the moment it leaves its queue, and its start; for a matmul the
 last two are apart: it leaves when its weights go in, and starts with its first streamed row. Each constraint that the

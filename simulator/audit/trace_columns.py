@@ -82,7 +82,7 @@ def _launches(trace: TraceRecord) -> tuple[I64, I64]:
 
 
 def of_spans(trace: TraceRecord) -> Iterator[str]:
-    """Whether a span starts when the last of its constraints was met, in its launch, and waits no longer than it is."""
+    """Checks that a span starts in its launch when its last constraint was met, and waits no longer than it is."""
     last = trace.met.shape[1] - 1 - np.argmax(trace.met[:, ::-1], axis=1)
     for index in np.flatnonzero((trace.met.max(1, initial=-1) != trace.start) | (last != trace.cause))[:MOST]:
         cause = Cause(trace.cause[index]).label
@@ -105,7 +105,7 @@ def of_spans(trace: TraceRecord) -> Iterator[str]:
 
 
 def of_units(trace: TraceRecord) -> Iterator[str]:
-    """Whether a unit does two things at once."""
+    """Checks that no unit does two things at once."""
     order = np.lexsort((trace.end, trace.start, trace.unit))
     before, after = order[:-1], order[1:]
     together = (trace.unit[before] == trace.unit[after]) & (trace.end[before] > trace.start[after])
@@ -115,7 +115,7 @@ def of_units(trace: TraceRecord) -> Iterator[str]:
 
 
 def _channels(trace: TraceRecord) -> Iterator[str]:
-    """Whether the channels of a banked memory are the machine's, and their time is that of the trace."""
+    """Checks that the channels of a banked memory are the machine's, and their time is that of the trace."""
     expected = trace.machine.dram.channels if trace.machine.dram.kind == "banked" else 0
     if len(trace.channels) not in (0, expected):
         yield f"it tells of {len(trace.channels)} channels, and the machine's memory has {expected} to tell of"
@@ -126,7 +126,7 @@ def _channels(trace: TraceRecord) -> Iterator[str]:
 
 
 def _chains(trace: TraceRecord) -> Iterator[str]:
-    """Whether each waiting span names the one it waited for.
+    """Checks that each waiting span names the span it waited for.
 
     It does not check which of the two began first: a place in a queue is free before the instruction that left it
     starts. `critical_path` finds circles when it walks back.

@@ -62,7 +62,7 @@ def issue_time(asked: Asked, kinds: Kinds, figures: Figures, launch: Launch, cor
 
 @compiled
 def _needed(table: CostTable, figures: Figures, row: int, index: int) -> int:
-    """How many of its core's instructions must be complete before one issues: for a BARRIER, all before it."""
+    """Number of its core's instructions that must be complete before one issues: for a BARRIER, all before it."""
     return index if table.mark[row] == MEETS else index - figures.window + 1
 
 

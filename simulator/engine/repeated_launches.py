@@ -25,7 +25,7 @@ _Key = tuple[int, tuple[int | Grid | None, ...], tuple[tuple[int, int], ...], by
 
 @dataclass
 class Repeats:
-    """What has run on a machine, and when it began. The launches must live as long as this does."""
+    """The launches that ran on a machine, and the cycles in which they began. They must live as long as this does."""
 
     machine: Machine
     wanted: bool

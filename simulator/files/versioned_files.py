@@ -81,7 +81,7 @@ def _sweep(folder: Path, beginning: str) -> None:
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
-    """Where a file of this path lies, at the end of all links, if it can be written there."""
+    """The place of a file of this path, at the end of all links; raises where no file can be written."""
     if not os.fspath(path):
         raise NoFolder("nothing can be written: the path is empty. Name a file")
     target = Path(os.path.realpath(path))
@@ -114,8 +114,8 @@ def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -
     return file.getvalue()
 
 
-def read(path: str | os.PathLike[str] | BinaryIO, format: str, *versions: int) -> tuple[Json, dict[str, Array]]:
-    """Header, with its version, and arrays of a file that `write` made with the format and one of these versions."""
+def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> tuple[Json, dict[str, Array]]:
+    """Reads header and arrays of a file that `write` made with this format and version."""
     if isinstance(path, (str, os.PathLike)) and not os.fspath(path):
         raise NoFile("nothing can be read: the path is empty. Name a file")
     try:
@@ -131,12 +131,14 @@ def read(path: str | os.PathLike[str] | BinaryIO, format: str, *versions: int) -
     try:
         header = cast(Json, visible_text.of_json(arrays.pop(_HEADER).tobytes()))
         unpacking.check_nesting(header)
-        found = header.pop("format"), header["version"]
+        found = header.pop("format"), header.pop("version")
     except (KeyError, ValueError, AttributeError, TypeError, RecursionError):
         raise FileFormatError(f"{path}: not a {format} file: it has no header") from None
-    if found not in [(format, version) for version in versions]:
-        wanted = " or ".join(map(str, versions))
-        raise FileFormatError(f"{path}: expected {format} version {wanted}, found {found[0]!r} version {found[1]!r}")
+    if found != (format, version):
+        again = ". Make the file again with this version of the workbench" if found[0] == format else ""
+        raise FileFormatError(
+            f"{path}: expected {format} version {version}, found {found[0]!r} version {found[1]!r}{again}"
+        )
     return header, arrays
 
 

@@ -1,4 +1,4 @@
-"""Where each figure of a machine stands: its flat name, and the part and the field that hold it.
+"""The place of each figure of a machine: its flat name, and the part and the field that hold it.
 
 The table is made from the records alone. Overrides, knobs, tables, traces and caches use flat names; code and machine
 files use the parts.
@@ -28,7 +28,7 @@ _PLAIN = ("name", "clock_mhz")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a figure stands."""
+    """The place of a figure: its part and its field."""
 
     part: str
     """"" for a figure of the machine as a whole."""
@@ -90,7 +90,7 @@ FLAT_NAMES: Mapping[tuple[str, str], str] = {(place.part, place.field): name for
 _READ: Mapping[str, attrgetter[Figure]] = {
     name: attrgetter(f"{place.part}.{place.field}" if place.part else place.field) for name, place in PLACES.items()
 }
-"""How each figure is read from a machine."""
+"""Flat name -> the function that reads the figure from a machine."""
 
 
 def figure_names() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The figures that a machine file sets, in either format: by their flat names, with their provenance."""
+"""The figures that a machine file sets, by their flat names, with their provenance."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Machine(MachineRecord):
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
-        """What long streams get of the memory, and of a simple interconnect's ports to a simple memory."""
+        """Bytes a cycle that long streams get of the memory, or of a simple interconnect's ports to a simple memory."""
         sustained = rounded(self.dram_bytes_per_cycle * Fraction(str(self.dram.stream_share)))
         if self.network.kind != "simple" or self.dram.kind != "simple":
             return sustained
@@ -142,7 +142,7 @@ class Machine(MachineRecord):
 
     @property
     def memory_parts(self) -> int:
-        """How many parts the memory is divided into, each with as many channels and as much of the bandwidth."""
+        """Number of parts of the memory, each with as many channels and as much of the bandwidth."""
         return optional.memory_parts(self)
 
     @property
@@ -168,7 +168,7 @@ class Machine(MachineRecord):
         return self.dram_bytes_per_cycle / (self.dram.channels * self.named_memory.bytes_per_cycle)
 
     def dram_slowdown(self, run: int, apart: int) -> float:
-        """How many times as long as its bytes alone a transfer takes with runs so far apart: rows must be opened.
+        """The factor by which a transfer with runs so far apart takes longer than its bytes alone: rows must be opened.
 
         A row serves the requests that lie in it, and meanwhile the next one opens. A simple memory has no rows.
         """
@@ -320,7 +320,7 @@ def _with_lists(machine: str, overrides: Mapping[str, Override]) -> dict[str, An
 
 
 def _instead(key: str) -> str:
-    """What `with_` takes in place of a key that is no flat name."""
+    """Says which keys `with_` takes in place of one that is no flat name."""
     if key in PARTS:
         flat = ", ".join(name for (part, _), name in FLAT_NAMES.items() if part == key)
         return (

@@ -1,7 +1,6 @@
 """Machines as files: the shipped ones in `shipped`, and a user's own, which name one of those as their base.
 
-A file of version 2 has a table for each part (part_file.py). A file without a `version` has version 1, with all figures
-in one table (flat_file.py); it is converted when it is read. Any other version is refused.
+A file has a table for each part (part_file.py), and says `version = 1`. Any other version is refused.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from pathlib import Path
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
 from simulator.machine.figure_places import PLACES, Figure
-from simulator.machine.file_figures import FileFigures
-from simulator.machine.flat_file import read_flat
+from simulator.machine.file_figures import FileFigures, Table
 from simulator.machine.machine import Machine, Override, machine_from
 from simulator.machine.part_file import VERSION, read_parts
 from simulator.machine.toml_text import parse_toml, read_text
@@ -82,14 +80,22 @@ def parse_machine(name: str, text: str, path: Path | None = None) -> Machine:
 
 def _read(where: str, name: str, text: str) -> FileFigures:
     table = parse_toml(where, text)
-    if "version" not in table:
-        return read_flat(where, name, table)
-    if type(table["version"]) is not int or table["version"] != VERSION:
-        raise MachineError(
-            f"{where}: version = {table['version']!r}: expected {VERSION}, with a table for each part, or no "
-            "version at all, with flat figures"
-        )
+    _check_version(where, table)
     return read_parts(where, name, table)
+
+
+def _check_version(where: str, table: Table) -> None:
+    """Raises unless the file says the version that is read."""
+    if "version" not in table:
+        raise MachineError(
+            f"{where}: it says no version; write `version = {VERSION}` at the top, and a table for each part: [vector]"
+        )
+    version = table["version"]
+    if type(version) is not int or version != VERSION:
+        raise MachineError(
+            f"{where}: version = {version!r}: expected {VERSION}, with a table for each part. Write the file again "
+            "as docs/adding-a-machine.md shows"
+        )
 
 
 def _below(where: str, base: str | None) -> FileFigures:

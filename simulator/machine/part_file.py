@@ -1,6 +1,6 @@
-"""Machine files of version 2: a table for each part, with its figures by the names that they have in the part's record.
+"""Reads machine files: a table for each part, with its figures by the names that they have in the part's record.
 
-    version = 2
+    version = 1
     base = "edge-8x8"
     clock_mhz = 1_000
     sources = {clock_mhz = "data sheet, page 12"}
@@ -30,7 +30,7 @@ from simulator.machine.file_figures import FileFigures, Table, Told, base_of, ch
 from simulator.machine.optional.shape_table import LISTED
 from simulator.machine.provenance import OVERRIDE, Provenance
 
-VERSION = 2
+VERSION = 1
 
 _PROVENANCE = ("assumed", "fitted", "sources")
 _HEAD = ("version", "base")
@@ -87,7 +87,7 @@ def _check_head(where: str, table: Table) -> None:
         if key == "name":
             raise MachineError(f"{where}: name = {value!r:.60}: a machine is called as its file is; leave the name out")
         if key in PLACES:
-            raise MachineError(f"{where}: {key!r} is a flat name; in version {VERSION} it is {PLACES[key].written}")
+            raise MachineError(f"{where}: {key!r} is a flat name; in a file it is {PLACES[key].written}")
         what = "table" if isinstance(value, dict) else "figure"
         near = did_you_mean(key, known)
         raise MachineError(sentences(f"{where}: unknown {what} {key!r}{near}", f"Tables are {', '.join(PARTS)}"))
@@ -111,7 +111,7 @@ def _figures_of(where: str, part: str, section: Table) -> dict[str, str]:
 def _instead(key: str, fields: Iterable[str]) -> str:
     """A guess at the key that was meant by an unknown one: another of its table, or one of another table."""
     if key in PLACES and PLACES[key].part:
-        return f": it is a flat name, in version {VERSION} {PLACES[key].written}"
+        return f": it is a flat name; in a file it is {PLACES[key].written}"
     near = did_you_mean(key, fields)
     elsewhere = [f"[{part}]" for part, field in FLAT_NAMES if field == key and part]
     return near or (f"; {' and '.join(elsewhere)} has one" if elsewhere else f"; it has {', '.join(fields)}")

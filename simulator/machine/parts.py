@@ -32,7 +32,7 @@ def one_of(*choices: str) -> Mapping[str, object]:
 
 
 MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
-"""How often a product goes through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
+"""Passes of a product through the array: f32 from bf16 parts takes 3 (most of the digits) or 6 (all) products."""
 
 SINGLE_PASS_BYTES = 2
 """Of a factor: arrays multiply bf16 and narrower types in one pass."""
@@ -92,7 +92,7 @@ class SystolicArray:
     preload_depth: int = field(metadata=flat("systolic_preload_depth", of_form("1 or 2")))
     """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
     dataflow: str = field(metadata=one_of("weight_stationary", "output_stationary"))
-    """What stays in the array: weights or sums; see units/systolic.py."""
+    """The operand that stays in the array: weights or sums; see units/systolic.py."""
     selection: str = field(metadata=flat("systolic_selection", one_of("earliest", "in_turn")))
     """The array for a product that continues none: the one that would be free `earliest`, or each `in_turn`."""
     matmul_precision: str = field(metadata=one_of(*MATMUL_PASSES))
@@ -176,13 +176,13 @@ class Dram:
     request_bytes: int = field(metadata=flat("dram_request_bytes"))
     """Smallest piece the memory delivers; a shorter run costs as much."""
     address: str = field(metadata=flat("dram_address"))
-    """Where an address lies in banked memory, from the highest bits on: see `dram_file.FIELDS`."""
+    """The fields of an address in banked memory, from the highest bits on: see `dram_file.FIELDS`."""
     hash: str = field(metadata=flat("dram_hash", one_of(*HASHES)))
     """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
     refresh: str = field(metadata=flat("dram_refresh", one_of(*REFRESHES)))
-    """Whether `all` banks are refreshed at once, or `each` by itself; see `Memory.refreshes`."""
+    """The banks that are refreshed together: `all` at once, or `each` by itself; see `Memory.refreshes`."""
     refresh_rate: int = field(metadata=flat("dram_refresh_rate", at_most(16)))
-    """How many times as often as the memory's file says it is refreshed: twice above 85 degrees Celsius."""
+    """Refreshes for each that the memory's file asks for: two above 85 degrees Celsius."""
     queue_entries: int = field(metadata=flat("dram_queue_entries", ZERO, at_most(1024)))
     """Reads, and as many writes, that the controller of a channel holds; 0: as many as the memory's file says."""
     stream_share: float = field(metadata=flat("dram_stream_share", at_most(1)))

@@ -1,4 +1,4 @@
-"""Where the figures of a machine come from: a source, a fit to a measurement, or an assumption.
+"""The origin of each figure of a machine: a source, a fit to a measurement, or an assumption.
 
 source      published, or told by somebody: where
 fitted      chosen so that a measurement of the machine is met: by what, to which measurement
@@ -58,9 +58,3 @@ class Provenance:
         """The same where these figures were replaced."""
         changed = {name: OVERRIDE for name in names}
         return self.without(changed).joined(Provenance.of((), {}, changed))
-
-
-def fitted_apart(sources: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The fitted figures and the sources, which earlier versions mixed."""
-    fitted = {name: text.removeprefix(FITTED) for name, text in sources.items() if text.startswith(FITTED)}
-    return fitted, {name: text for name, text in sources.items() if name not in fitted}

@@ -83,7 +83,7 @@ class MemoryFigures(NamedTuple):
 
 
 class MemoryState(NamedTuple):
-    """What changes, each an array of one."""
+    """The state of a memory that changes, each value an array of one."""
 
     bus_free: I64
     """When the bus is free, in its unit."""

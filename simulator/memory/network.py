@@ -65,7 +65,7 @@ class Network(NamedTuple):
 
     figures: LinkFigures
     way_start: I64
-    """Where in `way` the links of each direction, source and channel begin."""
+    """The index in `way` at which the links of each direction, source and channel begin."""
     way: I64
     hops: I64
     """Cycles of each source's way to each channel, beyond the latency of all."""

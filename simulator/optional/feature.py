@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class Followed:
-    """What a feature knows of one simulation: it is told of each launch on the machine, in order."""
+    """The state of a feature in one simulation, which calls it for each launch on the machine, in order."""
 
     def spare(self, number: int, launched: Launched, spared: Spared | None, via: U8 | None = None) -> Spared | None:
-        """What spares DRAM in the next launch, beyond what earlier features of the table say. `via` is the column of
-        a trace, where a launch that has run is computed again."""
+        """The transfers of the next launch that spare DRAM, beyond those of earlier features of the table. `via` is the
+        column of a trace, where a launch that has run is computed again."""
         return spared
 
     def ask(self, number: int, program: TileProgram, asked: Work) -> Work:
@@ -55,7 +55,7 @@ class SecondMemory:
 
 @dataclass(frozen=True, slots=True)
 class Spends:
-    """What a table of energy counts for it: see analysis/energy.py."""
+    """The counts of a feature in a table of energy: see analysis/energy.py."""
 
     unit: str
     kind: str
@@ -84,7 +84,7 @@ class Feature:
 
     name: str
     shape: Shape | None = None
-    """What it makes of a machine: the half of the description that machines read themselves."""
+    """The half of the description that machines read themselves."""
     keyword: str = ""
     """The argument of `simulate` that says what is asked of it beside launches, and its key in `TraceRecord.asked`."""
     check: Callable[[Sequence[Any], Machine, int], None] | None = None

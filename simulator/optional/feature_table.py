@@ -23,7 +23,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
 """In the order in which they are told of a launch: what is left out is asked of nobody."""
 
 Asked = Mapping[str, Sequence[Any]]
-"""What a simulation is asked beside its launches, by `Feature.keyword`."""
+"""The arguments of a simulation beside its launches, by `Feature.keyword`."""
 
 
 def check_asked(asked: Asked, machine: Machine, launches: int) -> None:

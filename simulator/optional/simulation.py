@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Simulation:
-    """What the features know of a simulation on a machine that is `asked` for something beside launches."""
+    """The state of all features in a simulation; `asked` has its arguments beside the launches."""
 
     def __init__(self, machine: Machine, asked: Asked) -> None:
         self._machine = machine
@@ -28,7 +28,7 @@ class Simulation:
         """By the features' names."""
 
     def spared(self, number: int, launched: Launched, via: U8 | None = None) -> Spared | None:
-        """What spares DRAM in the next launch; None if nothing does. `via` as in `Followed.spare`."""
+        """The transfers of the next launch that spare DRAM; None if there are none. `via` as in `Followed.spare`."""
         found: Spared | None = None
         for each in self.followed.values():
             found = each.spare(number, launched, found, via)

@@ -215,4 +215,4 @@ class Statistics(NamedTuple):
     bytes: I64
     """C x piece of time."""
     times: I64
-    """Where the pieces of time begin, and the last ends."""
+    """The cycles in which the pieces of time begin, and the end of the last."""

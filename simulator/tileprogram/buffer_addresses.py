@@ -1,4 +1,4 @@
-"""Where buffers lie in the scratchpad: side by side if they can, else in turn at one address.
+"""Places buffers in the scratchpad: side by side if they fit, else in turn at one address.
 
 A buffer is in use from the first instruction that touches it to the last, in program order. Buffers that are not in
 use at once may share bytes, but then the later one's first writers must wait for the last users of those bytes: a REUSE

@@ -26,7 +26,7 @@ class Conflict:
     earlier: int
     later: int
     grade: Grade
-    """How firmly they must be ordered."""
+    """The strength of the order that they need."""
     where: str
 
 

@@ -99,7 +99,7 @@ _STRENGTH = (
 
 
 class Grade(IntEnum):
-    """How firmly two instructions are ordered; see the module's docstring."""
+    """The strength of an order between two instructions; see the module's docstring."""
 
     RELEASE = 0
     FOLLOW = 1

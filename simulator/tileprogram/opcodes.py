@@ -45,7 +45,7 @@ class DependenceKind(IntEnum):
 
 
 class OpClass(IntEnum):
-    """What one element of a vector body costs, by hardware function."""
+    """The hardware functions by which the operations on one element of a vector body are counted."""
 
     ALU = 0
     """add, subtract, multiply, compare, select, min, max, logic."""

@@ -26,9 +26,7 @@ from simulator.tileprogram.opcodes import OpClass as OpClass
 from simulator.tileprogram.opcodes import Opcode as Opcode
 from simulator.tileprogram.opcodes import Space as Space
 
-FORMAT, VERSION = "aten-workbench/tile-program", 5
-_BEFORE_WIDE = 4
-"""The version in which operations on 64 bits were not told apart."""
+FORMAT, VERSION = "aten-workbench/tile-program", 1
 MAX_RANK = 5
 
 I64 = npt.NDArray[np.int64]
@@ -66,7 +64,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """How a GATHER or SCATTER says which element of its memory operand belongs to a point of its extent."""
+    """Maps a point of the extent of a GATHER or SCATTER to an element of its memory operand."""
 
     axes: tuple[int, ...]
     """For each axis of the memory operand: the dim of the extent that walks it, or `-1 - k` where index operand k
@@ -82,7 +80,7 @@ class Carried:
     """A chain of operations that a DIRECT loop hands a value along, from one iteration to a later one."""
 
     iterations: int
-    """How many iterations later the value is back where it was: one, unless several values take turns."""
+    """Number of iterations after which the value is back where it was: one, unless several values take turns."""
     class_counts: tuple[int, ...]
     """Operations on the way, by `OpClass`, each of which waits for the one before."""
 
@@ -243,7 +241,7 @@ class TileProgram:
         versioned_files.write(path, FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
 
     def to_bytes(self) -> bytes:
-        """What `save` writes; `load(io.BytesIO(...))` reads it."""
+        """The bytes that `save` writes; `load(io.BytesIO(...))` reads them."""
         return versioned_files.pack(FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
 
     @staticmethod
@@ -252,9 +250,7 @@ class TileProgram:
 
         It checks the form of the tables; `verify` checks the program.
         """
-        header, arrays = versioned_files.read(path, FORMAT, VERSION, _BEFORE_WIDE)
-        if header.pop("version") == _BEFORE_WIDE:
-            header["ops"] = _without_wide(header.get("ops"))
+        header, arrays = versioned_files.read(path, FORMAT, VERSION)
         rows, operands = len(arrays.get("opcode", ())), len(arrays.get("space", ()))
         waits, origins = len(arrays.get("dependence", ())), len(arrays.get("origin", ()))
         count = {"N": rows, "M": operands, "D": waits, "O": origins}
@@ -370,14 +366,3 @@ _COLUMNS: dict[str, tuple[type, tuple[str | int, ...]]] = {
 def _extents(shape: tuple[str | int, ...], count: dict[str, int]) -> tuple[int | None, ...]:
     known = {**count, "N+1": count["N"] + 1}
     return tuple(known[extent] if isinstance(extent, str) else extent or None for extent in shape)
-
-
-def _without_wide(ops: object) -> object:
-    """The ops of a file that does not know which of their operations are on 64 bits, as if none were."""
-    if not isinstance(ops, list):
-        return ops
-    rows = cast("list[object]", ops)
-    return [
-        {**cast("dict[str, object]", row), "wide_counts": [0] * len(OpClass)} if isinstance(row, dict) else row
-        for row in rows
-    ]

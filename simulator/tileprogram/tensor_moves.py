@@ -1,4 +1,4 @@
-"""How often each element of a tensor is moved by a program: from its boxes, without counting element by element."""
+"""Counts the moves of each element of a tensor in a program, from its boxes and not element by element."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Moved:
     touched: int
     """Different ones: the least that has to be moved."""
     most: int
-    """How often one of them is moved at most."""
+    """Moves of the element that is moved most often."""
 
 
 def moves(coordinates: Coordinates, operands: Iterable[Operand]) -> Moved:
-    """How often the elements of an argument are moved by these operands."""
+    """Counts the moves of an argument's elements by these operands."""
     every = list(operands)
     boxes = [coordinates.box(operand) for operand in every]
     if all(box.exact for box in boxes):

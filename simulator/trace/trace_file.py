@@ -14,21 +14,12 @@ from simulator.errors import FileFormatError, MachineError
 from simulator.files import typed_records, versioned_files
 from simulator.machine.dram_file import Memory, check_memory, is_file
 from simulator.machine.machine import Machine, machine_from
-from simulator.machine.provenance import Provenance, fitted_apart
+from simulator.machine.provenance import Provenance
 from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
 from simulator.units.unit_table import asking
 
-FORMAT, VERSION = "aten-workbench/trace", 10
-WITHOUT_TILE, WITHOUT_FITTED, WITHOUT_MEMORY = 9, 8, 7
-"""Earlier versions, which are read as well. Before version 10 machines lack some figures, `_UNTOLD`. Before
-version 9 a fitted figure is a source that begins with `fitted: `. Version 7 keeps only the path of a memory file."""
-
-_UNTOLD = {
-    **{"dram_refresh_rate": 1, "dram_queue_entries": 0, "dram_stream_share": 1.0, "dram_tile": ""},
-    **{"vector_narrowest_float_bytes": 1, "vector_conversion_operations": 1},
-}
-"""Figures of every machine before version 10."""
+FORMAT, VERSION = "aten-workbench/trace", 1
 
 _Pairs = tuple[tuple[str, str], ...]
 
@@ -101,31 +92,33 @@ def _header(machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...]) 
 
 
 def _provenance(told: dict[str, Any]) -> Provenance:
-    """The provenance of a header's machine; before version 9 fitted figures stood among the sources."""
-    assumed = typed_records.value(tuple[str, ...], told["assumed"], "assumed")
-    sources = typed_records.value(_Pairs, told["sources"], "sources")
-    if "fitted" not in told:
-        return Provenance.of(assumed, *fitted_apart(dict(sources)))
-    return Provenance(assumed, typed_records.value(_Pairs, told["fitted"], "fitted"), sources)
+    """The provenance of a header's machine."""
+    return Provenance(
+        typed_records.value(tuple[str, ...], told["assumed"], "assumed"),
+        typed_records.value(_Pairs, told["fitted"], "fitted"),
+        typed_records.value(_Pairs, told["sources"], "sources"),
+    )
 
 
-def _machine(told: dict[str, Any], version: int) -> Machine:
-    """The machine of a header; version 7 has no memory."""
-    memory = cast("Memory | None", typed_records.value(Memory | None, told.get("memory"), "memory"))
+def _machine(told: dict[str, Any]) -> Machine:
+    """The machine of a header. Raises unless the header holds the memory exactly where `dram_timing` names a file."""
+    memory = cast("Memory | None", typed_records.value(Memory | None, told["memory"], "memory"))
     if memory:
         check_memory(memory)
-    untold = _UNTOLD if version <= WITHOUT_TILE else {}
-    machine = machine_from(untold | told["figures"], _provenance(told), memory=memory)
-    if memory and not is_file(machine.dram.timing):
-        raise ValueError(f"there is a memory, and dram_timing is {machine.dram.timing!r:.60}, which is no file")
+    machine = machine_from(told["figures"], _provenance(told), memory=memory)
+    timing = machine.dram.timing
+    if memory and not is_file(timing):
+        raise ValueError(f"there is a memory, and dram_timing is {timing!r:.60}, which is no file")
+    if not memory and is_file(timing):
+        raise ValueError(f"dram_timing is the file {timing!r:.60}, and there is no memory")
     return machine
 
 
 def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     """Reads a file of `write_trace`; `FileFormatError` for anything else."""
-    header, arrays = versioned_files.read(path, FORMAT, WITHOUT_MEMORY, WITHOUT_FITTED, WITHOUT_TILE, VERSION)
+    header, arrays = versioned_files.read(path, FORMAT, VERSION)
     try:
-        machine = _machine(cast("dict[str, Any]", header["machine"]), cast("int", header["version"]))
+        machine = _machine(cast("dict[str, Any]", header["machine"]))
         kernels = typed_records.value(tuple[str, ...], header["kernels"], "kernels")
         units = typed_records.value(tuple[str, ...], header["units"], "units")
     except (KeyError, TypeError, ValueError, OverflowError, MachineError) as error:

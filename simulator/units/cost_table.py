@@ -85,7 +85,7 @@ class Work:
     """N x 2 x parts: bytes in whole requests that each instruction reads and writes in each part of a memory that is
     divided. No rows as long as pages have no place: memory/pages.py."""
     remote: int = 0
-    """How many of these lie in another part than the core's own."""
+    """Number of these that lie in another part than the core's own."""
 
     def to_run(self) -> Work:
         """The same without the columns that only the trace keeps: each is as long as the program."""

@@ -78,7 +78,7 @@ def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, m
 
 
 def elements(program: TileProgram) -> I64:
-    """How many elements of each operand are touched: in a GATHER's memory one a point, not all of its box."""
+    """Number of elements of each operand that are touched: in a GATHER's memory one a point, not all of its box."""
     count = program.shape.prod(1)
     for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
         count[program.operand_start[row + 1] - 1] = program.extent[row].prod()
@@ -113,7 +113,7 @@ def _steps(instruction: Instruction, memory: Operand, indexed: Indexed) -> list[
 
 
 def _together(extent: Sequence[int], steps: Sequence[int], chosen: set[int]) -> tuple[int, set[int]]:
-    """How many elements lie together whatever the indices are, and the dims that walk them."""
+    """Number of elements that lie together whatever the indices are, and the dims that walk them."""
     run, inside = 1, set[int]()
     for dim in sorted(set(range(len(extent))) - chosen, key=lambda dim: steps[dim]):
         if extent[dim] == 1 or steps[dim] == run:

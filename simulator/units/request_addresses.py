@@ -45,7 +45,7 @@ class Runs(NamedTuple):
     address: I64
     size: I64
     ways: I64
-    """Whether it is read (1), written (2) or both."""
+    """Reads (1), writes (2) or both."""
 
 
 class Walks(NamedTuple):
@@ -66,7 +66,7 @@ def no_walks() -> Walks:
 
 
 class Lie(NamedTuple):
-    """Where the arguments of a launch lie."""
+    """The places of a launch's arguments in memory."""
 
     addresses: Sequence[int]
     grids: Sequence[Grid | None]

@@ -79,7 +79,7 @@ class MatmulCost:
 
 
 def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int, ...]]:
-    """How the arrays divide a product with the right operand stationary: which of (batch, m, n), and each one's part.
+    """Divides a product whose right operand is stationary among the arrays: which of (batch, m, n), and each part.
 
     One part, of the whole batch, where sharing would gain nothing.
     """
@@ -114,7 +114,7 @@ def _parts(extent: int, count: int, unit: int) -> tuple[int, ...]:
 
 
 def passes(program: TileProgram, machine: Machine) -> I64:
-    """How often each instruction, taken as a matmul, goes through the array: by the widest factor it only reads."""
+    """Passes of each instruction, taken as a matmul, through the array: by the widest factor it only reads."""
     widest = np.zeros(len(program), np.int64)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
     factors = program.access == Access.READ

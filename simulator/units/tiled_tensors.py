@@ -41,7 +41,7 @@ class Covered(NamedTuple):
     run: I64
     """Bytes of a run."""
     extents: I64
-    """How many places each dim has; B x dims."""
+    """Number of places of each dim; B x dims."""
     strides: I64
     """Bytes between these."""
 

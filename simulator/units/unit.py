@@ -109,16 +109,16 @@ class Unit:
     """A kind of unit."""
 
     name: str
-    """What tables call it: `systolic`."""
+    """The name in tables: `systolic`."""
     lane: str
-    """What one of them is called on the timeline: `mxu`."""
+    """The name of one of them on the timeline: `mxu`."""
     numbered: bool = False
     """Whether its number follows: `mxu0`. A core may have several of what is numbered."""
     does: Mapping[Opcode, Does]
     """Its opcodes."""
     costs: Callable[[Part], Costs]
     how_many: Callable[[Machine], int] = one
-    """How many each core has."""
+    """Number of them in each core."""
     selection: Callable[[Machine], Selection] = fewest_before
     streams: bool = False
     """It streams an instruction's rows while the one before drains, may preload even sooner, and takes the instructions

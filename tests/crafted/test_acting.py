@@ -354,7 +354,7 @@ def test_element_types_are_those_of_pytorch():
 
 
 def test_a_machine_of_a_file_reads_no_file_of_its_choice(tmp_path: Path):
-    """A machine in a trace of an earlier version names its memory's file alone."""
+    """A machine without its memory names the memory's file alone, and nobody opens that file."""
     here = wb.machine("tpu-v3", memory="banked")
     named = machine_from(here.figures() | {"dram_timing": str(tmp_path / "secret.toml")}, here.provenance)
     assert named.own_memory is None

@@ -25,7 +25,8 @@ PAGES += [
     for page in ("timeline", "knobs", "tuning", "magics", "looking-closer", "sharing", "fusion", "training", "models")
 ]
 FAILURES = ROOT / "docs" / "failures.md"
-LINKED = [*PAGES, ROOT / "docs" / "operators.md", ROOT / "docs" / "checking.md", FAILURES, ROOT / "CONTRIBUTING.md"]
+LINKED = [*PAGES, FAILURES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"))]
+LINKED += [ROOT / "docs" / f"{page}.md" for page in ("operators", "checking", "file-formats", "releasing")]
 DESIGN = [ROOT / "docs" / "design.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
 LINKED += DESIGN
 
@@ -90,15 +91,18 @@ def test_the_example_prints_what_the_page_says(
 
 @pytest.mark.parametrize("file", LINKED, ids=lambda file: file.name)
 def test_links_lead_somewhere(file: Path):
-    text = file.read_text()
-    anchors = {
-        re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^## (.+)$", text, re.M)
-    }
-    targets = re.findall(r"\]\(([^)]+)\)", text)
+    targets = re.findall(r"\]\(([^)]+)\)", file.read_text())
     assert targets or file.name not in ("adding-an-op.md", "CONTRIBUTING.md")
-    for target in targets:
-        known = target[1:] in anchors if target.startswith("#") else (file.parent / target).exists()
-        assert known or target.startswith("http"), target
+    for target in (each for each in targets if not each.startswith("http")):
+        name, _, anchor = target.partition("#")
+        page = file.parent / name if name else file
+        assert page.exists() and (not anchor or anchor in anchors(page)), target
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's sections."""
+    titles = re.findall(r"^##+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_the_design_has_short_pages_and_an_index_of_them():

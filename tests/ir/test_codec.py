@@ -58,7 +58,7 @@ def test_the_same_record_is_the_same_text() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda body: body.update(version=99), "version 4, found .* version 99"),
+        (lambda body: body.update(version=99), "version 1, found .* version 99. Make the file again"),
         (lambda body: body.update(format="other"), "found 'other'"),
         (lambda body: body.update(extra=1), "expected the keys"),
         (lambda body: body["record"].update(extra=1), r"unknown: \['extra'\]"),

@@ -93,7 +93,7 @@ def test_a_machine_that_nobody_knows_is_refused_and_one_of_ones_own_is_not(tmp_p
     listed = wrong.replace("version = 1", 'version = 1\nmachines = ["edge-8x9"]')
     assert "the nearest, line 8, has machine edge-8x9" in traced(written(tmp_path, listed)).scheduled.table.reason[0]
     own = tmp_path / "edge-8x9.toml"
-    own.write_text('version = 2\nbase = "edge-8x8"\n')
+    own.write_text('version = 1\nbase = "edge-8x8"\n')
     assert traced(written(tmp_path, wrong), str(own)).scheduled.table.reason[0].endswith("mine.toml, line 7")
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,11 +23,8 @@ from workbench.ground.errors import (
     JourneyFileEdited,
     MappingError,
     RegistrationGone,
-    TemplateNotRegistered,
-    TemplateOfAnotherMachine,
 )
 from workbench.ir import KernelModule, ScheduledKernel
-from workbench.ir.journey_versions import VERSION_1
 from workbench.ir.kernel_identity import nameless, without_origins
 from workbench.mlir.context import parse
 from workbench.scheduling.kernels.read_figures import noting, others
@@ -264,45 +260,6 @@ def changed(path: Path, into: Path, change: Callable[[dict[str, Any], list[Any]]
     return into
 
 
-def as_version_1(manifest: dict[str, Any], rendered: list[Any]) -> None:
-    """What version 1 wrote: a text for tpu-v3 whatever the machine, and nothing of what it was written for."""
-    manifest["version"], manifest["schema"] = VERSION_1
-    mapping = json.dumps(manifest.pop("options").get("mapping"))
-    nothing = dict.fromkeys(("fusion", "schedule", "passes", "resident", "placement"), "null")
-    manifest["asked"] = {"capture": "dynamo", "on_missing": "host", "prefer": None, "mapping": mapping, **nothing}
-    for row in rendered:
-        if row.pop("written"):
-            row["mlir"] = row["located"] = "// for another machine\n"
-
-
-@pytest.mark.test_all
-@pytest.mark.parametrize("options", [{}, {"mapping": {"k0*": {"tile": {"d0": 8}}}}], ids=["own", "mapped"])
-def test_a_file_of_version_1_opens_with_the_texts_that_were_scheduled(
-    journey: wb.Journey, tmp_path: Path, options: dict[str, Any]
-):
-    j = journey.with_(machine="edge-8x8", **options)
-    j.save(tmp_path / "new.journey")
-    loaded = wb.load(changed(tmp_path / "new.journey", tmp_path / "old.journey", as_version_1))
-    for (module, kernel), (before, _) in zip(pairs(loaded), pairs(j), strict=True):
-        assert module.mlir == before.mlir and without_origins(module.located) == module.mlir
-        assert nameless(kernel.mlir, kernel.kernel) == nameless(module.mlir, module.kernel)
-        assert module.written and before.written
-        assert (module.written.asked, module.written.mapping) == (before.written.asked, before.written.mapping)
-    assert loaded.simulated.record.digest() == j.simulated.record.digest()
-    name = next(module.kernel for module in j.rendered.record if not module.handwritten)
-    more: dict[str, Any] = {"mapping": {**options.get("mapping", {}), name: {"buffers": 1}}}
-    with wb.ops.scope(), warnings.catch_warnings():
-        warnings.simplefilter("error", TemplateOfAnotherMachine)
-        wb.ops.drop(OP)
-        assert loaded.with_(**more).simulated.cycles == j.with_(**more).simulated.cycles
-        same = loaded.machine.with_(vector_lanes=loaded.machine.vector.lanes, name="mine")
-        assert loaded.with_(machine=same).rendered  # other words about the same figures
-        with pytest.raises(TemplateOfAnotherMachine, match="not named in its file"):
-            _ = loaded.with_(machine="tpu-v3").rendered
-        with pytest.raises(TemplateNotRegistered):
-            _ = loaded.with_(mapping={pairs(j)[0][0].kernel: {"tile": {"d0": 4}}}).rendered
-
-
 def other_text(manifest: dict[str, Any], rendered: list[Any]) -> None:
     row = next(row for row in rendered if row["written"])
     row["mlir"] = row["mlir"].replace("d0", "e0")
@@ -334,16 +291,12 @@ def test_a_file_whose_template_has_another_text_than_is_scheduled_is_refused(
         wb.load(changed(tmp_path / "one.journey", tmp_path / "other.journey", change))
 
 
-@pytest.mark.test_all(but=5)
-@pytest.mark.parametrize("version_1", [False, True])
 @pytest.mark.parametrize("mapping", ["[1]", '{"*": {"tile": 3}}', '{"*": 3}'])
 def test_a_file_that_was_asked_for_a_mapping_which_is_none_is_refused(
-    journey: wb.Journey, tmp_path: Path, mapping: str, version_1: bool
+    journey: wb.Journey, tmp_path: Path, mapping: str
 ):
     def change(manifest: dict[str, Any], rendered: list[Any]) -> None:
         manifest["options"]["mapping"] = json.loads(mapping)
-        if version_1:
-            as_version_1(manifest, rendered)
 
     journey.save(tmp_path / "one.journey")
     with pytest.raises(JourneyFileEdited, match="mapping"):

@@ -12,7 +12,7 @@ from workbench.explaining.views.timelines import timeline
 from workbench.explaining.views.timelines.machine_table import figures_table, machines_table
 
 MEASURED = """
-version = 2
+version = 1
 base = "edge-8x8"
 [energy]
 mac_pj = 2.0

@@ -8,18 +8,19 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from scripts import release
 from workbench.commands import lab_server
 
 ROOT = Path(__file__).resolve().parents[2]
+RELEASED = os.environ.get("ATEN_WORKBENCH_DIST")
+"""The folder with the files of a release, which `make release` builds before it runs these tests."""
 SOURCES = ("workbench", "simulator", "templates", "scripts", "notebooks", "docs")
-BUILD_SDIST = "import setuptools.build_meta as build, sys; print(build.build_sdist(sys.argv[1]))"
 IMPORTS = re.compile(r"^\s*(?:from|import) (?:simulator|templates)\b", re.MULTILINE)
 NOTEBOOK = """
 import nbclient
@@ -59,25 +60,26 @@ def done(command: Sequence[str | Path], cwd: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source distribution, unpacked."""
+    """The source distribution, unpacked: that of a release in `ATEN_WORKBENCH_DIST`, or one of these sources."""
     folder = tmp_path_factory.mktemp("sdist")
+    if RELEASED:
+        (packed,) = Path(RELEASED).glob("*.tar.gz")
+        return release.unpack(packed, folder)
     copy = folder / "repository"
     for name in SOURCES:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
     for path in [each for each in ROOT.iterdir() if each.is_file() and not each.name.startswith(".")]:
         shutil.copy(path, copy)
-    name = done([sys.executable, "-c", BUILD_SDIST, folder], copy).splitlines()[-1]
-    with tarfile.open(folder / name) as packed:
-        packed.extractall(folder)
-    return folder / name.removesuffix(".tar.gz")
+    return release.unpack(release.build_sdist(copy, folder), folder)
 
 
 @pytest.fixture(scope="module")
 def wheel(sdist: Path) -> Path:
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
-    done([*pip, "--wheel-dir", sdist / "wheels", "."], sdist)
-    (made,) = (sdist / "wheels").iterdir()
-    return made
+    if RELEASED:
+        (made,) = Path(RELEASED).glob("*.whl")
+        return made
+    (sdist.parent / "wheels").mkdir()
+    return release.build_wheel(sdist, sdist.parent / "wheels")
 
 
 def programs_with(folder: Path, *installed: str | Path) -> Path:

@@ -166,8 +166,8 @@ class Advice:
 
     @cached_property
     def _costed_otherwise(self) -> int:
-        """Cycles that a trace from a file has beyond what the same program takes here: it may be of an older version,
-        which did not know which operations are on 64 bits."""
+        """Cycles that a trace from a file has beyond what the same program takes here: another release may have written
+        it, with other costs."""
         return self._facts.cycles - self._facts.cycles_on(self._journey.machine) if self._request.target is None else 0
 
     def measured(self, remedy: Remedy) -> int:

@@ -35,17 +35,11 @@ from workbench.ground.errors import (
     JourneyFileVersion,
     JourneyNotSaved,
 )
-from workbench.ir import codec, graph_checks, journey_versions, scheduled_checks
+from workbench.ir import codec, graph_checks, scheduled_checks
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.kernel_graph_versions import (
-    without_host_work,
-    without_layouts,
-    without_parts,
-    without_rewrites,
-)
 from workbench.ir.kernels import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 
-FORMAT, VERSION = "aten-workbench/journey", 7
+FORMAT, VERSION = "aten-workbench/journey", 1
 _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "journey.json",
     "lowered.json",
@@ -171,45 +165,22 @@ def unpack(data: bytes, path: str) -> Archive:
             for name, content in members.items()
             if name.startswith("programs/")
         }
-        rendered, scheduled = codec.parsed(members[_RENDERED]), codec.parsed(members[_SCHEDULED])
-        lowered = codec.parsed(members[_LOWERED])
-        options = manifest["options"] if manifest["version"] > 6 else journey_versions.options_of(manifest["asked"])
-        if first := manifest["version"] == 1:
-            rendered = journey_versions.rows_of_version_1(rendered)
-        if manifest["version"] < 3:
-            lowered = without_layouts(lowered)
-        elif manifest["version"] == 3:
-            lowered = without_rewrites(lowered)
-        if manifest["version"] < 5:
-            lowered, rendered, scheduled = map(without_parts, (lowered, rendered, scheduled))
-        elif manifest["version"] == 5:
-            lowered, rendered, scheduled = map(without_host_work, (lowered, rendered, scheduled))
         found = Archive(
-            options=codec.json_object(options, "options"),
-            lowered=codec.decode(KernelGraph, lowered, "lowered"),
-            rendered=codec.decode(tuple[KernelModule, ...], rendered, "rendered"),
-            scheduled=_decode_scheduled(scheduled, programs),
+            options=codec.json_object(manifest["options"], "options"),
+            lowered=codec.decode(KernelGraph, codec.parsed(members[_LOWERED]), "lowered"),
+            rendered=codec.decode(tuple[KernelModule, ...], codec.parsed(members[_RENDERED]), "rendered"),
+            scheduled=_decode_scheduled(codec.parsed(members[_SCHEDULED]), programs),
             trace=Trace.load(_Part(_TRACE, members[_TRACE])),
             sources=codec.decode(dict[str, str], manifest["sources"], "sources"),
             seconds=codec.decode(dict[str, float], manifest["seconds"], "seconds"),
         )
         graph_checks.check_lowered(found.lowered)
-        if first:
-            found = _of_version_1(found)
         scheduled_checks.check_together(found.lowered, found.rendered, found.scheduled, found.trace)
     except unpacking.TooLarge as error:
         raise JourneyFileTooLarge(path, str(error)) from None
     except (RecordFormatError, FileFormatError, SimulatorError, ValueError, KeyError) as error:
         raise JourneyFileEdited(path, f"its parts contradict each other: {error}") from None
     return found
-
-
-def _of_version_1(found: Archive) -> Archive:
-    """The same with today's records of templates."""
-    mapping = found.options.get("mapping")
-    said = {} if mapping is None else codec.json_object(mapping, "mapping")
-    texts = journey_versions.with_scheduled_texts(found.lowered, found.rendered, found.scheduled, found.machine, said)
-    return dataclasses.replace(found, rendered=texts)
 
 
 def most_bytes(size: int) -> int:
@@ -269,8 +240,7 @@ def _manifest(data: bytes, path: str) -> dict[str, Any]:
     manifest = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if manifest.get("format") != FORMAT:
         raise JourneyFileForeign(path, f"its {_MANIFEST} is of format {manifest.get('format')!r}")
-    readable = ((VERSION, _schema()), *journey_versions.EARLIER)
-    if (manifest.get("version"), manifest.get("schema")) not in readable:
+    if (manifest.get("version"), manifest.get("schema")) != (VERSION, _schema()):
         told = f"version {manifest.get('version')!r} with records {manifest.get('schema')!r}"
         raise JourneyFileVersion(path, told, f"version {VERSION} with records {_schema()!r}", manifest.get("made_by"))
     checksum = manifest.pop("checksum", None)

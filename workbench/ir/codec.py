@@ -15,8 +15,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from simulator.files import unpacking, visible_text
@@ -198,10 +197,9 @@ def schema(*kinds: type) -> str:
 
 
 def _as_written(hint: Any) -> str:
-    """An annotation as files know it, by where its classes lay when such files were first written: the digest says what
-    a record holds, not where the code of it is."""
-    told = str(hint).replace(f"{own_name('simulator')}.", "simulator.")
-    return told.replace("simulator.tileprogram.program.", "simulator.program.")
+    """An annotation as files know it: the digest is one in the repository and in the wheel, where the simulator lies in
+    another package."""
+    return str(hint).replace(f"{own_name('simulator')}.", "simulator.")
 
 
 def dumps(record: object, *, format: str, version: int) -> str:
@@ -233,31 +231,18 @@ def held_against(kind: type[T]) -> Callable[[Callable[[T], None]], Callable[[T],
     return register
 
 
-NO_EARLIER: Mapping[int, Callable[[object], object]] = MappingProxyType({})
-
-
-def loads(
-    kind: type[T],
-    text: str,
-    *,
-    format: str,
-    version: int,
-    earlier: Mapping[int, Callable[[object], object]] = NO_EARLIER,
-) -> T:
-    """The record that `dumps` wrote; refuses another format or version, and what makes no sense. `earlier` makes
-    the data of earlier versions into this one's."""
+def loads(kind: type[T], text: str, *, format: str, version: int) -> T:
+    """Reads the record that `dumps` wrote; refuses another format or version, and a record that makes no sense."""
     body = parsed(text)
     if not isinstance(body, dict) or set(cast("dict[str, Any]", body)) != {"format", "version", "record"}:
         raise RecordFormatError(f"not a {format} file: expected the keys format, version and record")
     found = cast("dict[str, Any]", body)
-    data = found["record"]
-    if found["format"] == format and found["version"] in earlier:
-        data = earlier[found["version"]](data)
-    elif found["format"] != format or found["version"] != version:
+    if found["format"] != format or found["version"] != version:
+        again = ". Make the file again with this version of the workbench" if found["format"] == format else ""
         raise RecordFormatError(
-            f"expected {format} version {version}, found {found['format']!r} version {found['version']!r}"
+            f"expected {format} version {version}, found {found['format']!r} version {found['version']!r}{again}"
         )
-    record = decode(kind, data, format)
+    record = decode(kind, found["record"], format)
     if kind in _HELD_AGAINST:
         _HELD_AGAINST[kind](record)
     return record

@@ -19,9 +19,8 @@ import numpy.typing as npt
 from simulator.files import unpacking
 from workbench.ir import codec
 from workbench.ir.host_work import HostWork
-from workbench.ir.kernel_graph_versions import without_host_work, without_parts
 
-FORMAT, VERSION = "aten-workbench/operators/aten-graph", 4
+FORMAT, VERSION = "aten-workbench/aten-graph", 1
 
 
 ASSERTIONS = ("aten._assert_async.msg", "aten._assert_async.default")
@@ -302,9 +301,7 @@ class AtenGraph:
     @staticmethod
     def from_json(text: str) -> AtenGraph:
         """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
-        return codec.loads(
-            AtenGraph, text, format=FORMAT, version=VERSION, earlier={2: without_parts, 3: without_host_work}
-        )
+        return codec.loads(AtenGraph, text, format=FORMAT, version=VERSION)
 
 
 Arg: TypeAlias = Ref | Literal | Sequence | AtenGraph

@@ -10,10 +10,9 @@ from workbench.ir import codec
 from workbench.ir.dram_blocks import AxisOrder
 from workbench.ir.graph import AtenGraph, Node, Numbers, TensorType
 from workbench.ir.host_work import HostStep
-from workbench.ir.kernel_graph_versions import EARLIER
 from workbench.ir.rewrites import Rewrite
 
-FORMAT, VERSION = "aten-workbench/kernel-graph", 7
+FORMAT, VERSION = "aten-workbench/kernel-graph", 1
 
 HOST = "host"
 """The kind of a kernel that PyTorch computes on the host."""
@@ -144,7 +143,7 @@ class KernelGraph:
     @staticmethod
     def from_json(text: str) -> KernelGraph:
         """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
-        return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION, earlier=EARLIER)
+        return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What optional hardware makes of a machine: the half of its description that a machine needs to be made."""
+"""The half of the description of optional hardware that a machine needs to be made."""

@@ -1,4 +1,4 @@
-"""What a kind of optional hardware makes of a machine: the hooks that are asked when a machine is made and read.
+"""The hooks of a kind of optional hardware that are called when a machine is made and read.
 
 The other half of its description, for simulations, is a `Feature`: simulator/optional/feature.py. It stands apart
 because machines are below all that simulates them. Each hook may be left out.
@@ -26,7 +26,7 @@ class KindsOfCores(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cores:
-    """What the cores of a machine are."""
+    """The hooks that describe the cores of a machine."""
 
     kinds: KindsOfCores
     macs_per_cycle: Callable[[MachineRecord], list[Fraction]]
@@ -42,7 +42,7 @@ class Listed:
     """Figures that may be given as a list of tables."""
 
     key: str
-    """What the list is called."""
+    """The key of the list."""
     figures: tuple[str, ...]
     """The flat names of the figures that it stands for."""
     read: Callable[[str, Sequence[object]], Mapping[str, Figure]]
@@ -70,7 +70,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What it makes of a machine."""
+    """The hooks of one kind of optional hardware for machines."""
 
     check: Callable[[MachineRecord], None] | None = None
     """Raises `MachineError` for figures that do not fit together."""
@@ -78,6 +78,6 @@ class Shape:
     """Its cores, which are alike otherwise. One kind of optional hardware can have them."""
     listed: Listed | None = None
     memory_parts: Callable[[MachineRecord], int] | None = None
-    """How many parts the memory is divided into, with equally many channels each; 1 is a memory in one part."""
+    """Counts the parts of the memory, with equally many channels each; 1 is a memory in one part."""
     links: Links | None = None
     """The links between these parts, on a machine that has several."""

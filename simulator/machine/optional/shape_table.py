@@ -54,7 +54,7 @@ def of_core(machine: M, core: int) -> tuple[M, Fraction]:
 
 
 def memory_parts(machine: MachineRecord) -> int:
-    """How many parts the memory is divided into."""
+    """Number of parts of the memory."""
     return max((shape.memory_parts(machine) for shape in SHAPES if shape.memory_parts is not None), default=1)
 
 

@@ -1,4 +1,4 @@
-"""Where an address lies in a memory: channel, pseudo-channel, bank, row, column.
+"""The place of an address in a memory: channel, pseudo-channel, bank, row, column.
 
 A mapping is data: for each field the place and width of its bits. A place within a channel is packed into one
 integer, a coordinate: row, bank of the channel, column, from the highest bits down. Addresses wrap at the last row.
@@ -28,7 +28,7 @@ _PART = 7
 _SHIFT, _WIDTH = 0, 1
 
 PART_SHIFT = 52
-"""Where a part's number begins; no address reaches it."""
+"""The lowest bit of a part's number; no address reaches it."""
 
 
 def address_map(memory: Memory, channels: int) -> I64:

@@ -1,4 +1,4 @@
-"""How a DRAM channel spends its time, and which of that time each transfer waited for.
+"""The time of a DRAM channel by state, and the part of it that each transfer waited for.
 
 In every cycle a channel is in one state: data of some request moves; or its queues are empty; or a refresh is due or
 under way; or the oldest request that may be served waits: for its row to be closed or opened, for the bus to turn

@@ -10,7 +10,7 @@ from simulator.units.request_addresses import Boxes, Walks
 
 
 def request_counts(walked: Walks, size: int) -> I64:
-    """How many requests of `size` bytes each instruction asks for."""
+    """Number of requests of `size` bytes that each instruction makes."""
     counts = np.zeros(len(walked.box_start) - 1, np.int64)
     _count(walked, size, np.zeros(0, np.int64), counts)
     return counts

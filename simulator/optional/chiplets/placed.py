@@ -17,7 +17,7 @@ class Placed:
 
     name: str
     address: int
-    """Where its storage begins."""
+    """The first address of its storage."""
     bytes: int
     first: int
     last: int

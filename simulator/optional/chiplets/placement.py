@@ -1,4 +1,4 @@
-"""Where the tensors of a trace lay on a machine of several chiplets, and how many bytes were asked for from there."""
+"""The chiplets on which the tensors of a trace lay, and the bytes that were requested from there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OnChiplets:
     where: int | str | None
     """The requested place: `Placed.where`."""
     pages: tuple[int, ...]
-    """How many were placed on each chiplet."""
+    """Number of its pages on each chiplet."""
     local: int
     remote: int
     """Bytes in whole requests, asked for from the chiplet they lay on and from others."""

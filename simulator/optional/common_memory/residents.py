@@ -38,7 +38,7 @@ class Resident:
 
     name: str
     address: int
-    """Where its storage begins in DRAM: the address that launches give for it."""
+    """The first address of its storage in DRAM, which launches give for it."""
     bytes: int
     first: int
     last: int
@@ -180,7 +180,7 @@ def _view(kept: _Kept, program: TileProgram, operand: int) -> Mask:
 
 
 def _crossed(program: TileProgram) -> I64:
-    """How many BARRIERs of its core lie before each instruction."""
+    """Number of BARRIERs of its core before each instruction."""
     barriers = program.opcode == Opcode.BARRIER
     crossed = np.zeros(len(program), np.int64)
     for core in np.unique(program.core[barriers]).tolist():

@@ -1,4 +1,4 @@
-"""Machine files of both versions: what they say, what is wrong with them, and that the old ones still open."""
+"""Machine files: what they say, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from simulator.errors import MachineError
 from simulator.machine.figure_places import FLAT_NAMES, PLACES
 from simulator.machine.machine_file import load_machine, machine_names, parse_machine
 
-FLAT = Path(__file__).parent / "flat_v3.toml"
-
 POCKET = """
-version = 2
+version = 1
 base = "tpu-v3"
 clock_mhz = 1_000
 assumed = ["clock_mhz"]
@@ -53,25 +51,11 @@ def test_a_table_for_each_part_sets_its_figures_and_says_where_they_come_from() 
 
 
 def test_cores_that_differ_are_tables_of_parts() -> None:
-    text = 'version = 2\nbase = "edge-8x8"\nassumed = ["cores"]\n[[cores]]\n[[cores]]\nclock_ratio = 0.5\n'
+    text = 'version = 1\nbase = "edge-8x8"\nassumed = ["cores"]\n[[cores]]\n[[cores]]\nclock_ratio = 0.5\n'
     machine = parse_machine("mine", text + "vector.lanes = 4\n[cores.array]\nrows = 4\n")
     own = {"clock_ratio": 0.5, "vector_lanes": 4, "systolic_rows": 4}
     assert machine.figures() == load_machine("edge-8x8", name="mine", cores=[{}, own]).figures()
     assert {"cores", "core_figures"} <= set(machine.assumed)
-
-
-def test_a_file_of_the_version_before_is_converted() -> None:
-    old, new = load_machine(FLAT), load_machine("tpu-v3")
-    own = {"name": "flat_v3", "launch_overhead_cycles": 1024, "weight_switch_cycles": 40, "dram_refresh": "each"}
-    names = ("dram_latency_ns", "dram_queue_entries", "dram_stream_share", "dram_tile")
-    names += ("vector_narrowest_float_bytes", "vector_conversion_operations")
-    left_out = {name: load_machine("edge-8x8").figures()[name] for name in names}
-    assert old.figures() == new.figures() | own | left_out
-    assert dict(old.fitted) == {
-        name: "benchmarks/fit.py, on the workloads of benchmarks/data/tpu_v3_cycles.csv"
-        for name in ("launch_overhead_cycles", "weight_switch_cycles")
-    }
-    assert old.provenance.told("systolic_rows") == "public"
 
 
 def test_every_figure_has_a_flat_name_and_a_place_of_its_own() -> None:
@@ -108,7 +92,7 @@ def test_our_own_code_reads_parts() -> None:
 
 
 def _on(text: str) -> str:
-    return f'version = 2\nbase = "tpu-v3"\n{text}'
+    return f'version = 1\nbase = "tpu-v3"\n{text}'
 
 
 @pytest.mark.parametrize(
@@ -120,11 +104,11 @@ def _on(text: str) -> str:
         (_on("[host]\nqqq = 4"), r"has no figure 'qqq'; it has link_bytes_per_second, link_latency_us, flops_per_sec"),
         (
             _on("[vector]\nvector_lanes = 4"),
-            r"\[vector\] has no figure 'vector_lanes': it is a flat name, in version 2",
+            r"\[vector\] has no figure 'vector_lanes': it is a flat name; in a file it is \[vector\] lanes",
         ),
         (_on("[vecto]\nlanes = 4"), r"unknown table 'vecto'; did you mean 'vector'\? Tables are core, array, "),
         (_on("clock_mh = 4"), "unknown figure 'clock_mh'; did you mean 'clock_mhz'"),
-        (_on("vector_lanes = 4"), r"'vector_lanes' is a flat name; in version 2 it is \[vector\] lanes$"),
+        (_on("vector_lanes = 4"), r"'vector_lanes' is a flat name; in a file it is \[vector\] lanes$"),
         (_on("vector = 4"), r"vector = 4: expected a table, \[vector\]"),
         (_on("[[vector]]\nlanes = 4"), r"expected a table, \[vector\], with figures"),
         (_on("name = 'x'"), "a machine is called as its file is; leave the name out"),
@@ -170,15 +154,16 @@ def _on(text: str) -> str:
             r"\[\[cores\]\] and \[core\] count say the same",
         ),
         (
-            'version = 2\nclock_mhz = 4\nassumed = ["clock_mhz"]',
+            'version = 1\nclock_mhz = 4\nassumed = ["clock_mhz"]',
             r"lacks \[array\] count, \[array\] rows, .* as its `base`",
         ),
-        ("version = 3", "version = 3: expected 2, with a table for each part, or no version at all"),
-        ("version = true", "version = True: expected 2"),
-        ("version = 2.0", r"version = 2\.0: expected 2"),
-        ('base = "tpu-v3"\n[vector]\nlanes = 4', r"\[vector\] is a table, .*; write `version = 2` above all tables"),
-        ('version = 2\nbase = "tpu-v9"', r"base = 'tpu-v9' is no shipped machine; did you mean"),
-        ("version = 2\nbase = 8", "base = 8 is no name of a machine"),
+        ("version = 2", "version = 2: expected 1, with a table for each part. Write the file again as docs/adding"),
+        ("version = true", "version = True: expected 1"),
+        ("version = 1.0", r"version = 1\.0: expected 1"),
+        ('base = "tpu-v3"\n[vector]\nlanes = 4', "it says no version; write `version = 1` at the top"),
+        ('base = "tpu-v3"\nvector_lanes = 4', r"write `version = 1` at the top, and a table for each part: \[vector\]"),
+        ('version = 1\nbase = "tpu-v9"', r"base = 'tpu-v9' is no shipped machine; did you mean"),
+        ("version = 1\nbase = 8", "base = 8 is no name of a machine"),
     ],
 )
 def test_mistakes_in_a_file_of_tables_are_named(text: str, words: str, tmp_path: Path) -> None:

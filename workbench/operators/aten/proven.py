@@ -21,7 +21,7 @@ from workbench.operators.aten.registry import Registrations
 
 FILE: Final = Path(__file__).with_suffix(".json")
 
-VERSION: Final = 2
+VERSION: Final = 1
 
 
 def signature(node: Node, types: Mapping[str, TensorType]) -> str:

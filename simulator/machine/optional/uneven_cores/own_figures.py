@@ -21,7 +21,7 @@ _CORE = re.compile(r"[0-9]{1,6}")
 """The number of a core."""
 
 _FASTEST = 1_000_000
-"""How many times as fast as the machine's a core's clock may be, and as slow: sums of its cycles stay exact."""
+"""The largest factor between the machine's clock and a core's, either way: sums of its cycles stay exact."""
 
 
 HELD_IN = ("cores", "core_figures")

@@ -61,7 +61,9 @@ def test_shares_are_in_proportion_to_products(cores: tuple[dict[str, int | float
 
 
 def test_a_file_says_it_as_tables() -> None:
-    text = 'base = "edge-8x8"\ncores = [{}, {vector_lanes = 4, clock_ratio = 0.5}]\nassumed = ["cores"]'
+    text = (
+        'version = 1\nbase = "edge-8x8"\nassumed = ["cores"]\n[[cores]]\n[[cores]]\nvector.lanes = 4\nclock_ratio = 0.5'
+    )
     machine = parse_machine("mine", text)
     assert (machine.core.count, machine.core.own_figures) == (2, "1: clock_ratio=0.5 vector_lanes=4")
     assert machine.scratchpad_bytes == load_machine("edge-8x8").scratchpad_bytes // 2
