@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -11,53 +11,19 @@ from workbench.ground.offers import drawing_module
 
 if TYPE_CHECKING:
     from workbench.explaining.artefacts.plot_types import Axes, Figure
-    from workbench.explaining.views.comparisons.heat_map import HeatMap
     from workbench.explaining.views.scratchpads.launch_replay import Replays
-    from workbench.explaining.views.scratchpads.scratchpad import Occupancy
-    from workbench.explaining.views.scratchpads.tiles import Tiling
     from workbench.explaining.views.selections.selection_model import SelectionModel
-    from workbench.explaining.views.timelines.aligned import Aligned
-    from workbench.explaining.views.timelines.dram_contents import Contents
-    from workbench.explaining.views.timelines.gantt import Gantt
-    from workbench.explaining.views.timelines.roofline import Roofline
+    from workbench.ground.basics.picture import Picture
 
 
 class Drawing(Protocol):
-    """The pictures of the module `plot_timeline`."""
+    """The functions of the module `plot_pictures`; a picture is made for a plot so many pixels wide."""
 
-    def timeline(self, view: Gantt, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+    def axes(self, make: Callable[[float], Picture], ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
-
-class AlignedDrawing(Protocol):
-    """The pictures of the module `plot_aligned`."""
-
-    def aligned(self, view: Aligned, *, style: str, width: float) -> Figure: ...
-
-
-class ScratchpadDrawing(Protocol):
-    """The pictures of the module `plot_scratchpad`."""
-
-    def scratchpad(self, view: Occupancy, ax: Axes | None, *, style: str, width: float) -> Axes: ...
-
-
-class TilesDrawing(Protocol):
-    """The pictures of the module `plot_tiles`."""
-
-    def tiles(self, view: Tiling, *, style: str, width: float) -> Figure: ...
-
-
-class RooflineDrawing(Protocol):
-    """The pictures of the module `plot_roofline`."""
-
-    def roofline(self, found: Roofline, ax: Axes | None, *, style: str, width: float) -> Axes: ...
-
-
-class TrainingDrawing(Protocol):
-    """The pictures of the module `plot_training`."""
-
-    def parts(self, timelines: Sequence[tuple[str, Gantt]], *, style: str, width: float) -> Figure: ...
-
-    def dram(self, found: Contents, ax: Axes | None, *, style: str, width: float) -> Axes: ...
+    def figure(
+        self, made: Sequence[Picture | Callable[[float], Picture]], *, style: str, width: float, columns: int = 1
+    ) -> Figure: ...
 
 
 class LabWidgets(Protocol):
@@ -140,45 +106,9 @@ def comparison_widgets() -> ComparisonWidgets:
     )
 
 
-class HeatMapDrawing(Protocol):
-    """The pictures of the module `plot_heat_map`."""
-
-    def heat_map(self, view: HeatMap, ax: Axes | None, *, style: str, width: float) -> Axes: ...
-
-
-def drawing() -> Drawing:
-    """How timelines are drawn."""
-    return cast(Drawing, _module("plot_timeline", "The timeline as text is j.simulated.text()."))
-
-
-def drawing_of_scratchpads() -> ScratchpadDrawing:
-    """How the scratchpad over time is drawn."""
-    return cast(ScratchpadDrawing, _module("plot_scratchpad", "As text it is j.simulated.scratchpad.text()."))
-
-
-def drawing_of_tiles() -> TilesDrawing:
-    """How grids of tiles are drawn."""
-    return cast(TilesDrawing, _module("plot_tiles", "As text they are j.scheduled.tiles(kernel).text()."))
-
-
-def drawing_of_rooflines() -> RooflineDrawing:
-    """How rooflines are drawn."""
-    return cast(RooflineDrawing, _module("plot_roofline", "Without it there are .html(), .text() and .table."))
-
-
-def drawing_of_training() -> TrainingDrawing:
-    """How the parts of a training step, and what lies in DRAM, are drawn."""
-    return cast(TrainingDrawing, _module("plot_training", "Without it there are .html(), .text() and .table."))
-
-
-def drawing_of_comparisons() -> AlignedDrawing:
-    """How the timelines of a comparison are drawn."""
-    return cast(AlignedDrawing, _module("plot_aligned", "As text they are in .text() of the comparison."))
-
-
-def drawing_of_heat_maps() -> HeatMapDrawing:
-    """How maps over two knobs are drawn."""
-    return cast(HeatMapDrawing, _module("plot_heat_map", "Without it there are .html(), .text() and .table."))
+def drawing(instead: str = "Without it there are .html(), .text() and .table.") -> Drawing:
+    """How pictures are drawn with matplotlib."""
+    return cast(Drawing, _module("plot_pictures", instead))
 
 
 def _module(name: str, instead: str) -> ModuleType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,6 +32,7 @@ from workbench.explaining.views.timelines import (
     timeline,
     transfers,
 )
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.ground.basics import data_frames
 from workbench.ground.basics.table import Table
 from workbench.ground.environment.verb_options import knows_its_options
@@ -302,7 +304,8 @@ class Simulated(Handle["Trace"]):
 
         With a selection, or with the `critical` path, all other spans are faint.
         """
-        return drawing().timeline(self.gantt(select=select, critical=critical), ax, style=style, width=width)
+        made = functools.partial(gantt_picture, self.gantt(select=select, critical=critical))
+        return drawing("The timeline as text is j.simulated.text().").axes(made, ax, style=style, width=width)
 
     @knows_its_options
     def widget(self, *, beside: Simulated | None = None) -> object:
