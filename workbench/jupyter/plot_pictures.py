@@ -1,7 +1,8 @@
 # pyright: reportUnknownMemberType=false
 """Pictures drawn with matplotlib, from the same data as `ground/basics/svg_painter.py`.
 
-A picture is made for the width that it is to have: by that, names are cut and crowded lanes drawn as shares. Its axes have the numbers of its data, so that a user may zoom in and draw beside it.
+A picture is made for the width that it is to have: by that, names are cut and crowded lanes drawn as shares. Its axes
+have the numbers of its data, so that a user may zoom in and draw beside it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from workbench.ground.basics.picture import (
-    LETTER,
     Box,
     Dot,
     Entry,
@@ -38,10 +38,10 @@ Making: TypeAlias = Callable[[float], Picture]
 
 _AN_INCH, _POINT = 96, 0.75
 """Pixels on an inch, and points of a pixel."""
-_AROUND = 130
+_AROUND = 110
 """Pixels beside a plot, for the names of its rows."""
-_WRITTEN = 8.5
-"""Points of the letters around a picture."""
+_WRITTEN, _LETTER = 8.5, 6.9
+"""Points of the letters around a picture, and pixels that one is wide at most, as a rule."""
 
 
 @words_as_they_are
@@ -49,12 +49,13 @@ def axes(make: Making, ax: Axes | None = None, *, style: str = THEME, width: flo
     """Draws a picture into `ax`, or into a new figure `width` inches wide."""
     colours = colours_of(style)
     if ax is None:
-        made = make(max(inches(width) * _AN_INCH - _AROUND, 100))
-        ax = new_axes(style, width, _height([made], width))
+        room = _room(inches(width))
+        made = make(room)
+        ax = new_axes(style, width, _height([made], room))
     else:
-        box = ax.get_window_extent()
-        made = make(max(box.width / cast("Figure", ax.get_figure(root=True)).dpi * _AN_INCH, 100))
-    _draw(made, ax, colours)
+        room = max(ax.get_window_extent().width / cast("Figure", ax.get_figure(root=True)).dpi * _AN_INCH, 100)
+        made = make(room)
+    _draw(made, ax, colours, room)
     _draw_legend([made], ax, colours)
     return ax
 
@@ -63,27 +64,31 @@ def axes(make: Making, ax: Axes | None = None, *, style: str = THEME, width: flo
 def figure(made: Sequence[Picture | Making], *, style: str = THEME, width: float = 11.0, columns: int = 1) -> Figure:
     """A figure of pictures in so many columns, which pyplot does not know: for files, and as a value in a notebook."""
     colours, columns = colours_of(style), min(columns, max(len(made), 1))
-    each = inches(width) / columns
-    room = max(each * _AN_INCH - _AROUND, 100)
+    room = _room(inches(width) / columns)
     pictures = [one if isinstance(one, Picture) else one(room) for one in made]
     rows = [pictures[at : at + columns] for at in range(0, len(pictures), columns)]
-    heights = [_height(row, each) for row in rows]
+    heights = [_height(row, room) for row in rows]
     drawn = new_figure(style, width, sum(heights))
     drawn.set_facecolor(colours["ground"])
     places = cast("Sequence[Axes]", drawn.subplots(len(rows), columns, squeeze=False, height_ratios=heights).ravel())
     for place, ax in enumerate(places):
-        _draw(pictures[place], ax, colours) if place < len(pictures) else ax.set_axis_off()
+        _draw(pictures[place], ax, colours, room) if place < len(pictures) else ax.set_axis_off()
     _draw_legend(pictures, places[0], colours)
     return drawn
 
 
-def _height(row: Sequence[Picture], width: float) -> float:
+def _room(width: float) -> float:
+    """Pixels of the plot in so many inches."""
+    return max(width * _AN_INCH - _AROUND, 100)
+
+
+def _height(row: Sequence[Picture], room: float) -> float:
     """Inches for the highest picture of a row, its axes, its notes and its legend."""
-    lines = max((len(_below(each, width).splitlines()) + len(each.legend) * 1.5 // width for each in row), default=0)
-    return 0.9 + 0.19 * lines + max((each.height for each in row), default=60) / _AN_INCH
+    lines = max(len(_below(each, room)) + len(each.legend) * 160 // room for each in row)
+    return 0.9 + 0.19 * lines + max(each.height for each in row) / _AN_INCH
 
 
-def _draw(picture: Picture, ax: Axes, colours: Mapping[str, str]) -> None:
+def _draw(picture: Picture, ax: Axes, colours: Mapping[str, str], room: float) -> None:
     drawn = cast("Figure", ax.get_figure(root=True))
     drawn.set_facecolor(colours["ground"])
     ax.set_facecolor(colours["ground"])
@@ -91,9 +96,8 @@ def _draw(picture: Picture, ax: Axes, colours: Mapping[str, str]) -> None:
         ax.set_axis_off()
         middle = {"ha": "center", "va": "center", "transform": ax.transAxes}
         ax.text(0.5, 0.5, picture.nothing, fontsize=9, color=colours["ink"], **middle)
-        ax.set_xlabel("\n".join(picture.notes))
         return
-    _draw_axes(picture, ax, colours)
+    _draw_axes(picture, ax, colours, room)
     _draw_marks(picture, picture.behind, ax, colours, 0.1)
     _draw_marks(picture, picture.marks, ax, colours, 2)
 
@@ -123,7 +127,7 @@ def _draw_boxes(picture: Picture, boxes: Sequence[Box], ax: Axes, colours: Mappi
         small = min(picture.across(box.left, box.right), picture.down(box.top, box.bottom)) <= 3
         faces.append(to_rgba(colours[box.fill], box.opacity) if box.fill and not box.hatch else "none")
         edge = box.hatch or box.edge or ("ground" if box.apart and not small else box.fill * (box.opacity == 1))
-        edges.append(colours[edge] if edge else "none")
+        edges.append(to_rgba(colours[edge], 0.55 if box.hatch else 1) if edge else "none")
         widths.append(box.stroke * _POINT if box.edge else 0.4)
     drawn = PolyCollection(corners, facecolors=faces, edgecolors=edges, linewidths=widths, zorder=above)  # pyright: ignore[reportArgumentType]
     drawn.set_linestyle([(0, (4, 3)) if box.dash else "-" for box in boxes])
@@ -161,7 +165,7 @@ def _draw_mark(mark: Shape, ax: Axes, colours: Mapping[str, str], above: float) 
             ax.plot([mark.x], [mark.y], shape, markersize=size, zorder=above, **look)
 
 
-def _draw_axes(picture: Picture, ax: Axes, colours: Mapping[str, str]) -> None:
+def _draw_axes(picture: Picture, ax: Axes, colours: Mapping[str, str], room: float) -> None:
     ax.set_xscale("log" if picture.x.log else "linear")
     ax.set_yscale("log" if picture.y.log else "linear")
     ax.set_xlim(picture.x.low, picture.x.high)
@@ -194,21 +198,22 @@ def _draw_axes(picture: Picture, ax: Axes, colours: Mapping[str, str]) -> None:
     ax.set_axisbelow(True)
     if not picture.grows:
         ax.set_box_aspect(picture.height / picture.width)
-    wide = cast("Figure", ax.get_figure(root=True)).get_figwidth()
-    ax.set_xlabel(_below(picture, picture.width / _AN_INCH + 1), color=colours["ink"], fontsize=_WRITTEN)
+    ax.set_xlabel("\n".join(_below(picture, room)), color=colours["ink"], fontsize=_WRITTEN)
     title = f"{picture.title}  {picture.subtitle}".strip()
-    ax.set_title("\n".join(textwrap.wrap(title, max(int(wide * 13), 20))), fontsize=9, color=colours["ink"], loc="left")
+    ax.set_title(
+        "\n".join(textwrap.wrap(title, max(int(room / _LETTER), 12))), fontsize=9, color=colours["ink"], loc="left"
+    )
 
 
 def _with_commas(value: float, _: int) -> str:
     return f"{value:,g}" if value % 1 else f"{value:,.0f}"
 
 
-def _below(picture: Picture, width: float) -> str:
-    """The name of the axis and the notes, in lines that so many inches have room for."""
-    letters = max(int(width * _AN_INCH / LETTER), 12)
+def _below(picture: Picture, room: float) -> list[str]:
+    """The name of the axis and the notes, in lines that so many pixels have room for."""
+    letters = max(int(room / _LETTER), 12)
     told = [line for note in picture.notes for line in textwrap.wrap(note, letters, max_lines=4, placeholder=" …")]
-    return "\n".join([picture.x.label, *told])
+    return [*filter(None, [picture.x.label]), *told]
 
 
 def _draw_legend(pictures: Iterable[Picture], ax: Axes, colours: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 F64 = npt.NDArray[np.float64]
 
-LETTER = 6.4
+LETTER = 6.2
 """Pixels that a letter is wide, at most as a rule."""
 
 

@@ -48,7 +48,7 @@ def side_by_side(pictures: Sequence[Picture]) -> Markup:
 
 def _drawn(picture: Picture) -> Markup:
     soft = html(' <span class="soft">{}</span>', picture.subtitle) if picture.subtitle else NO_HTML
-    title = html("<div><b>{}</b>{}</div>", picture.title, soft) if picture.title else NO_HTML
+    title = html('<div style="margin-top:8px"><b>{}</b>{}</div>', picture.title, soft) if picture.title else NO_HTML
     return title + (html('<p class="soft">{}</p>', picture.nothing) if picture.nothing else _svg(picture))
 
 
@@ -61,7 +61,7 @@ def _svg(picture: Picture) -> Markup:
     left = max(left + (18 if picture.y.label else 0), _room([Tick(0, each) for each in _units(picture)]))
     top, foot = 22 if picture.above else 6, 2
     foot += 16 * (picture.x.ticks != ()) + 16 * bool(picture.x.label and picture.x.ticks is not None)
-    wide, high = left + picture.width + max(right, 12), top + picture.height + foot
+    wide, high = left + picture.width + max(right, 24), top + picture.height + foot
     size = "width:100%;min-width:700px;max-width:1150px" if picture.grows else f"width:{wide:.0f}px"
     return html(
         '<div class="scroll" tabindex="0"><svg role="img" aria-label="{}" viewBox="{:.0f} {} {:.0f} {:.0f}" style="{}">'

@@ -101,9 +101,10 @@ def _addresses(panel: Panel, view: Occupancy, bottom: float) -> list[Tick]:
 
 
 def _entries(made: Layout) -> Iterator[Entry]:
-    for role in (role for role in _COLOURS if role in made.roles):
+    roles = [role for role in _COLOURS if role in made.roles]
+    for role in roles:
         yield Entry(WORDS[role], _COLOURS[role])
     if any(bar.read > bar.start for panel in made.panels for bar in panel.bars):
-        yield Entry(FADED, _COLOURS[made.roles[0]], HELD)
+        yield Entry(FADED, _COLOURS[roles[0]], HELD)
     if made.occupancy.beyond:
         yield Entry(BEYOND, edge="bad", hatch="bad")

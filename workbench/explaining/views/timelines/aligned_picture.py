@@ -20,11 +20,10 @@ from workbench.ground.basics.picture import (
     Tick,
     Told,
     Words,
-    round_numbers,
     stacked,
 )  # fmt: skip
 
-_HEAD, _NAME, _STRIP, _GAP, _FOOT = 18, 17, 4, 10, 16
+_HEAD, _NAME, _STRIP, _GAP = 18, 17, 4, 10
 _HIGH, _LOW, _BETWEEN = 16, 8, 3
 """Heights of a lane, of one where there are many, and between lanes."""
 _MANY = 16
@@ -54,9 +53,8 @@ def aligned_picture(view: Aligned, width: float = 850) -> Picture:
         y += _GAP
     for column in view.columns:
         marks.append(_column(view, column, y - _GAP, width))
-    x, rows = Axis(0, view.whole or 1, ""), Axis(y + _FOOT, 0, ticks=tuple(ticks))
-    entries = tuple(_entries(view))
-    return Picture(label, width, y + _FOOT, x, rows, (*marks, *_scale(view, y + 2)), entries, notes=(READ,))
+    x, rows = Axis(0, view.whole or 1, "µs", None), Axis(y - _GAP, 0, ticks=tuple(ticks))
+    return Picture(label, width, y - _GAP, x, rows, tuple(marks), tuple(_entries(view)), notes=(READ,))
 
 
 def _stays(view: Aligned, run: int, y: int) -> Iterator[Box]:
@@ -77,13 +75,6 @@ def _column(view: Aligned, column: Column, bottom: int, width: float) -> Told:
     edge = Line(((column.start, 4), (column.start, bottom)), "line", 0.8)
     named = (Words(column.start, 12, shown, dx=3, colour="soft"),) if shown else ()
     return Told(view.told(column), (edge, *named, Box(column.start, column.end, 4, bottom, "ground", 0.0)))
-
-
-def _scale(view: Aligned, y: int) -> tuple[Mark, ...]:
-    """How wide a round number of microseconds is."""
-    step = round_numbers(0, view.whole)[1] if view.whole else 0
-    line = Line(((0, y), (0, y + 6), (0, y + 3), (step, y + 3), (step, y), (step, y + 6)), "soft")
-    return line, Words(step, y + 7, f"{step:,.6g} µs", dx=6, colour="soft")
 
 
 def _entries(view: Aligned) -> Iterator[Entry]:
