@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
@@ -42,6 +43,8 @@ _AROUND = 110
 """Pixels beside a plot, for the names of its rows."""
 _WRITTEN, _LETTER = 8.5, 6.9
 """Points of the letters around a picture, and pixels that one is wide at most, as a rule."""
+_ROW = 0.2
+"""Inches that a row of the legend is high."""
 
 
 @words_as_they_are
@@ -51,7 +54,7 @@ def axes(make: Making, ax: Axes | None = None, *, style: str = THEME, width: flo
     if ax is None:
         room = _room(inches(width))
         made = make(room)
-        ax = new_axes(style, width, _height([made], room))
+        ax = new_axes(style, width, _height([made], room) + _ROW * (1 + _legend([made], width)[1]))
     else:
         room = max(ax.get_window_extent().width / cast("Figure", ax.get_figure(root=True)).dpi * _AN_INCH, 100)
         made = make(room)
@@ -68,7 +71,7 @@ def figure(made: Sequence[Picture | Making], *, style: str = THEME, width: float
     pictures = [one if isinstance(one, Picture) else one(room) for one in made]
     rows = [pictures[at : at + columns] for at in range(0, len(pictures), columns)]
     heights = [_height(row, room) for row in rows]
-    drawn = new_figure(style, width, sum(heights))
+    drawn = new_figure(style, width, sum(heights) + _ROW * (1 + _legend(pictures, width)[1]))
     drawn.set_facecolor(colours["ground"])
     places = cast("Sequence[Axes]", drawn.subplots(len(rows), columns, squeeze=False, height_ratios=heights).ravel())
     for place, ax in enumerate(places):
@@ -83,9 +86,9 @@ def _room(width: float) -> float:
 
 
 def _height(row: Sequence[Picture], room: float) -> float:
-    """Inches for the highest picture of a row, its axes, its notes and its legend."""
-    lines = max(len(_below(each, room)) + len(each.legend) * 160 // room for each in row)
-    return 0.9 + 0.19 * lines + max(each.height for each in row) / _AN_INCH
+    """Inches for the highest picture of a row, its axes and its notes."""
+    around = [0.3 + 0.45 * bool(each.above) + 0.25 * bool(each.title) + 0.17 * len(_below(each, room)) for each in row]
+    return max(each.height / _AN_INCH + more for each, more in zip(row, around, strict=True))
 
 
 def _draw(picture: Picture, ax: Axes, colours: Mapping[str, str], room: float) -> None:
@@ -94,8 +97,9 @@ def _draw(picture: Picture, ax: Axes, colours: Mapping[str, str], room: float) -
     ax.set_facecolor(colours["ground"])
     if picture.nothing:
         ax.set_axis_off()
-        middle = {"ha": "center", "va": "center", "transform": ax.transAxes}
-        ax.text(0.5, 0.5, picture.nothing, fontsize=9, color=colours["ink"], **middle)
+        ax.annotate(
+            picture.nothing, (0.5, 0.5), xycoords="axes fraction", ha="center", fontsize=9, color=colours["ink"]
+        )
         return
     _draw_axes(picture, ax, colours, room)
     _draw_marks(picture, picture.behind, ax, colours, 0.1)
@@ -150,8 +154,8 @@ def _draw_mark(mark: Shape, ax: Axes, colours: Mapping[str, str], above: float) 
                 ax.fill(x, y, color=colours[mark.fill], linewidth=0, zorder=above)
             if mark.colour:
                 dashes = (0, tuple(each / mark.stroke for each in mark.dash)) if mark.dash else "-"
-                look = {"color": colours[mark.colour], "linewidth": mark.stroke * _POINT, "linestyle": dashes}
-                ax.plot(x, y, zorder=above, scalex=False, scaley=False, **look)
+                drawn = Line2D(x, y, color=colours[mark.colour], linewidth=mark.stroke * _POINT, linestyle=dashes)
+                ax.add_line(drawn).set_zorder(above)
         case Words():
             ax.annotate(
                 f"{mark.text} {mark.soft}".strip(), (mark.x, mark.y), (mark.dx * _POINT, -mark.dy * _POINT),
@@ -160,9 +164,10 @@ def _draw_mark(mark: Shape, ax: Axes, colours: Mapping[str, str], above: float) 
                 color=colours[mark.colour], fontweight="bold" if mark.bold else "normal",
             )  # fmt: skip
         case Dot():
-            look = {"markerfacecolor": colours[mark.fill], "markeredgecolor": colours[mark.edge]}
-            shape, size = "D" if mark.diamond else "o", 2 * mark.radius * _POINT / (2**0.5 if mark.diamond else 1)
-            ax.plot([mark.x], [mark.y], shape, markersize=size, zorder=above, **look)
+            shape, size = ("D", 2**0.5) if mark.diamond else ("o", 2.0)
+            dot = Line2D([mark.x], [mark.y], marker=shape, markersize=size * mark.radius * _POINT, zorder=above)
+            dot.set(markerfacecolor=colours[mark.fill], markeredgecolor=colours[mark.edge])
+            ax.add_line(dot)
 
 
 def _draw_axes(picture: Picture, ax: Axes, colours: Mapping[str, str], room: float) -> None:
@@ -216,13 +221,16 @@ def _below(picture: Picture, room: float) -> list[str]:
     return [*filter(None, [picture.x.label]), *told]
 
 
+def _legend(pictures: Iterable[Picture], width: float) -> tuple[list[Entry], int]:
+    """The entries of all pictures, and in how many rows a figure has room for them."""
+    entries = list(dict.fromkeys(entry for picture in pictures for entry in picture.legend))
+    return entries, -(-len(entries) // max(int(width / 1.5), 2))
+
+
 def _draw_legend(pictures: Iterable[Picture], ax: Axes, colours: Mapping[str, str]) -> None:
-    entries = dict.fromkeys(entry for picture in pictures for entry in picture.legend)
-    drawn = cast("Figure", ax.get_figure(root=False))
-    columns = max(int(cast("Figure", ax.get_figure(root=True)).get_figwidth() / 1.5), 2)
-    rows = -(-len(entries) // columns)
+    entries, rows = _legend(pictures, cast("Figure", ax.get_figure(root=True)).get_figwidth())
     if entries:
-        drawn.legend(
+        cast("Figure", ax.get_figure(root=False)).legend(
             handles=[_patch(entry, colours) for entry in entries], loc="outside lower center",
             ncols=-(-len(entries) // rows), frameon=False, fontsize=_WRITTEN, handlelength=1.0, handleheight=0.8,
             columnspacing=1.3, labelcolor=colours["ink"],

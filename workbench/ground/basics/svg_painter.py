@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 import numpy as np
 from markupsafe import Markup
@@ -39,7 +40,11 @@ def svg_of(picture: Picture) -> Markup:
 def side_by_side(pictures: Sequence[Picture]) -> Markup:
     """Pictures beside each other as far as there is room, with one legend."""
     panels = (
-        html('<div style="max-width:310px;font-size:12px">{}{}</div>', _drawn(each), _notes(each)) for each in pictures
+        html(
+            '<div style="min-width:0;max-width:{:.0f}px;font-size:12px">{}{}</div>',
+            *(max(each.width + 50, 310), _drawn(each), _notes(each)),
+        )
+        for each in pictures
     )
     entries = dict.fromkeys(entry for each in pictures for entry in each.legend)
     row = html('<div style="display:flex;flex-wrap:wrap;gap:14px 26px">{}</div>', joined(panels))
@@ -176,8 +181,8 @@ def _steps(picture: Picture, steps: Steps) -> Markup:
     for piece in np.split(seen, np.flatnonzero(np.diff(seen) > 1) + 1) if len(seen) else ():
         places: list[int] = piece.tolist()
         way.append(f"M{x[places[0]]} {lower[places[0]]}")
-        way += [f"V{upper[each]}H{x[each + 1]}" for each in places]
-        way += [f"V{lower[each]}H{x[each]}" for each in reversed(places)]
+        way += [f"V{level}H{x[max(same) + 1]}" for level, same in groupby(places, key=upper.__getitem__)]
+        way += [f"V{level}H{x[min(same)]}" for level, same in groupby(reversed(places), key=lower.__getitem__)]
     faded = f";fill-opacity:{steps.opacity:.3g}" if steps.opacity < 1 else ""
     return html('<path d="{}" style="fill:var(--{}){}"/>', plain("".join(way)), steps.fill, faded) if way else NO_HTML
 
