@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from simulator.files.versioned_files import replace_file
 from workbench.explaining.artefacts import drawing
-from workbench.explaining.artefacts.pictures import comparison_widgets
+from workbench.explaining.artefacts.pictures import widgets
 from workbench.explaining.findings import Facts, found
 from workbench.explaining.findings.finding_record import LEAST_SHARE
 from workbench.explaining.views.comparisons import compare, compare_html
@@ -111,7 +111,7 @@ class Comparison(Shown):
     def widget(self) -> object:
         """The comparison in a notebook, of two to four journeys: the changes, with size and place, and all timelines
         locked in time. A press on a row marks it in all of them."""
-        return comparison_widgets().comparing(self)
+        return widgets("comparison_widget").comparing(self)
 
     @knows_its_options
     def text(self, *, width: int = 72) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from workbench.ground.errors import MissingExtra
 from workbench.ground.offers import drawing_module
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from workbench.explaining.views.scratchpads.launch_replay import Replays
     from workbench.explaining.views.selections.selection_model import SelectionModel
     from workbench.ground.basics.picture import Picture
+
+
+_TEXTS: Final = "Without it there are .html(), .text() and .table."
 
 
 class Drawing(Protocol):
@@ -26,8 +29,8 @@ class Drawing(Protocol):
     ) -> Figure: ...
 
 
-class LabWidgets(Protocol):
-    """The widgets of the module `widgets.stepper_widget`."""
+class Widgets(Protocol):
+    """What the modules of widgets make, each in a module of its own."""
 
     def stepper(
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
@@ -37,36 +40,9 @@ class LabWidgets(Protocol):
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, title: str, static: str
     ) -> str: ...
 
-
-def lab_widgets() -> LabWidgets:
-    """How a journey is shown in the lab."""
-    return cast(LabWidgets, _module("widgets.stepper_widget", "Without it there are j.html() and j.select(x)."))
-
-
-class TimelineWidgets(Protocol):
-    """The widgets of the module `widgets.timeline_widget`."""
-
     def timeline(self, runs: Sequence[object]) -> object: ...
 
-
-def timeline_widgets() -> TimelineWidgets:
-    """How a run is shown in the lab."""
-    return cast(TimelineWidgets, _module("widgets.timeline_widget", "Without it there are .html(), .area and .gap."))
-
-
-class MemoryWidgets(Protocol):
-    """The widgets of the module `widgets.memory_widget`."""
-
     def memory(self, replays: Replays, selection: SelectionModel | None, *, begin: int, end: int) -> object: ...
-
-
-def memory_widgets() -> MemoryWidgets:
-    """How scratchpad and tiles are shown cycle by cycle."""
-    return cast(MemoryWidgets, _module("widgets.memory_widget", "Without it there is j.simulated.at(cycle)."))
-
-
-class ExplainingWidgets(Protocol):
-    """The widgets of the module `widgets.explaining_widgets`."""
 
     def array(self, view: object) -> object: ...
 
@@ -74,40 +50,27 @@ class ExplainingWidgets(Protocol):
 
     def passes(self, view: object) -> object: ...
 
-
-def explaining_widgets() -> ExplainingWidgets:
-    """How one matmul, one kernel's loop and the passes of a kernel are shown in the lab."""
-    return cast(
-        ExplainingWidgets, _module("widgets.explaining_widgets", "Without it there are .html(), .text() and .table.")
-    )
-
-
-class KnobWidgets(Protocol):
-    """The widgets of the module `widgets.knobs_widget`."""
-
     def knob_editor(self, experiment: object, kernel: str | None, *, ends_session: bool) -> object: ...
-
-
-def knob_widgets() -> KnobWidgets:
-    """How knobs are turned in a notebook."""
-    return cast(KnobWidgets, _module("widgets.knobs_widget", "Without it there are .turn, .table and .html()."))
-
-
-class ComparisonWidgets(Protocol):
-    """The widgets of the module `widgets.comparison_widget`."""
 
     def comparing(self, comparison: object) -> object: ...
 
 
-def comparison_widgets() -> ComparisonWidgets:
-    """How a comparison is shown in a notebook."""
-    return cast(
-        ComparisonWidgets, _module("widgets.comparison_widget", "Without it there are .html(), .nodes and .plot().")
-    )
+_INSTEAD: Final = {
+    "stepper_widget": "Without it there are j.html() and j.select(x).",
+    "timeline_widget": "Without it there are .html(), .area and .gap.",
+    "memory_widget": "Without it there is j.simulated.at(cycle).",
+    "knobs_widget": "Without it there are .turn, .table and .html().",
+    "comparison_widget": "Without it there are .html(), .nodes and .plot().",
+}
 
 
-def drawing(instead: str = "Without it there are .html(), .text() and .table.") -> Drawing:
-    """How pictures are drawn with matplotlib."""
+def widgets(module: str) -> Widgets:
+    """Returns a module of widgets; the error where a package is missing says what there is instead of them."""
+    return cast(Widgets, _module(f"widgets.{module}", _INSTEAD.get(module, _TEXTS)))
+
+
+def drawing(instead: str = _TEXTS) -> Drawing:
+    """Returns what draws pictures with matplotlib; the error where it is missing says what there is instead."""
     return cast(Drawing, _module("plot_pictures", instead))
 
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from workbench.explaining.artefacts.array_handle import ArrayView
 from workbench.explaining.artefacts.handle import Handle
 from workbench.explaining.artefacts.moment_handle import Moment
-from workbench.explaining.artefacts.pictures import drawing, memory_widgets, timeline_widgets
+from workbench.explaining.artefacts.pictures import drawing, widgets
 from workbench.explaining.artefacts.pipeline_handle import PipelineView
 from workbench.explaining.artefacts.roofline_handle import RooflineView
 from workbench.explaining.artefacts.scratchpad_handle import Scratchpad
@@ -207,7 +207,7 @@ class Simulated(Handle["Trace"]):
 
     def _memory_widget(self, begin: int, end: int) -> object:
         selection = self._selection() if self._selection else None
-        return memory_widgets().memory(self.replays, selection, begin=begin, end=end)
+        return widgets("memory_widget").memory(self.replays, selection, begin=begin, end=end)
 
     @property
     def critical_path(self) -> pd.DataFrame:
@@ -312,7 +312,7 @@ class Simulated(Handle["Trace"]):
         """The timeline to pan, zoom, search and measure in, in a notebook; two runs above each other, `beside` another,
         show the same stretch of time. `.spans` of the widget are the selected rows of `.events`. See docs/timeline.md.
         """
-        return timeline_widgets().timeline([self] if beside is None else [self, beside])
+        return widgets("timeline_widget").timeline([self] if beside is None else [self, beside])
 
     def __repr__(self) -> str:
         return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.label})"
