@@ -137,7 +137,7 @@ def test_the_gantt_has_a_bar_a_span_as_long_as_it_takes(journey: wb.Journey):
     for row, kind, start, end in bars:
         span = events.loc[int(row)]
         assert (span["kind"], span["start"], span["end"]) == (kind, *(int(n.replace(",", "")) for n in (start, end)))
-    widths = [float(width) for width in re.findall(r'width="([\d.]+)" height="17.0" style="fill:var\(--k-', picture)]
+    widths = [float(width) for width in re.findall(r'width="([\d.]+)" height="17" style="fill:var\(--k-', picture)]
     assert max(widths) <= 860 and f"{journey.simulated.cycles:,} cycles" in picture
 
 

@@ -92,6 +92,8 @@ class Box:
     """True if an edge in the ground's colour keeps it apart from its neighbours, where it is large enough."""
     hatch: str = ""
     """The colour of slanted lines in it."""
+    corner: float = 0.0
+    """The radius of its corners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Straight lines from point to point, (x, y)."""
+    """Lines from point to point, (x, y): straight ones, or smooth ones that leave and arrive upright."""
 
     points: tuple[tuple[float, float], ...]
     colour: str
@@ -115,6 +117,8 @@ class Line:
     dash: tuple[float, ...] = ()
     fill: str = ""
     """The colour of the area within them."""
+    smooth: bool = False
+    """Only pages have smooth ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,8 @@ class Told:
 
     title: str
     marks: tuple[Shape, ...]
+    name: str = ""
+    """What a page finds them by."""
 
 
 Mark: TypeAlias = Shape | Told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 from markupsafe import Markup
@@ -142,7 +142,9 @@ def _marks(picture: Picture, marks: Iterable[Mark]) -> Markup:
 def _mark(picture: Picture, mark: Mark) -> Markup:
     match mark:
         case Told():
-            return html("<g><title>{}</title>{}</g>", mark.title, _marks(picture, mark.marks))
+            name = html(' data-name="{}"', mark.name) if mark.name else NO_HTML
+            title = html("<title>{}</title>", mark.title) if mark.title else NO_HTML
+            return html("<g{}>{}{}</g>", name, title, _marks(picture, mark.marks))
         case Box():
             return _boxed(picture, mark)
         case Steps():
@@ -156,20 +158,25 @@ def _mark(picture: Picture, mark: Mark) -> Markup:
 
 
 def _boxed(picture: Picture, box: Box) -> Markup:
-    wide, high = picture.across(box.left, box.right), picture.down(box.top, box.bottom)
-    edge, stroke = ("ground", 0.6) if box.apart and min(wide, high) > 3 else (box.edge, box.stroke)
+    x, y = _x(picture, box.left), _y(picture, box.top)
+    wide, high = _x(picture, box.right) - x, _y(picture, box.bottom) - y
+    edge, stroke = ("ground", 0.6) if box.apart and wide > 3 and high > 3 else (box.edge, box.stroke)
     style = f"fill:var(--{box.fill})" if box.fill else "fill:none"
     if box.hatch:
         style = f"fill:url(#{_hatch_of(picture, box.hatch)})"
-    style += f";fill-opacity:{box.opacity:.3g}" if box.opacity < 1 else ""
-    style += f";stroke:var(--{edge});stroke-width:{stroke:g}" if edge else ""
-    style += ";stroke-dasharray:4 3" if box.dash else ""
-    return _box(_x(picture, box.left), _y(picture, box.top), max(wide, _LEAST), max(high, _LEAST), style)
+    if box.opacity < 1:
+        style += f";fill-opacity:{box.opacity:.3g}"
+    if edge:
+        style += f";stroke:var(--{edge});stroke-width:{stroke:g}{';stroke-dasharray:4 3' if box.dash else ''}"
+    return _box(x, y, max(wide, _LEAST), max(high, _LEAST), style, box.corner)
 
 
-def _box(x: float, y: float, wide: float, high: float, style: str) -> Markup:
-    place = html('x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"', x, y, wide, high)
-    return html('<rect {} style="{}"/>', place, style)
+def _box(x: float, y: float, wide: float, high: float, style: str, corner: float = 0) -> Markup:
+    rounded = html(' rx="{:g}"', corner) if corner else NO_HTML
+    return html(
+        '<rect x="{:.1f}" y="{:g}" width="{:.1f}" height="{:g}" style="{}"{}/>',
+        *(x, round(y, 1), wide, round(high, 1), style, rounded),
+    )
 
 
 def _steps(picture: Picture, steps: Steps) -> Markup:
@@ -188,11 +195,16 @@ def _steps(picture: Picture, steps: Steps) -> Markup:
 
 
 def _way(picture: Picture, line: Line) -> Markup:
-    places = " ".join(f"{_x(picture, x):.1f},{_y(picture, y):.1f}" for x, y in line.points)
+    points = [(_x(picture, x), _y(picture, y)) for x, y in line.points]
     style = f"fill:{f'var(--{line.fill})' if line.fill else 'none'}"
     style += f";stroke:var(--{line.colour});stroke-width:{line.stroke:g}" if line.colour else ""
     style += f";stroke-dasharray:{' '.join(f'{each:g}' for each in line.dash)}" if line.dash else ""
-    return html('<polyline points="{}" style="{}"/>', plain(places), style)
+    way = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    for (x0, y0), (x1, y1) in pairwise(points):
+        half = (y1 - y0) / 2
+        curve = f"C{x0:.1f} {y0 + half:.1f} {x1:.1f} {y1 - half:.1f} {x1:.1f} {y1:.1f}"
+        way += curve if line.smooth and x0 != x1 else f"L{x1:.1f} {y1:.1f}"
+    return html('<path d="{}" style="{}"/>', plain(way), style)
 
 
 def _words(picture: Picture, words: Words) -> Markup:

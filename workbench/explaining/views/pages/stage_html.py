@@ -144,7 +144,7 @@ def _fits(picture: Drawn) -> bool:
 def _routes(graph: KernelGraph) -> Markup:
     """The legend of the picture's colours and dashed arrows."""
     routes = Counter(item.route for item in graph.nodes)
-    told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in routes.items()])
+    told = markup.legend([(f"{route} ({count})", f"var(--{route_colour(route)})") for route, count in routes.items()])
     if all(fusion.fused for fusion in graph.fusions):
         return told
     dashed = "A dashed arrow is an edge that was not fused; point at it to see the reason."
