@@ -224,7 +224,8 @@ def _below(picture: Picture, room: float) -> list[str]:
 def _legend(pictures: Iterable[Picture], width: float) -> tuple[list[Entry], int]:
     """The entries of all pictures, and in how many rows a figure has room for them."""
     entries = list(dict.fromkeys(entry for picture in pictures for entry in picture.legend))
-    return entries, -(-len(entries) // max(int(width / 1.5), 2))
+    room = sum(len(entry.text) * _LETTER + 35 for entry in entries)
+    return entries, min(len(entries), int(room / (width * _AN_INCH)) + 1)
 
 
 def _draw_legend(pictures: Iterable[Picture], ax: Axes, colours: Mapping[str, str]) -> None:
