@@ -51,17 +51,7 @@ class PartsView(Shown):
         launches = training_parts.launches_by_part(self.lowered)
         views = {part: timeline.gantt_of(self.record, mine) for part, mine in launches.items()}
         scale = max((view.makespan for view in views.values()), default=0)
-        told = "{}: {:,} cycles, {:,.2f} µs"
-        return [
-            functools.partial(
-                gantt_picture,
-                view,
-                scale=scale,
-                label=part,
-                title=told.format(part, view.makespan, view.makespan / view.clock_mhz),
-            )
-            for part, view in views.items()
-        ]
+        return [functools.partial(gantt_picture, view, scale=scale, part=part) for part, view in views.items()]
 
     @knows_its_options
     def text(self) -> str:

@@ -14,7 +14,7 @@ from workbench.explaining.views.scratchpads.scratchpad import (
     STORED,
     WORDS,
     Occupancy,
-)  # fmt: skip
+)
 from workbench.explaining.views.scratchpads.scratchpad_layout import Bar, Layout, Panel, bytes_text, layout
 from workbench.explaining.views.timelines.gantt import fitting
 from workbench.ground.basics.colours import HELD

@@ -11,7 +11,7 @@ from workbench.explaining.views.scratchpads.tile_grids import (
     label,
     size_of,
     strength,
-)  # fmt: skip
+)
 from workbench.explaining.views.scratchpads.tiles import TensorMoves, Tiling, moved_text
 from workbench.ground.basics.picture import Axis, Box, Entry, Picture, Told, Words
 

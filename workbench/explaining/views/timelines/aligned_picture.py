@@ -21,7 +21,7 @@ from workbench.ground.basics.picture import (
     Told,
     Words,
     stacked,
-)  # fmt: skip
+)
 
 _HEAD, _NAME, _STRIP, _GAP = 18, 17, 4, 10
 _HIGH, _LOW, _BETWEEN = 16, 8, 3

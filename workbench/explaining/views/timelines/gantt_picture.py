@@ -23,13 +23,12 @@ _SPANS_TOLD = 1500
 """Up to this many spans say what they are when pointed at."""
 
 
-def gantt_picture(
-    view: Gantt, width: float = 860, *, scale: int = 0, label: str = "timeline", title: str = ""
-) -> Picture:
-    """The picture. `scale` is the number of cycles from edge to edge: the makespan when it is 0."""
+def gantt_picture(view: Gantt, width: float = 860, *, scale: int = 0, part: str = "") -> Picture:
+    """The picture, of a run or of a part of one. `scale` is the number of cycles from edge to edge: the makespan when
+    it is 0."""
     whole = max(scale or view.makespan, 1)
     tops, bottom = _tops(view)
-    told = f"{label}: {view.makespan:,} cycles"
+    told = f"{part or 'timeline'}: {view.makespan:,} cycles"
     if not view.lanes:
         return Picture(told, nothing=NOTHING)
     ends = (Tick(0, "0"),) if not max(scale, view.makespan) else None
@@ -44,7 +43,7 @@ def gantt_picture(
         Axis(bottom, 0, ticks=(Tick(8, "", BUSY), *_names(view, tops))),
         tuple(marks),
         tuple(_entries(view)),
-        title,
+        f"{told}, {view.makespan / view.clock_mhz:,.2f} µs" if part else "",
         notes=(f"idle throughout: {', '.join(view.unused)}",) if view.unused else (),
         behind=tuple(_bands(view, width / whole, bottom)),
         above=Axis(0, whole / view.clock_mhz, f"µs at {view.clock_mhz:g} MHz", ends),
