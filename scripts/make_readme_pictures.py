@@ -15,8 +15,6 @@ sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
 from tests.browser import chromium  # noqa: E402
-from workbench.explaining.views.timelines.timeline import gantt_of  # noqa: E402
-from workbench.jupyter.plot_timeline import timeline_figure  # noqa: E402
 from workbench.models.resnet import resnet18  # noqa: E402
 from workbench.models.seeded import with_statistics  # noqa: E402
 
@@ -36,7 +34,7 @@ def timeline() -> wb.Journey:
     torch.manual_seed(0)
     inputs = torch.randn(128, 768), torch.randn(768, 3072) / 28, torch.randn(3072, 768) / 55
     journey = wb.trace(ffn, *inputs, machine="tpu-v3")
-    figure = timeline_figure(gantt_of(journey.simulated.trace), width=11)
+    figure = journey.simulated.plot(style="light").get_figure(root=True)
     figure.savefig(FOLDER / "timeline.png", dpi=110, metadata={"Software": None})
     return journey
 

@@ -16,7 +16,7 @@ from simulator import Machine
 from simulator.files.versioned_files import replace_file
 from workbench.checking.check_report import Check
 from workbench.explaining.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
-from workbench.explaining.artefacts.pictures import lab_widgets
+from workbench.explaining.artefacts.pictures import widgets
 from workbench.explaining.views.pages import journey_html
 from workbench.explaining.views.selections import selection, selection_model
 from workbench.explaining.views.timelines import perfetto
@@ -326,7 +326,7 @@ class Journey(Shown):
     def widget(self, *, stage: str = "capture") -> object:
         """The lab: every stage side by side with one selection, in a notebook. It opens at `stage`: capture, lower,
         render, schedule, program or timeline. See docs/the-lab.md."""
-        return lab_widgets().stepper(self, self._request, self._stages, self._checks, stage=stage)
+        return widgets("stepper_widget").stepper(self, self._request, self._stages, self._checks, stage=stage)
 
     @knows_its_options
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -361,7 +361,7 @@ class Journey(Shown):
         `interactive=True` puts the lab above it, where a reader can press everything as in a notebook: the page
         contains the selection of each row, and a script of its own looks it up. See docs/sharing.md.
         """
-        lab = lab_widgets() if interactive else None
+        lab = widgets("stepper_widget") if interactive else None
         stages = (self.captured, self.lowered, self.rendered, self.scheduled, self.simulated)
         if interactive and len(self.simulated.record) > MOST_SPANS:
             raise BadOption(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 
 from simulator import load_machine
 from simulator.analysis.machine_roofs import peaks
 from workbench.explaining.views.timelines.gantt import NOTHING
 from workbench.explaining.views.timelines.roofline import WHOLE, Point, Roofline
+from workbench.explaining.views.timelines.roofline_picture import roofline_picture
 from workbench.ground.basics.colours import DARK, LIGHT, Style
 from workbench.ground.errors import BadOption
-from workbench.jupyter.plot_roofline import draw, roofline
+from workbench.jupyter import plot_pictures
 
 PRODUCT = Point("k0_mm", 1, 1000, 2_000_000, 0, 64_000, 64_000, 32_000, 10.0, 10.0, (61.0, 0.0, 125.0, 1.0))
 SLOW = replace(PRODUCT, kernel="k1_slow", macs=0, element_ops=8000, stretches=16_000.0, least=(0.0, 8.0, 125.0, 500.0))
@@ -24,23 +26,24 @@ FOUND = Roofline(
 )
 
 
-@pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
-def test_roofs_and_marks_have_the_colours_of_what_they_stand_for(style: Style):
-    axes = Figure(figsize=(9, 5)).add_subplot()
-    draw(FOUND, axes, style)
-    lines = {to_hex(line.get_color()).upper(): line for line in axes.lines if line.get_linewidth() == 2}
-    assert set(lines) == {
-        style.kinds["MATMUL"],
-        style.kinds["VECTOR"],
-        style.causes["memory_peak"],
-        style.causes["inefficient_transfers"],
+def roofline(found: Roofline, ax: Axes | None = None, *, style: str = "light", width: float = 9.0) -> Axes:
+    return plot_pictures.axes(partial(roofline_picture, found), ax, style=style, width=width)
+
+
+@pytest.mark.parametrize(("name", "style"), [("light", LIGHT), ("dark", DARK)])
+def test_roofs_and_marks_have_the_colours_of_what_they_stand_for(name: str, style: Style):
+    axes = roofline(FOUND, style=name)
+    lines = {
+        to_hex(line.get_color()).upper(): line
+        for line in axes.lines
+        if line.get_marker() == "None" and line.get_linewidth() == 1.5
     }
+    memory, short = style.causes["memory_peak"], style.causes["inefficient_transfers"]
+    assert set(lines) == {style.kinds["MATMUL"], style.kinds["VECTOR"], memory, short}
     assert lines[style.kinds["MATMUL"]].get_ydata()[0] == 32_768  # type: ignore[index]
-    filled = [line for line in axes.lines if line.get_marker() in ("o", "D") and line.get_markersize() > 6]
-    assert sorted((line.get_marker(), to_hex(line.get_color()).upper()) for line in filled) == [  # type: ignore[arg-type]
-        ("D", style.causes["memory_peak"]),
-        *sorted([("o", style.causes["memory_peak"]), ("o", style.causes["inefficient_transfers"])]),
-    ]
+    filled = [line for line in axes.lines if line.get_markersize() > 7]
+    drawn = [(line.get_marker(), to_hex(line.get_markerfacecolor()).upper()) for line in filled]  # type: ignore[arg-type]
+    assert sorted(drawn) == sorted([("D", memory), ("o", memory), ("o", short)])
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from simulator import Cause
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK
@@ -13,8 +16,9 @@ from simulator.records.spans import Wait
 from simulator.tileprogram.program import Opcode
 from simulator.units.unit_table import STALLS
 from workbench.explaining.views.timelines.gantt import OTHER, Gantt, Spans, gantt
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.ground.basics.colours import DARK, LIGHT, Style
-from workbench.jupyter.plot_timeline import timeline_figure
+from workbench.jupyter.plot_pictures import figure
 
 
 def timeline(spans_per_lane: int, *, busy: int = 3, waits: int = 0, period: int = 10) -> Gantt:
@@ -36,11 +40,12 @@ def timeline(spans_per_lane: int, *, busy: int = 3, waits: int = 0, period: int 
     )
 
 
-def pixels(view: Gantt) -> np.ndarray:
-    figure = timeline_figure(view, width=8)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def drawn(view: Gantt, width: float) -> Figure:
+    return figure([partial(gantt_picture, view)], style="light", width=width)
 
-    canvas = FigureCanvasAgg(figure)
+
+def pixels(view: Gantt) -> np.ndarray:
+    canvas = FigureCanvasAgg(drawn(view, 8))
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[:, :, :3].astype(int)
 
@@ -48,6 +53,16 @@ def pixels(view: Gantt) -> np.ndarray:
 def amount_of(image: np.ndarray, colour: str) -> int:
     wanted = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)])
     return int((abs(image - wanted).sum(axis=2) < 12).sum())
+
+
+def faded(colour: str) -> str:
+    """A colour of which 35% lies over the ground of a lane, which is 55% of `faint` over a launch's."""
+
+    def over(share: float, above: str, below: str) -> str:
+        parts = ((int(each[place : place + 2], 16) for each in (above, below)) for place in (1, 3, 5))
+        return "#" + "".join(f"{round(share * own + (1 - share) * ground):02X}" for own, ground in parts)
+
+    return over(0.35, colour, over(0.55, LIGHT.faint, LIGHT.band))
 
 
 @pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
@@ -72,7 +87,7 @@ def test_a_crowded_lane_shows_as_much_colour_as_it_is_busy():
 def test_a_bar_is_faded_where_its_span_waits(spans_per_lane: int):
     """As much full colour as the lane works, three cycles in ten, and as much faded as it waits, four in ten."""
     image, kind = pixels(timeline(spans_per_lane, waits=4)), LIGHT.kinds["VECTOR"]
-    full, pale = amount_of(image, kind), amount_of(image, LIGHT.held(kind))
+    full, pale = amount_of(image, kind), amount_of(image, faded(kind))
     assert full == pytest.approx(amount_of(pixels(timeline(20)), kind), rel=0.2)
     assert pale == pytest.approx(full * 4 / 3, rel=0.2)
     assert amount_of(image, LIGHT.waits["interconnect"]) > 0
@@ -89,17 +104,17 @@ def test_a_hundred_thousand_spans_are_drawn_as_no_more_corners_than_a_few_thousa
 @pytest.mark.parametrize("cores", [2, 8])
 def test_the_units_that_do_nothing_are_named_within_the_picture(cores: int, width: float):
     names = tuple(f"core{core}.dma{queue}" for core in range(cores) for queue in range(8))
-    figure = timeline_figure(replace(timeline(20), unused=names), width=width)
-    figure.canvas.draw()
-    (axes,) = figure.axes
-    box, whole = axes.xaxis.label.get_window_extent(), figure.bbox
+    picture = drawn(replace(timeline(20), unused=names), width)
+    picture.canvas.draw()
+    (axes,) = picture.axes
+    box, whole = axes.xaxis.label.get_window_extent(), picture.bbox
     assert whole.x0 <= box.x0 and box.x1 <= whole.x1
-    assert "idle throughout: core0.dma0" in axes.get_xlabel() and axes.get_xlabel().endswith("more")
+    assert "idle throughout: core0.dma0" in axes.get_xlabel() and axes.get_xlabel().endswith(("…", names[-1]))
 
 
 def corners(view: Gantt) -> int:
-    (axes,) = timeline_figure(view, width=8).axes
-    return sum(len(path.vertices) for drawn in axes.collections for path in drawn.get_paths())
+    (axes,) = drawn(view, 8).axes
+    return sum(len(path.vertices) for each in axes.collections for path in each.get_paths())
 
 
 def test_an_empty_timeline_is_drawn():

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.explaining.views.timelines.gantt import Gantt, Spans, fitting, gantt, occupancy, unused_text
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.explaining.views.timelines.letters import timeline_text
-from workbench.explaining.views.timelines.svg_gantt import gantt_svg, ticks_to
 from workbench.ground.basics.colours import DARK, LIGHT, Style
+from workbench.ground.basics.picture import round_numbers
+from workbench.ground.basics.svg_painter import svg_of
 
 
 def spans(*rows: tuple[int, int, int, int, int, int], waits: tuple[tuple[int, int], ...] = ()) -> Spans:
@@ -87,14 +89,14 @@ def test_what_a_span_waits_for_on_its_way_lies_before_its_work_and_is_idle_time(
     assert made.busy(0, edges)[0].tolist() == [0, 0, 0, 1, 1, 0, 0, 0]
     assert timeline_text(made, width=8).splitlines()[-4].endswith("  .~~LL...")
     assert "~ waits on its way" in timeline_text(made)
-    picture = gantt_svg(made)
+    picture = svg_of(gantt_picture(made))
     assert picture.count("opacity:0.35") == 2 and "15 cycles, 10 of them on its way" in picture
     assert picture.count("var(--c-interconnect)") == 2  # the strip and the legend
 
 
 def test_where_nothing_waits_on_its_way_no_legend_has_it():
     made = view(spans((0, 5, 10, 0, 0, 0)), makespan=40)
-    assert "on its way" not in timeline_text(made) + gantt_svg(made)
+    assert "on its way" not in timeline_text(made) + svg_of(gantt_picture(made))
 
 
 def test_busy_and_idle_fill_the_lane_up_to_its_last_span():
@@ -140,20 +142,20 @@ def test_an_empty_timeline_has_nothing():
 def test_what_a_launch_takes_lies_between_the_end_of_one_and_the_begin_of_the_next():
     made = view(spans((0, 0, 10, 0, 0, 0), (1, 10, 25, 1, 0, 0), (0, 30, 41, 0, 0, 1)), makespan=41)
     assert [(each.kernel, each.start, each.end) for each in made.launching] == [("second", 25, 28)]
-    picture = gantt_svg(made)
+    picture = svg_of(gantt_picture(made))
     assert "launch of second: 3 cycles, 25 to 28</title>" in picture
     entry = '<i style="background:var(--c-launch)"></i>launch</span>'
     assert entry in picture  # the strip over the lanes stands in the legend, where there is one
-    assert entry not in gantt_svg(replace(made, launching=()))
+    assert entry not in svg_of(gantt_picture(replace(made, launching=())))
 
 
 def test_a_long_name_of_a_lane_has_room():
     """The picture reaches as far to the left as the longest name, which ends where its lane begins."""
     made = view(spans((0, 0, 10, 0, 0, 0)), makespan=41)
-    longer = replace(made, lanes=tuple(replace(lane, name=f"core11.{lane.name}") for lane in made.lanes))
-    short, long = (re.search(r'viewBox="(-?\d+) 0 (\d+) ', gantt_svg(each)) for each in (made, longer))
-    assert short is not None and long is not None and int(short[1]) == 0 and int(long[1]) < 0
-    assert int(long[2]) == int(short[2]) - int(long[1])
+    longer = replace(made, lanes=tuple(replace(lane, name=f"core11.cluster2.{lane.name}") for lane in made.lanes))
+    short, long = (re.search(r'viewBox="-(\d+) -22 (\d+) ', svg_of(gantt_picture(each))) for each in (made, longer))
+    assert short is not None and long is not None and int(long[1]) > int(short[1]) > 0
+    assert int(long[2]) - int(short[2]) == pytest.approx(int(long[1]) - int(short[1]), abs=1)
 
 
 @pytest.mark.parametrize("style", [LIGHT, DARK], ids=["light", "dark"])
@@ -191,7 +193,7 @@ def test_a_kernels_name_is_cut_with_a_mark_then_to_its_number_then_left_out():
 
 @pytest.mark.parametrize(("whole", "least"), [(49_944, 1), (53.13, 0), (7, 1), (1, 1), (0.003, 0), (10**9, 1)])
 def test_an_axis_has_round_numbers_from_zero_on(whole: float, least: float):
-    ticks = ticks_to(whole, least=least)
+    ticks = round_numbers(0, whole, whole=bool(least))
     step = ticks[1]
     assert ticks[0] == 0 and 2 <= len(ticks) <= 13 and ticks[-1] <= whole * (1 + 1e-9) < ticks[-1] + 1.001 * step
     assert float(f"{step:e}".partition("e")[0]) in (1, 2, 5) and step >= least

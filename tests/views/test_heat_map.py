@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from matplotlib import pyplot
+from matplotlib.collections import PolyCollection
 
 from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot, short, summary
-from workbench.explaining.views.comparisons.svg_heat_map import heat_map_svg
-from workbench.jupyter.plot_heat_map import heat_map
+from workbench.explaining.views.comparisons.heat_map_picture import heat_map_picture
+from workbench.ground.basics.svg_painter import svg_of
+from workbench.jupyter import plot_pictures
 
 MAP = HeatMap(
     ("tile.m", "order"),
@@ -71,18 +74,19 @@ def test_cycles_are_shortened_to_what_a_cell_has_room_for(cycles: int, text: str
 
 
 def test_the_svg_has_a_cell_each_with_its_words_and_marks_the_best_and_todays():
-    svg = heat_map_svg(MAP)
+    svg = svg_of(heat_map_picture(MAP))
     assert svg.count("<title>") == 4 and "an &lt;order&gt; that is refused" in svg
-    assert ">4,000<" in svg and ">1,000<" in svg and svg.count("url(#wb-refused-") == 1
-    assert svg.count('stroke-width="2.5"') == 1 and 'aria-label="cycles by tile.m and order of k0_linear' in svg
+    assert ">4,000<" in svg and ">1,000<" in svg and svg.count("url(#wb-soft-") == 1
+    assert svg.count("stroke-width:2.5") == 1 and 'aria-label="cycles by tile.m and order of k0_linear' in svg
 
 
 def test_matplotlib_draws_the_same_cells():
-    ax = heat_map(MAP, style="dark")
+    ax = plot_pictures.axes(partial(heat_map_picture, MAP), style="dark")
     written = [text.get_text() for text in ax.texts]
     assert written == ["4,000", "1,000"]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == list(MAP.columns)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == list(MAP.rows)
-    assert sum(patch.get_hatch() == "///" for patch in ax.patches) == 1
-    assert len([patch for patch in ax.patches if not patch.get_fill()]) == 2
+    cells = [each for each in ax.collections if isinstance(each, PolyCollection)]
+    assert [len(each.get_paths()) for each in cells if each.get_hatch()] == [1]
+    assert sum(len(each.get_paths()) for each in cells) == 4 + 2, "four cells, and frames of the best and of today's"
     pyplot.close(ax.figure)

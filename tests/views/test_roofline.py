@@ -15,7 +15,7 @@ import torch
 import workbench as wb
 from tests.views.test_stage_html import svgs
 from workbench.explaining.views.timelines.gantt import NOTHING
-from workbench.explaining.views.timelines.roof_chart import Chart, Line, chart, decades, number_text
+from workbench.explaining.views.timelines.roof_chart import Chart, Roof, chart, decades, number_text
 from workbench.explaining.views.timelines.roofline import WHOLE, Point, Roofline
 from workbench.ground.errors import EmptyTable, HostRoute
 
@@ -227,7 +227,7 @@ POINT = Point("k", 1, 1000, 0, 512_000, 64_000, 64_000, 64_000, 10.0, 10.0, (0.0
 PEAKS = {"arrays": 32_768.0, "vector unit": 2048.0, "memory": 512.0}
 
 
-def line_named(made: Chart, roof: str) -> Line:
+def line_named(made: Chart, roof: str) -> Roof:
     (line,) = (line for line in made.lines if line.roof == roof)
     return line
 

@@ -16,9 +16,10 @@ from torch import nn
 import workbench as wb
 from tests.programs import PROGRAMS
 from workbench.explaining.views.graphs.layered_layout import layered
-from workbench.explaining.views.timelines.svg_gantt import gantt_svg
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.ground.basics.highlight import mlir_line
 from workbench.ground.basics.markup import SHEET, page
+from workbench.ground.basics.svg_painter import svg_of
 
 STAGES = ("captured", "lowered", "rendered", "scheduled", "simulated")
 _VOID = {"meta", "br", "img", "hr", "link", "wbr"}
@@ -129,7 +130,7 @@ def test_passes_show_what_they_changed(journey: wb.Journey):
 
 def test_the_gantt_has_a_bar_a_span_as_long_as_it_takes(journey: wb.Journey):
     view = journey.simulated.gantt()
-    picture = gantt_svg(view)
+    picture = svg_of(gantt_picture(view))
     bars = re.findall(r"<title>span (\d+): (\w+) ([\d,]+) to ([\d,]+),", picture)
     events = journey.simulated.events
     assert sorted(int(row) for row, *_ in bars) == list(range(len(events)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from simulator.files.versioned_files import replace_file
-from workbench.explaining.artefacts import drawing_of_comparisons
-from workbench.explaining.artefacts.pictures import comparison_widgets
+from workbench.explaining.artefacts import drawing
+from workbench.explaining.artefacts.pictures import widgets
 from workbench.explaining.findings import Facts, found
 from workbench.explaining.findings.finding_record import LEAST_SHARE
 from workbench.explaining.views.comparisons import compare, compare_html
 from workbench.explaining.views.comparisons.finding_groups import Found
 from workbench.explaining.views.timelines import aligned
+from workbench.explaining.views.timelines.aligned_picture import aligned_picture
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.html_builder import html
 from workbench.ground.basics.shown import Shown
@@ -109,7 +111,7 @@ class Comparison(Shown):
     def widget(self) -> object:
         """The comparison in a notebook, of two to four journeys: the changes, with size and place, and all timelines
         locked in time. A press on a row marks it in all of them."""
-        return comparison_widgets().comparing(self)
+        return widgets("comparison_widget").comparing(self)
 
     @knows_its_options
     def text(self, *, width: int = 72) -> str:
@@ -132,7 +134,8 @@ class Comparison(Shown):
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
         """The timelines in one picture, the same nodes below each other: it shows where a journey takes longer."""
-        return drawing_of_comparisons().aligned(aligned.aligned(self.record.matching), style=style, width=width)
+        made = functools.partial(aligned_picture, aligned.aligned(self.record.matching))
+        return drawing("As text they are in .text() of the comparison.").figure([made], style=style, width=width)
 
     def __repr__(self) -> str:
         told = (

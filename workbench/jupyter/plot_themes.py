@@ -15,15 +15,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from workbench.ground.basics import markup
-from workbench.ground.basics.colours import LIGHT, Style, style_named
+from workbench.ground.basics.colours import LIGHT, style_named
 from workbench.ground.basics.html_builder import html, trusted
-from workbench.jupyter.plot_axes import inches
+from workbench.ground.errors import BadOption
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 THEME: Final = "theme"
 
+_WIDEST: Final = 600
+"""Inches of a picture that matplotlib draws: 65,536 dots at 100 an inch are its limit."""
 _LEAST: Final = 7.3
 """Inches below which a picture is scrolled and not made smaller: its letters would be hard to read."""
 _SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')
@@ -81,9 +83,16 @@ def words_as_they_are(draws: Callable[P, R]) -> Callable[P, R]:
     return drawn
 
 
-def colours_of(style: str) -> Style:
+def colours_of(style: str) -> dict[str, str]:
     """The colours to draw with: of a themed figure the light ones, each of which then becomes the theme's own."""
-    return style_named("light" if style == THEME else style)
+    return markup.all_colours(style_named("light" if style == THEME else style))
+
+
+def inches(width: float) -> float:
+    """The width of a figure, which must be one that matplotlib can draw."""
+    if not 0 < width <= _WIDEST:
+        raise BadOption(f"width={width!r}: expected inches, more than 0 and up to {_WIDEST}")
+    return width
 
 
 def new_axes(style: str, width: float, height: float) -> Axes:
@@ -104,8 +113,6 @@ def new_figure(style: str, width: float, height: float) -> Figure:
 def _themed(svg: str) -> str:
     """The picture in one line, with our colours as variables of the style sheet, and all others as they are; places
     to a hundredth of a point."""
-    names = {colour.lower(): f"var(--{name})" for name, colour in markup.colours(LIGHT).items()}
-    names |= {markup.tone(name, LIGHT): f"var(--{name})" for name in ("good", "bad")}
-    names |= {LIGHT.ground.lower(): "var(--ground)", LIGHT.ink.lower(): "var(--ink)"}
+    names = {colour.lower(): f"var(--{name})" for name, colour in markup.all_colours(LIGHT).items()}
     coloured = _COLOUR.sub(lambda found: names.get(found.group(), found.group()), svg)
     return _DECIMALS.sub(r"\1", " ".join(coloured.split()))

@@ -21,9 +21,10 @@ from simulator.memory import dram, network
 from simulator.tileprogram.program import Access, Instruction, Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
 from tests.simulator.build import Made
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.explaining.views.timelines.letters import timeline_text
 from workbench.explaining.views.timelines.timeline import gantt_of, stats
-from workbench.jupyter.plot_timeline import timeline_figure
+from workbench.jupyter import plot_pictures
 
 ROWS, COLUMNS, TILES = 64, 256, 4
 
@@ -81,7 +82,9 @@ def main() -> None:
     verify(program)
     trace = simulate([Launched("turned", program, (0, 1 << 20))], machine)
     trace.invariants()
-    timeline_figure(gantt_of(trace)).savefig(Path(sys.argv[1]) / "timeline.png", dpi=80)
+    plot_pictures.figure([gantt_picture(gantt_of(trace))], style="light").savefig(
+        Path(sys.argv[1]) / "timeline.png", dpi=80
+    )
     columns = trace.columns()
     told = {
         "rows": list(zip(*(columns[name] for name in ("kind", "unit", "start", "end")), strict=True)),

@@ -10,8 +10,6 @@ from workbench.explaining.artefacts.captured import Captured as Captured
 from workbench.explaining.artefacts.lowered import Lowered as Lowered
 from workbench.explaining.artefacts.moment_handle import Moment as Moment
 from workbench.explaining.artefacts.pictures import drawing as drawing
-from workbench.explaining.artefacts.pictures import drawing_of_comparisons as drawing_of_comparisons
-from workbench.explaining.artefacts.pictures import drawing_of_heat_maps as drawing_of_heat_maps
 from workbench.explaining.artefacts.rendered import Rendered as Rendered
 from workbench.explaining.artefacts.scheduled import Scheduled as Scheduled
 from workbench.explaining.artefacts.scratchpad_handle import Scratchpad as Scratchpad

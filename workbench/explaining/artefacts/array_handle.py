@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from workbench.explaining.artefacts.handle import Run
-from workbench.explaining.artefacts.pictures import explaining_widgets
+from workbench.explaining.artefacts.pictures import widgets
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.shown import Shown
 from workbench.ground.environment.verb_options import knows_its_options
@@ -77,7 +77,7 @@ class ArrayView(Shown):
     @knows_its_options
     def widget(self) -> object:
         """The array cycle by cycle: scrub and play. See docs/looking-closer.md."""
-        return explaining_widgets().array(self)
+        return widgets("explaining_widgets").array(self)
 
     def __repr__(self) -> str:
         from workbench.explaining.views.timelines import arrays

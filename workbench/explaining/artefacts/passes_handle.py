@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench.explaining.artefacts.pictures import explaining_widgets
+from workbench.explaining.artefacts.pictures import widgets
 from workbench.explaining.views.kernel_lists import CONTEXT, pass_lines, pass_tables
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.shown import Shown
@@ -150,7 +150,7 @@ class Passes(tuple[Pass, ...]):
     def widget(self) -> object:
         """The passes in a notebook: the changes of each, and comparisons of any two texts. See
         docs/looking-closer.md."""
-        return explaining_widgets().passes(self)
+        return widgets("explaining_widgets").passes(self)
 
     def __repr__(self) -> str:
         return f"Passes({len(self)} of {self[0].step.kernel!r})" if self else "Passes(none)"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from workbench.explaining.artefacts.handle import Run
-from workbench.explaining.artefacts.pictures import explaining_widgets
+from workbench.explaining.artefacts.pictures import widgets
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.shown import Shown
 from workbench.ground.environment.verb_options import knows_its_options
@@ -76,7 +76,7 @@ class PipelineView(Shown):
     @knows_its_options
     def widget(self) -> object:
         """All iterations to scroll through, with the waits of each bar. See docs/looking-closer.md."""
-        return explaining_widgets().pipeline(self)
+        return widgets("explaining_widgets").pipeline(self)
 
     def __repr__(self) -> str:
         from workbench.explaining.views.timelines import pipelines

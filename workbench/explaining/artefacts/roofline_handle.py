@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench.explaining.artefacts.pictures import drawing_of_rooflines
-from workbench.explaining.views.timelines import svg_roofline
+from workbench.explaining.artefacts.pictures import drawing
+from workbench.explaining.views.timelines.roofline_picture import roofline_picture
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.shown import Shown
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.environment.verb_options import knows_its_options
 
 if TYPE_CHECKING:
@@ -51,12 +53,12 @@ class RooflineView(Shown):
         """The picture, and the table below it, closed."""
         table = self.record.table()
         rows = markup.details("table", markup.table(table), note=f"{len(table.rows)} rows")
-        return markup.fragment(svg_roofline.roofline_svg(self.record) + (rows if table.rows else ""))
+        return markup.fragment(svg_of(roofline_picture(self.record)) + (rows if table.rows else ""))
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 9.0) -> Axes:
         """The picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
-        return drawing_of_rooflines().roofline(self.record, ax, style=style, width=width)
+        return drawing().axes(functools.partial(roofline_picture, self.record), ax, style=style, width=width)
 
     def __repr__(self) -> str:
         if self.record.whole is None:

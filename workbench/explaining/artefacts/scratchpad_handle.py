@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ from markupsafe import Markup
 from simulator.errors import DoesNotFit
 from simulator.tileprogram.program import TileProgram
 from workbench.explaining.artefacts.handle import count_of
-from workbench.explaining.artefacts.pictures import drawing_of_scratchpads
-from workbench.explaining.views.scratchpads import scratchpad, svg_scratchpad
+from workbench.explaining.artefacts.pictures import drawing
+from workbench.explaining.views.scratchpads import scratchpad
+from workbench.explaining.views.scratchpads.scratchpad_picture import scratchpad_picture
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.html_builder import html
 from workbench.ground.basics.shown import Shown
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.environment.verb_options import knows_its_options
 from workbench.ground.errors import BadOption
 from workbench.ir import KernelGraph
@@ -61,12 +64,13 @@ class Scratchpad(Shown):
     def html(self) -> Markup:
         """The picture: addresses upwards, time to the right, a bar for each live range of a slot."""
         told = scratchpad.summary(self.record)
-        return markup.fragment(html("<p>{told}</p>{}", svg_scratchpad.scratchpad_svg(self.record), told=told))
+        return markup.fragment(html("<p>{told}</p>{}", svg_of(scratchpad_picture(self.record)), told=told))
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
         """The same picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
-        return drawing_of_scratchpads().scratchpad(self.record, ax, style=style, width=width)
+        made = functools.partial(scratchpad_picture, self.record)
+        return drawing("As text it is j.simulated.scratchpad.text().").axes(made, ax, style=style, width=width)
 
     @knows_its_options
     def widget(self) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,7 @@ from markupsafe import Markup
 from workbench.explaining.artefacts.array_handle import ArrayView
 from workbench.explaining.artefacts.handle import Handle
 from workbench.explaining.artefacts.moment_handle import Moment
-from workbench.explaining.artefacts.pictures import drawing, memory_widgets, timeline_widgets
+from workbench.explaining.artefacts.pictures import drawing, widgets
 from workbench.explaining.artefacts.pipeline_handle import PipelineView
 from workbench.explaining.artefacts.roofline_handle import RooflineView
 from workbench.explaining.artefacts.scratchpad_handle import Scratchpad
@@ -31,6 +32,7 @@ from workbench.explaining.views.timelines import (
     timeline,
     transfers,
 )
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.ground.basics import data_frames
 from workbench.ground.basics.table import Table
 from workbench.ground.environment.verb_options import knows_its_options
@@ -205,7 +207,7 @@ class Simulated(Handle["Trace"]):
 
     def _memory_widget(self, begin: int, end: int) -> object:
         selection = self._selection() if self._selection else None
-        return memory_widgets().memory(self.replays, selection, begin=begin, end=end)
+        return widgets("memory_widget").memory(self.replays, selection, begin=begin, end=end)
 
     @property
     def critical_path(self) -> pd.DataFrame:
@@ -302,14 +304,15 @@ class Simulated(Handle["Trace"]):
 
         With a selection, or with the `critical` path, all other spans are faint.
         """
-        return drawing().timeline(self.gantt(select=select, critical=critical), ax, style=style, width=width)
+        made = functools.partial(gantt_picture, self.gantt(select=select, critical=critical))
+        return drawing("The timeline as text is j.simulated.text().").axes(made, ax, style=style, width=width)
 
     @knows_its_options
     def widget(self, *, beside: Simulated | None = None) -> object:
         """The timeline to pan, zoom, search and measure in, in a notebook; two runs above each other, `beside` another,
         show the same stretch of time. `.spans` of the widget are the selected rows of `.events`. See docs/timeline.md.
         """
-        return timeline_widgets().timeline([self] if beside is None else [self, beside])
+        return widgets("timeline_widget").timeline([self] if beside is None else [self, beside])
 
     def __repr__(self) -> str:
         return f"Simulated({self.cycles:,} cycles, {self.time_us:.2f} µs on {self.machine.label})"

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from workbench.explaining.artefacts.handle import count_of
-from workbench.explaining.artefacts.pictures import drawing_of_tiles
-from workbench.explaining.views.scratchpads import svg_tiles, tiles
+from workbench.explaining.artefacts.pictures import drawing
+from workbench.explaining.views.scratchpads import tiles
+from workbench.explaining.views.scratchpads.tile_pictures import tile_pictures
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.shown import Shown
+from workbench.ground.basics.svg_painter import side_by_side
 from workbench.ground.environment.verb_options import knows_its_options
 
 if TYPE_CHECKING:
@@ -57,12 +59,13 @@ class Tiles(Shown):
     @knows_its_options
     def html(self) -> Markup:
         """Each tensor as a grid of tiles in the order in which they are moved."""
-        return markup.fragment(svg_tiles.tiles_svg(self.record))
+        return markup.fragment(side_by_side(tile_pictures(self.record)))
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
         """The same pictures with matplotlib: `style` is light, dark or the notebook's theme, `width` inches."""
-        return drawing_of_tiles().tiles(self.record, style=style, width=width)
+        instead = "As text they are j.scheduled.tiles(kernel).text()."
+        return drawing(instead).figure(tile_pictures(self.record), style=style, width=width, columns=3)
 
     def __repr__(self) -> str:
         boxes = count_of(len(self.record.touches), "box").replace("boxs", "boxes")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from workbench.explaining.artefacts.pictures import drawing_of_training
-from workbench.explaining.views.timelines import dram_contents, svg_dram, svg_gantt, timeline, training_parts
+from workbench.explaining.artefacts.pictures import drawing
+from workbench.explaining.views.timelines import dram_contents, timeline, training_parts
+from workbench.explaining.views.timelines.dram_picture import dram_picture
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.html_builder import html, joined
+from workbench.ground.basics.picture import Picture
 from workbench.ground.basics.shown import Shown
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.basics.table import Table
 from workbench.ground.environment.verb_options import knows_its_options
 
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
     from simulator import Trace
     from workbench.explaining.artefacts.plot_types import Axes, Figure
     from workbench.explaining.views.timelines.dram_contents import Contents
-    from workbench.explaining.views.timelines.gantt import Gantt
     from workbench.ir import KernelGraph
 
 
@@ -41,9 +46,12 @@ class PartsView(Shown):
     def _table(self) -> Table:
         return training_parts.by_part(self.record, self.lowered)
 
-    def _timelines(self) -> list[tuple[str, Gantt]]:
+    def _pictures(self) -> list[Callable[..., Picture]]:
+        """What makes the timeline of each part, on one scale."""
         launches = training_parts.launches_by_part(self.lowered)
-        return [(part, timeline.gantt_of(self.record, mine)) for part, mine in launches.items()]
+        views = {part: timeline.gantt_of(self.record, mine) for part, mine in launches.items()}
+        scale = max((view.makespan for view in views.values()), default=0)
+        return [functools.partial(gantt_picture, view, scale=scale, part=part) for part, view in views.items()]
 
     @knows_its_options
     def text(self) -> str:
@@ -54,21 +62,17 @@ class PartsView(Shown):
     @knows_its_options
     def html(self) -> Markup:
         """The table and the timelines of the parts, on one scale."""
-        table, timelines = self._table(), self._timelines()
+        table = self._table()
         if not table.rows:
             return markup.fragment(html('<p class="soft">{}</p>', table.why_empty))
-        scale = max(each.makespan for _, each in timelines)
-        pictures = [
-            html("<h4>{part}</h4>{}", svg_gantt.gantt_svg(each, scale=scale, label=part), part=part)
-            for part, each in timelines
-        ]
-        return markup.fragment(markup.table(table) + joined(pictures))
+        return markup.fragment(markup.table(table) + joined(svg_of(make()) for make in self._pictures()))
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
-        """The timelines of the parts below each other, on one scale, a row for every class of unit: `style` is light,
+        """The timelines of the parts below each other, on one scale, a row for every unit: `style` is light,
         dark or the notebook's theme, `width` the inches."""
-        return drawing_of_training().parts(self._timelines(), style=style, width=width)
+        nothing = Picture(training_parts.NO_PARTS, nothing=training_parts.NO_PARTS)
+        return drawing().figure(self._pictures() or [nothing], style=style, width=width)
 
     def __repr__(self) -> str:
         rows = self._table().pick("part", "cycles").rows
@@ -109,13 +113,13 @@ class DramView(Shown):
         """The picture, and the largest tensors below it, closed."""
         table = self.record.tensor_table()
         rows = markup.details("tensors", markup.table(table), note=f"{len(table.rows)} rows")
-        return markup.fragment(svg_dram.dram_svg(self.record) + (rows if table.rows else ""))
+        return markup.fragment(svg_of(dram_picture(self.record)) + (rows if table.rows else ""))
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
         """The picture with matplotlib: bytes upwards, time to the right. `style` is light, dark or the notebook's
         theme, `width` its inches."""
-        return drawing_of_training().dram(self.record, ax, style=style, width=width)
+        return drawing().axes(functools.partial(dram_picture, self.record), ax, style=style, width=width)
 
     def __repr__(self) -> str:
         return f"DramView({dram_contents.told(self.record)})"

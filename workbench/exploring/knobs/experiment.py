@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from markupsafe import Markup
 
-from workbench.explaining.artefacts.pictures import knob_widgets
+from workbench.explaining.artefacts.pictures import widgets
 from workbench.explaining.artefacts.staged import J
 from workbench.explaining.views.graphs.kernel_groups import Run
 from workbench.exploring.comparison import Comparison, compared
@@ -343,7 +343,7 @@ class Experiment(Shown, Generic[J]):
     def widget(self, kernel: str | None = None) -> object:
         """The session as a widget, for a notebook: knobs of a kernel and of the journey, the costs of each step, the
         timeline beside that of the start, the map over two knobs. Closing it leaves the session open."""
-        return knob_widgets().knob_editor(self, kernel, ends_session=False)
+        return widgets("knobs_widget").knob_editor(self, kernel, ends_session=False)
 
     def __repr__(self) -> str:
         steps = len(self._steps) - 1

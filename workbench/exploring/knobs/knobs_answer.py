@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from markupsafe import Markup
 
 from simulator.did_you_mean import did_you_mean, sentences
-from workbench.explaining.artefacts.pictures import knob_widgets
+from workbench.explaining.artefacts.pictures import widgets
 from workbench.explaining.artefacts.staged import J
 from workbench.exploring.knobs.knob import (
     FUSION,
@@ -156,7 +156,9 @@ class Knobs(Shown, Generic[J]):
     def widget(self) -> object:
         """The knobs in a notebook: each change is scheduled and simulated in the background, and the new timeline is
         shown above that of the start. `.journey` of the widget is the resulting journey."""
-        return knob_widgets().knob_editor(self._start.start.experiment(), self.kernel or None, ends_session=True)
+        return widgets("knobs_widget").knob_editor(
+            self._start.start.experiment(), self.kernel or None, ends_session=True
+        )
 
     def _with(self, knob: str, value: Value) -> Turned[J]:
         return self._start.with_value(self[knob], value)

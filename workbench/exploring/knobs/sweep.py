@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import threading
@@ -12,14 +13,16 @@ from typing import TYPE_CHECKING, Generic, Self
 
 from markupsafe import Markup
 
-from workbench.explaining.artefacts import drawing_of_heat_maps
+from workbench.explaining.artefacts import drawing
 from workbench.explaining.artefacts.staged import J
-from workbench.explaining.views.comparisons import heat_map, svg_heat_map
+from workbench.explaining.views.comparisons import heat_map
 from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot
+from workbench.explaining.views.comparisons.heat_map_picture import heat_map_picture
 from workbench.exploring.knobs.knob import Knob, Value, text_of
 from workbench.exploring.knobs.turned_knobs import Turned, refusal_of
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.shown import Shown
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.basics.table import Table
 from workbench.ground.environment.progress import Progress, counted, in_background, waiting
 from workbench.ground.environment.verb_options import knows_its_options
@@ -213,12 +216,12 @@ class Sweep(Shown, Generic[J]):
     def html(self) -> Markup:
         """The heat map, and the table below it, closed."""
         rows = markup.details("table", markup.table(self._table(), wide=("refused", "call")))
-        return markup.fragment(svg_heat_map.heat_map_svg(self.record) + rows)
+        return markup.fragment(svg_of(heat_map_picture(self.record)) + rows)
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "light", width: float = 8.0) -> Axes:
         """The heat map with matplotlib: `style` is light or dark, `width` the inches of a new figure."""
-        return drawing_of_heat_maps().heat_map(self.record, ax, style=style, width=width)
+        return drawing().axes(functools.partial(heat_map_picture, self.record), ax, style=style, width=width)
 
     def __repr__(self) -> str:
         state = "" if len(self._points) == self.total else f" of {self.total}"

@@ -37,20 +37,6 @@ class Style:
     busy: str
     """A unit at work, whatever its work is."""
 
-    def idle(self, cause: str) -> str:
-        """The colour of idle time, before a span or within it."""
-        return self.causes.get(cause) or self.waits.get(cause, self.faint)
-
-    def named(self, variable: str) -> str:
-        """The colour that the style sheet's variable has: `k-LOAD`, `c-memory_row`."""
-        family, _, name = variable.partition("-")
-        return self.kinds[name] if family == "k" else self.idle(name)
-
-    def held(self, colour: str) -> str:
-        """A kind's colour where it holds its unit and waits: most of the way to the ground's."""
-        pairs = zip(_parts(colour), _parts(self.ground), strict=True)
-        return "#" + "".join(f"{round(HELD * own + (1 - HELD) * ground):02X}" for own, ground in pairs)
-
 
 _LIGHT_KINDS = {
     "LOAD": "#0072B2",
@@ -189,7 +175,3 @@ def style_named(name: str) -> Style:
     if name not in ("light", "dark"):
         raise BadOption(f"style={name!r} is unknown; expected 'light', 'dark' or 'theme'")
     return LIGHT if name == "light" else DARK
-
-
-def _parts(colour: str) -> tuple[int, ...]:
-    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))

@@ -51,6 +51,8 @@ _DARK = {
     "number": "#c4a7ff",
     "comment": "#8b949e",
 }
+_PAGES_OWN = re.compile(r"var\(--[\w-]+,(.*)\)")
+"""A colour of the page around, and the one where there is none."""
 _BREAKS = re.compile(r"(?<=[,([{)\]}])(?=[^\s,.()\[\]{}])|(?<=\.)(?=[^\W\d])")
 """Places in code after which a line may end."""
 _RULES = """
@@ -170,9 +172,10 @@ SHEET = Sheet(_RULES, {**_LIGHT, **colours(LIGHT)}, {**_DARK, **colours(DARK)})
 """The style sheet of our classes. A page has all of it, a fragment the rules that it uses."""
 
 
-def tone(name: str, style: Style) -> str:
-    """A colour of text, such as `good`, for pictures that know no style sheet."""
-    return (_DARK if style is DARK else _LIGHT)[name]
+def all_colours(style: Style) -> dict[str, str]:
+    """The same and all others of the sheet, for pictures that know no style sheet."""
+    plain = {name: _PAGES_OWN.sub(r"\1", colour) for name, colour in (_DARK if style is DARK else _LIGHT).items()}
+    return {**plain, **colours(style), "ground": style.ground, "ink": style.ink}
 
 
 _MOST_ROWS = 4000

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from workbench.explaining.views.timelines.svg_gantt import gantt_svg
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.exploring.knobs.knob import kernel_knobs, kernel_names, scheduled_kernel, text_of, value_from
 from workbench.exploring.summary import MOST_SPANS
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html, joined
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.environment.progress import counted, in_background
 from workbench.ground.errors import BadOption, Stopped
 from workbench.ir.kernel_names import with_full_kernel
@@ -297,7 +298,12 @@ class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SH
             runs.insert(0, ("now", self.journey.simulated))
         whole = max(run.cycles for _, run in runs)
         drawn = [
-            html("<p><b>{name}</b>: {:,} cycles</p>{}", run.cycles, gantt_svg(run.gantt(), scale=whole), name=name)
+            html(
+                "<p><b>{name}</b>: {:,} cycles</p>{}",
+                run.cycles,
+                svg_of(gantt_picture(run.gantt(), scale=whole)),
+                name=name,
+            )
             for name, run in runs
         ]
         return markup.fragment(joined(drawn)) + self.experiment.html()

@@ -12,12 +12,13 @@ from markupsafe import Markup
 from workbench.explaining.views.scratchpads.launch_replay import Replays
 from workbench.explaining.views.scratchpads.moments import Moment, occupancy_of
 from workbench.explaining.views.scratchpads.replay_columns import replay_columns
-from workbench.explaining.views.scratchpads.svg_scratchpad import scratchpad_svg
-from workbench.explaining.views.scratchpads.svg_tiles import tiles_svg
+from workbench.explaining.views.scratchpads.scratchpad_picture import scratchpad_picture
+from workbench.explaining.views.scratchpads.tile_pictures import tile_pictures
 from workbench.explaining.views.selections.origins import BufferAt, TileAt
 from workbench.explaining.views.selections.selection_model import SelectionModel
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html
+from workbench.ground.basics.svg_painter import side_by_side, svg_of
 from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.look import Look
@@ -112,7 +113,11 @@ class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
         """The launch of the cycle: its scratchpad over time, and its tiles."""
         seen = self._seen()
         told = html("<p>{}</p>", seen.summary())
-        return markup.fragment(told + scratchpad_svg(occupancy_of(seen.replay)) + tiles_svg(seen.replay.tiling))
+        return markup.fragment(
+            told
+            + svg_of(scratchpad_picture(occupancy_of(seen.replay)))
+            + side_by_side(tile_pictures(seen.replay.tiling))
+        )
 
     def _seen(self) -> Moment:
         return Moment(self.cycle, self._replays.of(self._replays.launch_at(self.cycle)))

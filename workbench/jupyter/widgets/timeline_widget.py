@@ -13,12 +13,13 @@ from workbench.explaining.findings.findings_at import about
 from workbench.explaining.findings.rule_search import found
 from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.views.timelines.columns import Columns, critical_columns, dependence_columns, timeline_columns
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.explaining.views.timelines.gaps import gap_in
-from workbench.explaining.views.timelines.svg_gantt import gantt_svg
 from workbench.explaining.views.timelines.timeline import gantt_of
 from workbench.exploring.summary import MOST_SPANS
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html, joined
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.environment.verb_options import knows_its_options
 from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
@@ -149,7 +150,7 @@ class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
     def static_html(self) -> Markup:
         runs = [source.simulated for source in self._sources]
         whole = max(run.cycles for run in runs)
-        parts = [html("<p>{}</p>{}", repr(run), gantt_svg(run.gantt(), scale=whole)) for run in runs]
+        parts = [html("<p>{}</p>{}", repr(run), svg_of(gantt_picture(run.gantt(), scale=whole))) for run in runs]
         return markup.fragment(joined(parts))
 
     def __repr__(self) -> str:

@@ -10,9 +10,10 @@ from workbench.explaining.views.comparisons.compare import Compared, Line
 from workbench.explaining.views.comparisons.finding_groups import Kept
 from workbench.explaining.views.timelines import letters
 from workbench.explaining.views.timelines.aligned import aligned
-from workbench.explaining.views.timelines.svg_aligned import aligned_svg
+from workbench.explaining.views.timelines.aligned_picture import aligned_picture
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html, joined
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.basics.table import Cell, Table
 
 MOST = 8
@@ -97,7 +98,10 @@ def body(compared: Compared) -> Markup:
         parts.append(markup.details("identical", _lines(compared, same), note=str(len(same))))
     if len(compared.modules) > 1:
         parts.append(markup.details("by module", _lines(compared, compared.modules), note=str(len(compared.modules))))
-    parts += [markup.heading("Timelines, the same nodes below each other"), aligned_svg(aligned(compared.matching))]
+    parts += [
+        markup.heading("Timelines, the same nodes below each other"),
+        svg_of(aligned_picture(aligned(compared.matching))),
+    ]
     parts.append(_findings(compared))
     figures = compared.figures()
     parts.append(

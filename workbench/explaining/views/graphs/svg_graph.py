@@ -9,32 +9,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from markupsafe import Markup
 
 from workbench.explaining.views.graphs.graph_tables import place
-from workbench.explaining.views.graphs.layered_layout import Box, Edge, Layout, Point, layered
-from workbench.ground.basics.html_builder import NO_HTML, html, joined, plain
+from workbench.explaining.views.graphs.layered_layout import Box as Place
+from workbench.explaining.views.graphs.layered_layout import Edge, Layout, Point, layered
+from workbench.ground.basics.picture import Axis, Box, Line, Picture, Told, Words
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node
 
 MOST = 60
 """Boxes that are still readable side by side."""
 _HEAD_LETTER, _LETTER, _LINE, _PAD, _MARGIN = 7.9, 6.5, 15.0, 9.0, 6.0
 """Widths of a letter of the first line, which is bold, and of the others, in the widest of the usual fonts."""
-_GIVEN, _MADE = "var(--h5)", "var(--h4)"
+_GIVEN, _MADE = "h5", "h4"
 _ROUTES = {
-    "automatic": "var(--h0)",
-    "builder": "var(--h2)",
-    "template": "var(--h1)",
-    "host": "var(--k-HOST)",
-    "view": "var(--soft)",
+    "automatic": "h0",
+    "builder": "h2",
+    "template": "h1",
+    "host": "k-HOST",
+    "view": "soft",
 }
 
 
 def route_colour(route: str) -> str:
     """The colour of a route in the picture and in its legend."""
-    return _ROUTES.get(route, "var(--soft)")
+    return _ROUTES.get(route, "soft")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Shape:
 
 
 @dataclass
-class Picture:
+class Graph:
     """Boxes and arrows by name, before they have a place."""
 
     shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
@@ -82,7 +83,7 @@ class Drawn:
 def captured_svg(graph: AtenGraph) -> Drawn:
     """One box an ATen call, or one a module where there are too many."""
     groups = _groups(graph)
-    picture, owner = Picture(), dict[str, str]()
+    picture, owner = Graph(), dict[str, str]()
     for name, members in groups.items():
         picture.shapes[name] = _call(graph, members[0]) if len(members) == 1 else _module(name, members)
         owner |= {value: name for node in members for value in node.results}
@@ -99,7 +100,7 @@ def lowered_svg(lowered: KernelGraph) -> Drawn:
     """Nodes coloured by route inside their kernels; arrows that fusion refused are dashed and say why."""
     items = {item.node.name: item for item in lowered.nodes}
     closed = len(items) > MOST
-    picture = Picture()
+    picture = Graph()
     for name, item in items.items():
         title = f"{name} = {item.node.op}, {item.route}" + (f", {item.rule}" if item.rule else "")
         shape = Shape((name, item.node.op), route_colour(item.route), title)
@@ -143,10 +144,10 @@ def _kernel(kernel: Kernel, items: Mapping[str, LoweredNode], shapes: Mapping[st
         node = items[name].node
         edges += [(made[value], name) for value in node.operands if value in made]
         made |= dict.fromkeys(node.results, name)
-    return Shape(head, "var(--line)", "", layered({n: shapes[n].size for n in kernel.nodes}, edges, gap=10, step=15))
+    return Shape(head, "line", "", layered({n: shapes[n].size for n in kernel.nodes}, edges, gap=10, step=15))
 
 
-def _refusals(picture: Picture, fusions: tuple[Fusion, ...], box: Mapping[str, str]) -> None:
+def _refusals(picture: Graph, fusions: tuple[Fusion, ...], box: Mapping[str, str]) -> None:
     for fusion in fusions:
         edge = box.get(fusion.producer, ""), box.get(fusion.consumer, "")
         if not fusion.fused and edge in picture.edges and edge not in picture.refused:
@@ -182,16 +183,16 @@ def _runs(graph: AtenGraph, depth: int) -> dict[str, list[Node]]:
 def _call(graph: AtenGraph, node: Node) -> Shape:
     kinds = ", ".join(str(graph.types[value]) for value in node.results if value in graph.types)
     where = f"{place(node)} {node.origin.module}".strip()
-    return Shape((node.name, node.op, kinds or "?"), "var(--accent)", where)
+    return Shape((node.name, node.op, kinds or "?"), "accent", where)
 
 
 def _module(name: str, members: list[Node]) -> Shape:
     counts = Counter(node.op.removeprefix("aten.").partition(".")[0] for node in members)
     shown = ", ".join(f"{count} {op}" if count > 1 else op for op, count in counts.most_common(3))
-    return Shape((name, f"{len(members)} calls", shown), "var(--h2)", ", ".join(node.name for node in members))
+    return Shape((name, f"{len(members)} calls", shown), "h2", ", ".join(node.name for node in members))
 
 
-def _add_inputs(picture: Picture, graph: AtenGraph, owner: dict[str, str]) -> None:
+def _add_inputs(picture: Graph, graph: AtenGraph, owner: dict[str, str]) -> None:
     """User inputs each; parameters and the like too, while there are few."""
     used = {value for node in graph.nodes for value in node.operands} | set(graph.outputs)
     for given in graph.inputs:
@@ -199,11 +200,11 @@ def _add_inputs(picture: Picture, graph: AtenGraph, owner: dict[str, str]) -> No
         if given.value in used and (own or len(graph.nodes) + len(graph.inputs) <= MOST):
             name = f"in {given.value}"
             lines = (given.path, str(graph.types[given.value]))
-            picture.shapes[name] = Shape(lines, _GIVEN if own else "var(--line)", given.kind)
+            picture.shapes[name] = Shape(lines, _GIVEN if own else "line", given.kind)
             owner[given.value] = name
 
 
-def _add_results(picture: Picture, graph: AtenGraph, owner: Mapping[str, str]) -> None:
+def _add_results(picture: Graph, graph: AtenGraph, owner: Mapping[str, str]) -> None:
     for number, value in enumerate(graph.outputs):
         name = f"out {number}"
         if owner.get(value):
@@ -212,98 +213,46 @@ def _add_results(picture: Picture, graph: AtenGraph, owner: Mapping[str, str]) -
             picture.edges[owner[value], name] = f"{value}: {graph.types[value]}"
 
 
-def _drawn(picture: Picture, label: str) -> Drawn:
-    layout = layered({name: shape.size for name, shape in picture.shapes.items()}, list(picture.edges))
-    parts: list[Markup] = []
-    for edge, title in picture.edges.items():
-        parts.append(_arrow(layout, edge, title, dashed=edge in picture.refused))
-    for name, shape in picture.shapes.items():
-        parts.append(_box(shape, layout.boxes[name], 0, 0, name))
+def _drawn(graph: Graph, label: str) -> Drawn:
+    layout = layered({name: shape.size for name, shape in graph.shapes.items()}, list(graph.edges))
+    marks = [_arrow(layout, edge, title, dashed=edge in graph.refused) for edge, title in graph.edges.items()]
+    for name, shape in graph.shapes.items():
+        marks.append(_box(shape, layout.boxes[name], 0, 0, name))
         if shape.inside:
-            parts += _inside(shape, shape.inside, layout.boxes[name], picture)
-    width, height = layout.width + 2 * _MARGIN, layout.height + 2 * _MARGIN
-    svg = html(
-        '<div class="scroll" tabindex="0">'
-        '<svg role="img" aria-label="{label}" width="{width:.0f}" height="{height:.0f}" '
-        'viewBox="{:.0f} {:.0f} {width:.0f} {height:.0f}">{}</svg></div>',
-        -_MARGIN,
-        -_MARGIN,
-        joined(parts),
-        label=label,
-        width=width,
-        height=height,
-    )
-    return Drawn(svg, width, height)
+            marks += _inside(shape, shape.inside, layout.boxes[name], graph)
+    right, bottom = layout.width + _MARGIN, layout.height + _MARGIN
+    wide, high = right + _MARGIN, bottom + _MARGIN
+    drawn = Picture(label, wide, high, Axis(-_MARGIN, right), Axis(bottom, -_MARGIN), tuple(marks), grows=False)
+    return Drawn(svg_of(drawn), wide, high)
 
 
-def _inside(shape: Shape, inside: Layout, outer: Box, picture: Picture) -> list[Markup]:
+def _inside(shape: Shape, inside: Layout, outer: Place, graph: Graph) -> list[Told]:
     x = outer.x + (outer.width - inside.width) / 2
     y = outer.y + len(shape.lines) * _LINE + 9
-    parts = [_arrow(inside, edge, "", x=x, y=y) for edge in inside.bends]
-    return parts + [_box(picture.inner[name], box, x, y, name, filled=True) for name, box in inside.boxes.items()]
+    marks = [_arrow(inside, edge, "", x=x, y=y) for edge in inside.bends]
+    return marks + [_box(graph.inner[name], box, x, y, name, filled=True) for name, box in inside.boxes.items()]
 
 
-def _box(shape: Shape, box: Box, x: float, y: float, name: str, *, filled: bool = False) -> Markup:
-    """A rectangle with its lines of text; a kernel's is dashed and its text stands to the left."""
+def _box(shape: Shape, box: Place, x: float, y: float, name: str, *, filled: bool = False) -> Told:
+    """A rectangle with its lines of text; a kernel's text stands to the left."""
     left, top = box.x + x, box.y + y
     at, anchor = (left + _PAD, "start") if shape.inside else (left + box.width / 2, "middle")
     raised = bool(shape.inside) or filled
-    lines, small = (
-        NO_HTML,
-        NO_HTML if raised else html(' class="soft"'),
-    )  # which is too pale for anything but the plain ground
-    for number, line in enumerate(shape.lines):
-        look = html('font-size="10.5"{small}', small=small) if number else html('font-size="12" font-weight="600"')
-        y_of_line = top + _LINE * (number + 1)
-        lines += html(
-            '<text x="{at:.1f}" y="{y_of_line:.1f}" text-anchor="{anchor}" {look}>{line}</text>',
-            at=at,
-            y_of_line=y_of_line,
-            anchor=anchor,
-            look=look,
-            line=line,
-        )
-    title = html("<title>{}</title>", shape.title) if shape.title else ""
-    ground = "var(--raised)" if raised else "var(--ground)"
-    tint = f";fill:color-mix(in srgb,{shape.colour} 13%,var(--ground))" if filled else ""
-    return html(
-        '<g data-name="{name}">{title}<rect x="{left:.1f}" y="{top:.1f}" width="{:.1f}" '
-        'height="{:.1f}" rx="5" style="fill:{ground}{tint};stroke:{};stroke-width:1.3"/>'
-        "{lines}</g>",
-        box.width,
-        box.height,
-        shape.colour,
-        name=name,
-        title=title,
-        left=left,
-        top=top,
-        ground=ground,
-        tint=tint,
-        lines=lines,
-    )
+    fill, opacity = (shape.colour, 0.13) if filled else ("raised" if raised else "ground", 1.0)
+    sides = left, left + box.width, top, top + box.height
+    paler = "ink" if raised else "soft"  # which is too pale for anything but the plain ground
+    words = [
+        Words(at, top + _LINE, shape.lines[0], anchor, size=12, bold=True),
+        *(Words(at, top + _LINE * place, line, anchor, colour=paler) for place, line in enumerate(shape.lines[1:], 2)),
+    ]
+    return Told(shape.title, (Box(*sides, fill, opacity, shape.colour, 1.3, corner=5), *words), name)
 
 
-def _arrow(layout: Layout, edge: Edge, title: str, *, dashed: bool = False, x: float = 0, y: float = 0) -> Markup:
+def _arrow(layout: Layout, edge: Edge, title: str, *, dashed: bool = False, x: float = 0, y: float = 0) -> Told:
     """A smooth line from the source's lower edge over the points between to the target's upper edge, with a head."""
     source, target = layout.boxes[edge[0]], layout.boxes[edge[1]]
     way = [(source.middle, source.bottom), *layout.bends.get(edge, ()), (target.middle, target.y - 4)]
     way = [(px + x, py + y) for px, py in way]
-    path = f"M{way[0][0]:.1f} {way[0][1]:.1f}"
-    for (x0, y0), (x1, y1) in pairwise(way):
-        if x0 == x1:
-            path += f"V{y1:.1f}"
-            continue
-        half = (y1 - y0) / 2
-        path += f"C{x0:.1f} {y0 + half:.1f} {x1:.1f} {y1 - half:.1f} {x1:.1f} {y1:.1f}"
     ex, ey = way[-1]
-    head = f"M{ex - 3.5:.1f} {ey - 3:.1f}L{ex + 3.5:.1f} {ey - 3:.1f}L{ex:.1f} {ey + 4:.1f}Z"
-    told = html("<title>{title}</title>", title=title) if title else ""
-    dash = ";stroke-dasharray:5 4" if dashed else ""
-    return html(
-        '<g>{told}<path d="{path}" style="fill:none;stroke:var(--soft);stroke-width:1.2{dash}"/>'
-        '<path d="{head}" style="fill:var(--soft)"/></g>',
-        told=told,
-        path=plain(path),
-        dash=dash,
-        head=head,
-    )
+    head = Line(((ex - 3.5, ey - 3), (ex + 3.5, ey - 3), (ex, ey + 4)), "", fill="soft")
+    return Told(title, (Line(tuple(way), "soft", 1.2, (5, 4) if dashed else (), smooth=True), head))

@@ -28,11 +28,12 @@ from workbench.explaining.views.kernel_lists.pass_tables import Step, steps_html
 from workbench.explaining.views.kernel_lists.storage_tables import laid_anew, layouts_table
 from workbench.explaining.views.timelines import timeline, transfers
 from workbench.explaining.views.timelines.gantt import Gantt
-from workbench.explaining.views.timelines.svg_gantt import gantt_svg
+from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.ground.basics import markup
 from workbench.ground.basics.colours import HUES, colour_of_step
 from workbench.ground.basics.highlight import code
 from workbench.ground.basics.html_builder import NO_HTML, html, joined
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.basics.table import Table
 from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
 from workbench.ir.rewrites import PATTERN
@@ -143,7 +144,7 @@ def _fits(picture: Drawn) -> bool:
 def _routes(graph: KernelGraph) -> Markup:
     """The legend of the picture's colours and dashed arrows."""
     routes = Counter(item.route for item in graph.nodes)
-    told = markup.legend([(f"{route} ({count})", route_colour(route)) for route, count in routes.items()])
+    told = markup.legend([(f"{route} ({count})", f"var(--{route_colour(route)})") for route, count in routes.items()])
     if all(fusion.fused for fusion in graph.fusions):
         return told
     dashed = "A dashed arrow is an edge that was not fused; point at it to see the reason."
@@ -279,7 +280,7 @@ def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> Markup:
         html("<p>on <b>{}</b></p>", trace.machine.label)
         + (html("<p>{}</p>", crossed_text(trace)) if trace.machine.chiplet.count > 1 else "")
         + markup.cards(figures)
-        + gantt_svg(view)
+        + svg_of(gantt_picture(view))
         + (_where_time_went(trace) if trace.makespan else "")
         + _energy(trace)
         + _filled("transfers", transfers.by_kernel(trace))

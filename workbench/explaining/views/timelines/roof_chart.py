@@ -26,7 +26,7 @@ _LETTER, _HIGH, _RADIUS = 0.6 * FONT, 13.0, 7.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Roof:
     """One roof of the machine."""
 
     roof: str
@@ -66,7 +66,7 @@ class Chart:
     height: float
     x: tuple[float, float]
     y: tuple[float, float]
-    lines: tuple[Line, ...]
+    lines: tuple[Roof, ...]
     marks: tuple[Mark, ...]
 
     def place(self, x: float, y: float) -> tuple[float, float]:
@@ -113,12 +113,12 @@ def _limits(values: list[float]) -> tuple[float, float]:
     return min(known) / 3, max(known) * 3
 
 
-def _lines(found: Roofline, named: list[Point], box: Chart) -> tuple[Line, ...]:
+def _lines(found: Roofline, named: list[Point], box: Chart) -> tuple[Roof, ...]:
     arrays, vector, memory = (found.peaks[roof] for roof in (ARRAYS, VECTOR, MEMORY))
     highest = max(arrays, vector)
     lines = [
-        Line(ARRAYS, f"arrays: {arrays:,.0f}", (arrays / memory, arrays), (box.x[1], arrays)),
-        Line(VECTOR, f"vector unit: {vector:,.0f}", (vector / memory, vector), (box.x[1], vector)),
+        Roof(ARRAYS, f"arrays: {arrays:,.0f}", (arrays / memory, arrays), (box.x[1], arrays)),
+        Roof(VECTOR, f"vector unit: {vector:,.0f}", (vector / memory, vector), (box.x[1], vector)),
         _diagonal(MEMORY, f"memory: {memory:,.0f} bytes a cycle", memory, highest, box),
     ]
     rates = [memory]
@@ -137,9 +137,9 @@ def _apart(rate: float, other: float, box: Chart) -> float:
     return abs(math.log(rate / other)) * wide * high / math.hypot(wide, high)
 
 
-def _diagonal(roof: str, label: str, rate: float, highest: float, box: Chart) -> Line:
+def _diagonal(roof: str, label: str, rate: float, highest: float, box: Chart) -> Roof:
     left = max(box.x[0], box.y[0] / rate)
-    return Line(roof, label, (left, left * rate), (highest / rate, highest))
+    return Roof(roof, label, (left, left * rate), (highest / rate, highest))
 
 
 def _marks(box: Chart, shown: list[Point], named: list[Point]) -> tuple[Mark, ...]:
@@ -181,7 +181,7 @@ class _Box(NamedTuple):
     high: float
 
 
-def _along(box: Chart, line: Line) -> list[_Box]:
+def _along(box: Chart, line: Roof) -> list[_Box]:
     """The area of a roof and its name, in small pieces: a slope's name stands at its lower end, a flat one's at its
     right."""
     (left, low), (right, high) = box.place(*line.start), box.place(*line.end)
