@@ -79,6 +79,7 @@ check: installed-check  ## lint, arrows between packages, circles, sizes, types
 	$(BIN)/python scripts/rooms.py
 	$(BIN)/python scripts/write_options.py --check
 	$(BIN)/python scripts/write_units.py --check
+	$(BIN)/python scripts/torch_inside_page.py --check
 	$(BIN)/python scripts/way_of_an_op.py --check
 	$(BIN)/python scripts/make_typings.py
 	$(BIN)/pyright

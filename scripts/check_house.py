@@ -1,6 +1,7 @@
 """Checks the house rules that no linter has, and counts: circles of imports, long files, functions of many parameters,
-files of one name, other ways to start a browser, and HTML that is made without the builder. So does it with the
-changelog, the titles of commits and the first words of docstrings (check_writing.py).
+files of one name, other ways to start a browser, HTML that is made without the builder, and private parts of PyTorch
+outside of their folder. So does it with the changelog, the titles of commits and the first words of docstrings
+(check_writing.py).
 
 Prints each violation with its place, then the counts; the exit status is 1 if there is any.
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts import check_markup, check_writing  # noqa: E402 - found from the root, wherever this runs
+from scripts import check_markup, check_private_torch, check_writing  # noqa: E402 - found from the root
 
 PACKAGES = ("simulator", "templates", "workbench")
 NAMED = (*PACKAGES, "benchmarks", "scripts", "tests")
@@ -162,8 +163,8 @@ def main() -> int:
         print(f"{name}: in {', '.join(folders)}; expected a name of its own for each")
     for place in browsers:
         print(f"{place}: starts a browser; expected only {STARTS_BROWSERS} to, so that tests skip where there is none")
-    marked = list(check_markup.violations(ROOT))
-    for path, line, told in marked:
+    marked, private = list(check_markup.violations(ROOT)), list(check_private_torch.violations(ROOT))
+    for path, line, told in marked + private:
         print(f"{path.relative_to(ROOT)}:{line}: {told}")
     written = list(check_writing.violations(ROOT))
     print(*written, sep="\n", end="\n" if written else "")
@@ -171,9 +172,10 @@ def main() -> int:
         f"{len(known)} files: {int(bool(round_about))} circles, {len(long)} files over {MOST_LINES} lines, "
         f"{len(many)} functions over {MOST_PARAMETERS} parameters, {len(same)} names of several files, "
         f"{len(browsers)} other ways to start a browser, {len(marked)} places of HTML without the builder, "
+        f"{len(private)} private parts of PyTorch outside of {check_private_torch.BORDER}, "
         f"{check_writing.summary(ROOT)}"
     )
-    return int(bool(round_about or long or many or same or browsers or marked or written))
+    return int(bool(round_about or long or many or same or browsers or marked or private or written))
 
 
 if __name__ == "__main__":

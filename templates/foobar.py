@@ -15,6 +15,7 @@ import math
 import torch
 
 from simulator.machine.machine import Machine
+from workbench.ground.torch_inside.operator_objects import has_kernel
 from workbench.ir import Mapping
 from workbench.scheduling.kernels.template import Template, Tile
 
@@ -57,7 +58,7 @@ class FoobarDoubleBuffered(FoobarTiled):
 
 def register_fake() -> None:
     """Teaches PyTorch the shape of `_foobar`'s result. It knows how to compute the op, but not without data."""
-    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_foobar", "Meta"):  # pyright: ignore[reportPrivateUsage]
+    if not has_kernel("aten::_foobar", "Meta"):
         torch.library.impl("aten::_foobar", "Meta", func=_fake)
 
 

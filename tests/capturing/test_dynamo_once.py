@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import threading
 import torch
-from workbench.capturing.dynamo_once import no_other_compiler
+from workbench.ground.torch_inside.dynamo_once import no_other_compiler
 
 found = []
 

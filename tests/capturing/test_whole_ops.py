@@ -10,7 +10,7 @@ from torch._export import utils
 from torch._subclasses import fake_impls
 from torch.export import _unlift, exported_program
 
-from workbench.capturing.whole_ops import quickly_kept_whole
+from workbench.ground.torch_inside.whole_ops import quickly_kept_whole
 
 KEY = torch._C.DispatchKey.CompositeImplicitAutograd
 

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 import workbench as wb
 from workbench.checking.drawn_roundings import roundings_drawn
-from workbench.checking.uncompiled_thread import uncompiled_here
+from workbench.ground.torch_inside.uncompiled_thread import uncompiled_here
 
 
 class Counting(nn.Module):

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from workbench.ground.errors import NoGradients
+from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS, gradient_hooks
 
 Needs = tuple[frozenset[int], ...]
 """For each gradient that a backward graph makes, the results of the forward graph whose gradients it is made of."""
@@ -86,12 +87,9 @@ def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]
     function, place = edge
     variable = getattr(function, "variable", None)  # of a leaf
     if variable is not None:
-        return bool(variable._backward_hooks or variable._post_accumulate_grad_hooks)
+        return any(getattr(variable, name) for name in TENSOR_HOOKS)
     there = (tensor for each in given if (tensor := each()) is not None)
-    return any(
-        tensor.grad_fn is function and tensor.output_nr == place and cast(Any, tensor)._backward_hooks
-        for tensor in there
-    )
+    return any(tensor.grad_fn is function and tensor.output_nr == place and gradient_hooks(tensor) for tensor in there)
 
 
 def _function_of(results: Sequence[object], before: Sequence[object]) -> Any:

@@ -28,6 +28,8 @@ from workbench.ground.errors import (
     WorkbenchError,
     not_yet,
 )
+from workbench.ground.torch_inside.functorch_layers import in_forward_mode
+from workbench.ground.torch_inside.tensor_inside import is_view
 from workbench.journey import Journey
 from workbench.operators.host import host_steps
 from workbench.running.run_program import NativeProgram
@@ -75,7 +77,7 @@ def _with_memory_of_their_own(made: Sequence[torch.Tensor], given: Sequence[torc
             lies = each.storage_offset(), each.shape, each.stride()
             own[id(each)] = (
                 each.new_empty(0).set_(each.untyped_storage(), *lies)
-                if each._is_view() and not each.is_quantized
+                if is_view(each) and not each.is_quantized
                 else each
             )
     return [own[id(each)] for each in made]
@@ -155,8 +157,7 @@ def _about_the_graph(error: Exception) -> bool:
 
 def refuse_forward_mode(values: Sequence[torch.Tensor]) -> None:
     """Refuses dual tensors: their tangents would be lost without an error."""
-    level = cast("int", cast(Any, forward_ad)._current_level)
-    if level >= 0 and any(cast(Any, forward_ad).unpack_dual(value).tangent is not None for value in values):
+    if in_forward_mode() and any(cast(Any, forward_ad).unpack_dual(value).tangent is not None for value in values):
         raise not_yet("Forward-mode differentiation through torch.compile(backend='npu')", "Forward passes work.")
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import torch
 
 from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host
 from workbench.backend.recent_journeys import RECENT
-from workbench.backend.saved_tensors import unseen_by_hooks
 from workbench.backend.trained_graph import Trained
 from workbench.capturing.graph_breaks import ended_by, in_words, told
 from workbench.capturing.specialise import floats, specialise
 from workbench.ground.environment.turns import compiling
 from workbench.ground.errors import BadOption
-from workbench.operators.tensors.tensor_memory import memory_of
+from workbench.ground.torch_inside.autograd_inside import unseen_by_saving_hooks
+from workbench.ground.torch_inside.dynamo_reading import registered_again_and_again
+from workbench.ground.torch_inside.tensor_inside import memory_of
 from workbench.stages.options import checked_compile_options, of_compile
 
 
@@ -41,20 +41,7 @@ _KINDS_OF_CALL: Final = 64
 """The number of kinds of call for which a graph keeps journeys; beyond it the least recently called one is dropped."""
 
 
-class _Backends(dict[str, object]):
-    """PyTorch's table of backends, safe for threads that first use `npu` at the same time.
-
-    PyTorch looks for an entry point, loads it (this module) and registers its function, without a lock, and raises an
-    error if another thread has registered the name meanwhile. So the table hides this backend, and PyTorch registers it
-    again, which changes nothing. Another backend registered under the same name takes precedence.
-    """
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) and self.get(cast(str, name)) is not npu
-
-
-_REGISTRY: Final = cast(Any, importlib.import_module("torch._dynamo.backends.registry"))
-_REGISTRY._COMPILER_FNS = _Backends(_REGISTRY._COMPILER_FNS)
+registered_again_and_again(npu)
 
 
 class _Compiled:
@@ -71,7 +58,7 @@ class _Compiled:
         """The graph for this kind of call: made once, by the first caller."""
         key = self._kind(given)
         if (made := self._made.get(key)) is None:
-            with compiling(), unseen_by_hooks():
+            with compiling(), unseen_by_saving_hooks():
                 made = self._made.get(key)
                 if made is None:
                     made = self._made[key] = self._make(given)

@@ -9,27 +9,40 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, cast
 
 import torch
 from torch import fx
-from torch._functorch._aot_autograd import descriptors, graph_compile
-from torch._functorch.aot_autograd import aot_module_simplified
-from torch._functorch.partitioners import default_partition, has_recomputable_rng_ops
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
 from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, on_host, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
-from workbench.backend.saved_tensors import apart, kept_by_hooks, unseen_by_hooks
+from workbench.backend.saved_tensors import apart
 from workbench.capturing.by_training import taken_apart, tidied
 from workbench.capturing.specialise import Specialised, specialise
-from workbench.capturing.torch_export import exporting_here_alone
 from workbench.ground.environment.turns import compiling
 from workbench.ground.errors import CaptureFailed, NoGradients
+from workbench.ground.torch_inside.aot_autograd import (
+    Boxed,
+    BufferAOTInput,
+    InputMutationAOTOutput,
+    ParamAOTInput,
+    PlainAOTInput,
+    SavedForBackwardsAOTOutput,
+    TangentAOTInput,
+    boxed,
+    draws_again,
+    nothing_donated,
+    parted,
+    with_gradients,
+)
+from workbench.ground.torch_inside.autograd_inside import saved_by_hooks, unseen_by_saving_hooks
+from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
+from workbench.ground.torch_inside.functorch_layers import is_batch_of_gradients
+from workbench.ground.torch_inside.tensor_inside import version_kept
+from workbench.ground.torch_inside.torch_export import exporting_here_alone
 from workbench.ir import BACKWARD, FORWARD
 from workbench.journey import Journey
 
@@ -91,15 +104,14 @@ class Trained:
 
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         fakes = [mode.from_tensor(each) for each in tensors]
-        with exporting_here_alone(), taken_apart(), _nothing_donated():
-            return cast(Any, aot_module_simplified)(
+        with exporting_here_alone(), taken_apart(), nothing_donated():
+            return with_gradients(
                 self._special.module,
                 fakes,
-                fw_compiler=compiler(FORWARD),
-                bw_compiler=compiler(BACKWARD),
-                inference_compiler=compiler(_UNTRAINED),
-                partition_fn=_parted,
-                decompositions={},
+                forward=compiler(FORWARD),
+                backward=compiler(BACKWARD),
+                untrained=compiler(_UNTRAINED),
+                partition=_parted,
             )
 
     def _names(self) -> list[str]:
@@ -108,17 +120,17 @@ class Trained:
 
     def _source(self, described: object, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """The tensor that AOTAutograd gives the forward graph in a place that it describes so."""
-        if isinstance(described, descriptors.PlainAOTInput):
+        if isinstance(described, PlainAOTInput):
             return tensors[described.idx]
-        if isinstance(described, descriptors.ParamAOTInput | descriptors.BufferAOTInput):
+        if isinstance(described, ParamAOTInput | BufferAOTInput):
             return cast("torch.Tensor", operator.attrgetter(described.target)(self._special.module))
         raise CaptureFailed("it changes a tensor in place that shares its memory with another, and has gradients")
 
     def _run(self, part: str, given: tuple[object, ...]) -> object:
-        if part == BACKWARD and any(map(_is_batched, given)):
+        if part == BACKWARD and any(map(is_batch_of_gradients, given)):
             return self._batched(given)
         if part not in self._made:
-            with compiling(), unseen_by_hooks():
+            with compiling(), unseen_by_saving_hooks():
                 if part not in self._made:
                     capture = partial(self._captured, part, given)
                     self._made[part] = or_on_host(self._graphs[part], self._options, capture, self._finished)
@@ -127,7 +139,7 @@ class Trained:
             return apart(results, range(len(results)), given)
         if part != FORWARD:
             return results
-        if kept_by_hooks():
+        if saved_by_hooks():
             self._write_back(given, results)
         return apart(results, _kept(self._graphs[part]))
 
@@ -139,7 +151,7 @@ class Trained:
         for place, node in _changed(graph).items():
             old, new = given[order[node]], results[place]
             if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and not old.requires_grad:
-                with torch.no_grad(), cast(Any, torch.autograd)._unsafe_preserve_version_counter(old):
+                with torch.no_grad(), version_kept(old):
                     old.copy_(new)
 
     def _batched(self, given: tuple[object, ...]) -> object:
@@ -167,36 +179,13 @@ class Trained:
             return captured_graph(graph, special, given, self._options, part, _saved(graph, special, part), broken_off)
 
 
-def _is_batched(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and bool(cast(Any, torch)._C._functorch.is_legacy_batchedtensor(value))
-
-
 def _cast_already() -> torch.autocast:
     """The casts of autocast are among the nodes of both parts, so there is none around them."""
     return torch.autocast("cpu", enabled=False)
 
 
-@contextmanager
-def _nothing_donated() -> Generator[None]:
-    """Kernels of the backward pass do not write over what is kept for it, so it may run again (`retain_graph`): PyTorch
-    refuses that where tensors are listed that they might write over."""
-    owner = cast(Any, graph_compile)
-    before = owner.collect_bw_donated_buffer_idxs
-    owner.collect_bw_donated_buffer_idxs = _none
-    try:
-        yield
-    finally:
-        owner.collect_bw_donated_buffer_idxs = before
-
-
-def _none(*_: object) -> list[int]:
-    return []
-
-
 _UNTRAINED = ""
 """The part of all nodes where it turns out that no result has gradients but those of what was given."""
-
-Boxed = Callable[[list[object]], object]
 
 
 def _boxed(run: Callable[[tuple[object, ...]], object]) -> Boxed:
@@ -207,19 +196,17 @@ def _boxed(run: Callable[[tuple[object, ...]], object]) -> Boxed:
         arguments.clear()
         return run(given)
 
-    made = cast(Any, called)
-    made._boxed_call = True
-    return cast("Boxed", cast(Any, torch.compiler).disable(made))
+    return cast("Boxed", cast(Any, torch.compiler).disable(boxed(called)))
 
 
 def _parted(joint: fx.GraphModule, *inputs: Any, **options: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
     """The forward and the backward graph; what is detached is kept once, with what it is detached from."""
-    if has_recomputable_rng_ops(joint):
+    if draws_again(joint):
         raise NoGradients(
             "random numbers, such as dropout's, inside of torch.utils.checkpoint, which draws them again",
             "Keep them out of what is checkpointed, or leave the checkpoint to PyTorch: torch.compiler.disable",
         )
-    forward, backward = cast(Any, default_partition)(tidied(joint), *inputs, **options)
+    forward, backward = parted(tidied(joint), *inputs, **options)
     return _keeping_copies(forward), backward
 
 
@@ -247,7 +234,7 @@ def _changed(forward: fx.GraphModule) -> dict[int, fx.Node]:
     return {
         place: inputs[each.mutated_input]
         for place, each in enumerate(described)
-        if isinstance(each, descriptors.InputMutationAOTOutput) and each.mutated_input in inputs
+        if isinstance(each, InputMutationAOTOutput) and each.mutated_input in inputs
     }
 
 
@@ -273,7 +260,7 @@ def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
     """The results of the forward graph, or the inputs of the backward one, that lead from one to the other."""
     if part == BACKWARD:
         placeholders = graph.graph.find_nodes(op="placeholder")
-        tangent = descriptors.TangentAOTInput
+        tangent = TangentAOTInput
         return [place for place, node in enumerate(placeholders) if not isinstance(node.meta.get("desc"), tangent)]
     return [place for each in _kept(graph) if isinstance(place := special.results[each], int)]
 
@@ -281,14 +268,14 @@ def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
 def _kept(forward: fx.GraphModule) -> list[int]:
     """The results of the forward graph that are kept for the backward one."""
     described = cast("Sequence[object]", forward.graph.output_node().meta.get("desc") or ())
-    kept = descriptors.SavedForBackwardsAOTOutput
+    kept = SavedForBackwardsAOTOutput
     return [number for number, each in enumerate(described) if isinstance(each, kept)]
 
 
 def _name(given: fx.Node, names: Sequence[str]) -> str:
     described = given.meta.get("desc")
-    if isinstance(described, descriptors.PlainAOTInput):
+    if isinstance(described, PlainAOTInput):
         return names[described.idx]
-    if isinstance(described, descriptors.TangentAOTInput):
+    if isinstance(described, TangentAOTInput):
         return given.name.replace("tangents", "gradient")
     return given.name

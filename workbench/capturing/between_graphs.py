@@ -8,16 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from workbench.capturing.counted_operations import PackedWeights, operations
 from workbench.ground.environment.call_sites import Place, called_from
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode
+from workbench.ground.torch_inside.fake_tensors import FakeTensor
+from workbench.ground.torch_inside.operator_objects import is_overload, schema_of_op
+from workbench.ground.torch_inside.pytrees import tree_leaves
+from workbench.ground.torch_inside.tensor_inside import memory_of
 from workbench.ir import MADE_BY_PYTHON, HostWork
-from workbench.operators.tensors.tensor_memory import memory_of
 
 _FREE = frozenset({
     "aten._local_scalar_dense", "aten.empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty",
@@ -108,12 +109,11 @@ class BetweenGraphs(TorchDispatchMode):
         named = dict(kwargs or {})
         if self._in_graph:
             return func(*args, **named)
-        if not isinstance(func, torch._ops.OpOverload):  # pyright: ignore[reportPrivateUsage]
+        if not is_overload(func):
             return self._of_graphs(func, args, named)
-        overload = cast("Any", func)
-        made: object = overload(*args, **named)
-        if not (overload.is_view or str(overload.overloadpacket) in _FREE or _without_data((args, named, made))):
-            self._note(overload, args, named, made)
+        made: object = func(*args, **named)
+        if not (func.is_view or str(func.overloadpacket) in _FREE or _without_data((args, named, made))):
+            self._note(func, args, named, made)
         return made
 
     def _of_graphs(self, func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -157,7 +157,9 @@ def addresses(tensors: Iterable[torch.Tensor]) -> set[int]:
 
 def _written(func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> list[torch.Tensor]:
     """The tensors that an operator changes in place, by its schema."""
-    changed = [place for place in enumerate(func._schema.arguments) if (info := place[1].alias_info) and info.is_write]
+    changed = [
+        place for place in enumerate(schema_of_op(func).arguments) if (info := place[1].alias_info) and info.is_write
+    ]
     return _tensors([args[number] if number < len(args) else kwargs.get(each.name) for number, each in changed])
 
 

@@ -9,15 +9,20 @@ from collections.abc import Generator
 from typing import cast
 
 import torch
-import torch._dynamo.exc as dynamo_exc
-from torch._functorch import eager_transforms
-from torch._subclasses.fake_tensor import UnsupportedOperatorException
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from workbench.capturing.graph_breaks import faked, gradients_in, in_words, lines, quiet, reshaped_in
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import is_torchs, place_text
 from workbench.ground.environment.this_thread import Filter, warnings_here
+from workbench.ground.torch_inside.dynamo_reading import (
+    InternalTorchDynamoError,
+    TorchRuntimeError,
+    Unsupported,
+    UserError,
+)
+from workbench.ground.torch_inside.fake_tensors import UnsupportedOperatorException
+from workbench.ground.torch_inside.functorch_layers import transforms_file
+from workbench.ground.torch_inside.symbolic_tracing import GuardOnDataDependentSymNode
 from workbench.operators.aten import overload_names
 from workbench.operators.aten.overload_schema import schema_of
 
@@ -46,13 +51,13 @@ def user_errors(name: str) -> Generator[None]:
     try:
         with quiet(), warnings_here(*_FILTERS), _torchs_own_errors(name):
             yield
-    except (dynamo_exc.Unsupported, dynamo_exc.UserError, GuardOnDataDependentSymNode) as error:
+    except (Unsupported, UserError, GuardOnDataDependentSymNode) as error:
         if _context(error).startswith("KeyboardInterrupt("):  # raised by a line of the user's
             raise KeyboardInterrupt from None
         raise _blamed(name, error).instead_of(error) from None
-    except dynamo_exc.InternalTorchDynamoError as error:
+    except InternalTorchDynamoError as error:
         raise errors.CaptureFailed(_dynamos_own(name, error)).instead_of(error) from None
-    except dynamo_exc.TorchRuntimeError as error:
+    except TorchRuntimeError as error:
         what = faked(str(error)) or in_words(str(error))
         raise raised(name, what, _place(error)).instead_of(error) from None
     except (AssertionError, IndexError, KeyError) as error:
@@ -126,7 +131,7 @@ def _takes_gradients(error: BaseException) -> str:
     for each in frames:
         if each.filename == torch.autograd.__file__:
             return f"torch.autograd.{each.name}"
-        if each.filename == eager_transforms.__file__:
+        if each.filename == transforms_file():
             return "torch.func.jvp" if "jvp" in each.name else "torch.func.grad"
     return ""
 

@@ -8,11 +8,9 @@ from typing import Any, cast
 
 import torch
 from torch.export.graph_signature import InputKind
-from torch.utils import _pytree as pytree
 
 from workbench.capturing.blame import exports_errors, user_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
-from workbench.capturing.dynamo_once import no_other_compiler, static_graphs, unmeasured_guards
 from workbench.capturing.functional_graph import (
     autocast_is_left,
     functional,
@@ -23,12 +21,15 @@ from workbench.capturing.functional_graph import (
 from workbench.capturing.kept_graphs import kept_graph
 from workbench.capturing.read_conditions import Guards, Made, Reading, calls_of
 from workbench.capturing.record_nodes import Recorded, Slot
-from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
+from workbench.ground.torch_inside import pytrees as pytree
+from workbench.ground.torch_inside.dynamo_once import no_other_compiler, static_graphs, unmeasured_guards
+from workbench.ground.torch_inside.tensor_inside import memory_of
+from workbench.ground.torch_inside.torch_export import export
 from workbench.operators.tensors.refused_tensors import refuse_unreadable
-from workbench.operators.tensors.tensor_memory import is_lazy, memory_of, plain
+from workbench.operators.tensors.tensor_memory import is_lazy, plain
 
 
 def read_by_dynamo(trace: Capturing) -> Reading:

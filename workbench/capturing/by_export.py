@@ -21,11 +21,11 @@ from workbench.capturing.capture_state import Capturing, record_of, refuse_repla
 from workbench.capturing.functional_graph import functional, substitute
 from workbench.capturing.module_twins import on_twins
 from workbench.capturing.record_nodes import Recorded, result_names
-from workbench.capturing.torch_export import export
 from workbench.capturing.user_call import Target
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
-from workbench.ground.environment.without_onednn import without_onednn
+from workbench.ground.torch_inside.torch_export import export
+from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.ir import Tree
 from workbench.operators.tensors.doubles import Doubles
 from workbench.operators.tensors.reachable_tensors import Reachable

@@ -17,11 +17,8 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export.graph_signature import TensorArgument
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from workbench.capturing.blame import exports_errors
 from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
@@ -35,10 +32,15 @@ from workbench.capturing.stand_ins import StandIns
 from workbench.capturing.step_errors import step_errors
 from workbench.capturing.step_parts import Known, Parts
 from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
-from workbench.capturing.torch_export import export, exporting_here_alone
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
 from workbench.ground import errors
-from workbench.ground.environment.without_onednn import without_onednn
+from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
+from workbench.ground.torch_inside.operator_objects import schema_if_op
+from workbench.ground.torch_inside.pytrees import tree_leaves
+from workbench.ground.torch_inside.symbolic_tracing import make_fx
+from workbench.ground.torch_inside.tensor_inside import set_versions, version_of
+from workbench.ground.torch_inside.torch_export import export, exporting_here_alone
+from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.ir import Tree
 from workbench.operators.tensors.attention_layout import also_going_back, as_fused
 from workbench.operators.tensors.reachable_tensors import Held, Reachable
@@ -192,7 +194,7 @@ class _Walk:
             {id(each) for each in self.given}, set(held.optimizers), {id(each.tensor): each.path for each in trace.user}
         )
         parts = Parts(trace.name, paths, self._called.__code__, known, self.made)
-        versions = [each._version for each in self.given]
+        versions = [version_of(each) for each in self.given]
         try:
             watched = python_effects(held.containers, self.named)
             alone = exporting_here_alone()
@@ -208,7 +210,7 @@ class _Walk:
             self.places = tuple(replace(each, emptied=each.read() is None) for each in self.places)
             self._refuse_effects(parts, effects)
         finally:
-            cast(Any, torch)._C._autograd._unsafe_set_version_counter(tuple(self.given), tuple(versions))
+            set_versions(self.given, versions)
 
     def _held(self) -> list[torch.Tensor]:
         return [each.tensor for each in self.trace.held.tensors.values()]
@@ -319,7 +321,7 @@ def _changed_inputs(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) 
     of = dict(zip(graph.graph.find_nodes(op="placeholder"), map(id, given), strict=True))
     changed = set[int]()
     for node in graph.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
+        schema = schema_if_op(node.target)
         if schema is None or not node.args:
             continue
         first = node.args[0]

@@ -16,10 +16,8 @@ from typing import Any, cast
 from unittest import mock
 
 import torch
-import torch._dynamo as dynamo
 from torch import nn
 from torch.export.graph_signature import TensorArgument
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack  # pyright: ignore[reportPrivateUsage]
 
 from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo, made_by_reading, read_by_dynamo
@@ -34,11 +32,14 @@ from workbench.capturing.read_conditions import Conditions, Guards, Made, Readin
 from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
 from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
-from workbench.capturing.torch_export import export, no_transform_left
 from workbench.capturing.unheard_logs import UnheardLogs
 from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
 from workbench.ground import errors
 from workbench.ground.environment.this_thread import Filter, warnings_here
+from workbench.ground.torch_inside.capture_settings import dynamo_settings, methods_of_loggers_left_out
+from workbench.ground.torch_inside.dispatch_modes import dispatch_modes
+from workbench.ground.torch_inside.functorch_layers import no_transform_left
+from workbench.ground.torch_inside.torch_export import export
 from workbench.ir import AtenGraph, Tree
 from workbench.operators.aten.registry import DEFAULT, Registrations
 from workbench.operators.tensors.given_containers import GivenContainers
@@ -71,7 +72,7 @@ def capture(
         )
     refuse_uncallable(fn_or_module)
     name = name_of(fn_or_module)
-    if seen := [type(each).__name__ for each in _get_current_dispatch_mode_stack() if not _seen_through(each)]:
+    if seen := [type(each).__name__ for each in dispatch_modes() if not _seen_through(each)]:
         told = "PyTorch compiles nothing while a TorchDispatchMode is active. Trace it outside of the mode's `with`"
         raise errors.CaptureFailed(f"{name} cannot be captured under {seen[-1]}: {told}")
     known = registrations if registrations is not None else DEFAULT.now()
@@ -160,11 +161,10 @@ def _layers_taken_apart() -> Generator[None]:
             return False
         return threading.get_ident() != caller and told()
 
-    config = cast(Any, dynamo.config)
-    unheard = UnheardLogs(config.ignore_logging_functions)
+    unheard = UnheardLogs(methods_of_loggers_left_out())
     with (
         mock.patch.object(mha, "get_fastpath_enabled", enabled),
-        config.patch(allow_rnn=True, ignore_logging_functions=unheard),
+        dynamo_settings(allow_rnn=True, ignore_logging_functions=unheard),
     ):
         yield
 

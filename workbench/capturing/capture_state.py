@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec
 
@@ -19,6 +18,8 @@ from workbench.capturing.tensor_copies import apart, copies
 from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import Place, called_from
+from workbench.ground.torch_inside.fake_tensors import FakeTensor
+from workbench.ground.torch_inside.module_inside import forward_hooks
 from workbench.ir import Tree
 from workbench.operators.aten.registry import Registrations
 from workbench.operators.tensors import containers
@@ -193,7 +194,7 @@ def refuse_replaced(trace: Capturing) -> None:
 
 def _old_hook(module: nn.Module) -> str:
     """The module of PyTorch's whose hook puts a new weight into this module before each call."""
-    hooks: dict[int, object] = getattr(module, "_forward_pre_hooks")  # noqa: B009 - private
+    hooks, _ = forward_hooks(module)
     return next((name for name in (type(each).__module__ for each in hooks.values()) if name in _OLD_HOOKS), "")
 
 

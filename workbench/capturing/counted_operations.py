@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import torch
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
+
+from workbench.ground.torch_inside.pytrees import tree_leaves
+from workbench.ground.torch_inside.tensor_inside import script_methods
 
 _ATEN: Any = torch.ops.aten
 _REGISTRY = cast("dict[object, Callable[..., int]]", flop_registry)
@@ -35,7 +37,7 @@ class PackedWeights:
         return self._known[key][1]
 
     def _unpacked(self, packed: Any) -> Iterator[torch.Tensor]:
-        methods = packed._method_names()  # a ScriptObject has no other way to tell
+        methods = script_methods(packed)
         reader = next((name for name in ("unpack", "__getstate__") if name in methods), None)
         for leaf in tree_leaves(getattr(packed, reader)()) if reader else ():
             if isinstance(leaf, torch.Tensor):

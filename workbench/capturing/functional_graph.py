@@ -10,17 +10,27 @@ from typing import Any, cast
 
 import torch
 from torch import fx
-from torch._export import config as export_config
-from torch._functorch import predispatch
-from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 
 from workbench.capturing.overlapping_writes import refuse_overlapping, tensors_given, writes
 from workbench.capturing.result_aliases import itself
-from workbench.capturing.torch_export import exporting_here_alone, onednn_as_it_is
-from workbench.capturing.whole_ops import quickly_kept_whole
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
+from workbench.ground.torch_inside.autograd_inside import autocast_in_graphs, data_reader
+from workbench.ground.torch_inside.capture_settings import views_around_changes
+from workbench.ground.torch_inside.functorch_layers import TRANSFORMS, batch_dim_remover
+from workbench.ground.torch_inside.operator_objects import (
+    HigherOrderOperator,
+    is_overload,
+    is_packet,
+    op_name,
+    schema_if_op,
+    schema_of_op,
+    with_autograd_kernel,
+    without_autograd_kernel,
+)
+from workbench.ground.torch_inside.torch_export import exporting_here_alone, onednn_as_it_is
+from workbench.ground.torch_inside.whole_ops import quickly_kept_whole
 from workbench.operators.tensors.refused_tensors import refuse_unreadable_in
 from workbench.operators.tensors.tensor_memory import share_elements
 
@@ -38,37 +48,27 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     refuse_unreadable_in(exported, name)
     _without_assumptions(exported.graph_module)
     _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
-    older_way = cast(Any, export_config).patch(enable_auto_functionalized_v2_for_export=False)
     onednn = onednn_as_it_is(exported.graph_module)
-    with older_way, quickly_kept_whole(), exporting_here_alone(), onednn, _wrongly_taken_apart():
+    with views_around_changes(), quickly_kept_whole(), exporting_here_alone(), onednn, _wrongly_taken_apart():
         made = cast("ExportedProgram", cast(Any, exported).run_decompositions({}))
     _without_unasked(made.graph)
     return made
-
-
-_TRANSFORMS = {
-    "_grad_increment_nesting": "torch.func.grad",
-    "_jvp_increment_nesting": "torch.func.jvp",
-    "_enter_dual_level": "torch.autograd.forward_ad",
-    "_unwrap_for_grad": "torch.func.grad",
-}
-"""The first node that a transform leaves in a graph -> what it is called."""
 
 
 def refuse_gradients(name: str, gm: fx.GraphModule) -> None:
     """Refuses `torch.func.grad` and its like, which Dynamo and export take into the graph."""
     graphs = (each.graph for each in gm.modules() if isinstance(each, fx.GraphModule))
     all_nodes = chain.from_iterable(each.nodes for each in graphs)
-    nodes = list(dropwhile(lambda node: node.name not in _TRANSFORMS, all_nodes))
+    nodes = list(dropwhile(lambda node: node.name not in TRANSFORMS, all_nodes))
     if nodes:
         places = (place_text(node.meta.get("stack_trace")) for node in nodes)
-        raise errors.GradientsInside(name, _TRANSFORMS[nodes[0].name], next(filter(None, places), ""))
+        raise errors.GradientsInside(name, TRANSFORMS[nodes[0].name], next(filter(None, places), ""))
 
 
 def _without_unasked(graph: fx.Graph) -> None:
     """Leaves out the gradients that a call is told not to make: without data PyTorch gives that of a batch norm."""
     for node in graph.nodes:
-        schema = getattr(node.target, "_schema", None)
+        schema = schema_if_op(node.target)
         names = [argument.name for argument in schema.arguments] if schema is not None else []
         if "output_mask" in names:
             mask = dict(zip(names, node.args, strict=False)).get("output_mask", node.kwargs.get("output_mask"))
@@ -81,19 +81,12 @@ def _wrongly_taken_apart() -> Generator[None]:
     """Keeps whole what PyTorch takes apart wrongly, even where nothing is to be: behind the first -1 among the labels
     its way to compute `multilabel_margin_loss` reads class 0, and that of `softshrink` rounds the limit to 16 bits."""
     ops = [getattr(torch.ops.aten, name).default for name in ("multilabel_margin_loss_forward", "softshrink")]
-    ways = [op.py_kernels.pop(_AUTOGRAD, None) for op in ops]
-    for op in ops:
-        op._dispatch_cache.clear()
+    ways = [without_autograd_kernel(op) for op in ops]
     try:
         yield
     finally:
         for op, way in zip(ops, ways, strict=True):
-            if way is not None:
-                op.py_kernels[_AUTOGRAD] = way
-            op._dispatch_cache.clear()
-
-
-_AUTOGRAD = cast(Any, torch)._C.DispatchKey.Autograd
+            with_autograd_kernel(op, way)
 
 
 def _without_assumptions(gm: torch.fx.GraphModule) -> None:
@@ -118,7 +111,7 @@ def _with_casts(gm: torch.fx.GraphModule, kind: torch.dtype | None) -> None:
             device, dtype, enabled, _, part = node.args[:5]
             inner = kind if device != "cpu" else dtype if enabled else None
             _with_casts(cast("torch.fx.GraphModule", getattr(gm, part.target)), inner)
-        elif kind is not None and getattr(node.target, "_opname", "") in _HIDE_CASTS:
+        elif kind is not None and op_name(node.target) in _HIDE_CASTS:
             with gm.graph.inserting_before(node):
                 node.args = fx.map_arg(node.args, lambda given: _cast(gm, given, kind))
             made = True
@@ -171,15 +164,14 @@ def substitute(target: Any) -> Any:
 
     Views among the prims are ops of ATen's under another name, and only of ATen's does PyTorch know what shares memory.
     """
-    packet, overload = cast("tuple[Any, Any]", (torch._ops.OpOverloadPacket, torch._ops.OpOverload))  # pyright: ignore[reportPrivateUsage]
-    if isinstance(target, packet):
+    if is_packet(target):
         default = getattr(target, "default", None)
         found = substitute(default)
         return target if found is default else found
     if (
-        isinstance(target, overload)
+        is_overload(target)
         and target.namespace == "prims"
-        and any(each.alias_info is not None for each in target._schema.returns)
+        and any(each.alias_info is not None for each in schema_of_op(target).returns)
     ):
         return target.impl_aten
     return _SUBSTITUTES.get(target, target)
@@ -270,18 +262,19 @@ def autocast_is_left() -> Generator[None]:
 def _without_batch_dim(x: torch.Tensor, level: int, size: int, place: int) -> torch.Tensor:
     """The result of a `vmap` with its batch dim at the place that `out_dims` asks for: export follows the dim to the
     first place alone."""
-    return _PREDISPATCH._remove_batch_dim(x, level, size, 0).movedim(0, place)
+    return _REMOVE_BATCH_DIM(x, level, size, 0).movedim(0, place)
 
 
-_PREDISPATCH = cast(Any, predispatch)
+_REMOVE_BATCH_DIM = batch_dim_remover()
+_ENTER, _EXIT = autocast_in_graphs()
 _SUBSTITUTES: dict[Any, Callable[..., Any]] = {
-    cast(Any, torch).amp.autocast_mode._enter_autocast: _enter_autocast,
-    cast(Any, torch).amp.autocast_mode._exit_autocast: _exit_autocast,
+    _ENTER: _enter_autocast,
+    _EXIT: _exit_autocast,
     torch.ops.aten.threshold_backward.default: _threshold_backward,
     torch.ops.aten.native_dropout_backward.default: _dropout_backward,
     torch.instance_norm: _instance_norm,
-    _PREDISPATCH._remove_batch_dim: _without_batch_dim,
-    cast(Any, torch)._C._autograd._get_data_attr: torch.ops.aten.detach.default,  # `x.data`
+    _REMOVE_BATCH_DIM: _without_batch_dim,
+    data_reader(): torch.ops.aten.detach.default,  # `x.data`
     torch.nn.functional.instance_norm: _of_module,
 }
 
@@ -298,7 +291,7 @@ def _refuse_reshaped(name: str, exported: ExportedProgram) -> None:
 def _refuse_changed_twice(name: str, exported: ExportedProgram) -> None:
     """An op of somebody's own is given each tensor that it changes as a copy, and would not see one in another."""
     for node in exported.graph.nodes:
-        schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+        schema = schema_if_op(node.target) if node.op == "call_function" else None
         if schema is None or not schema.is_mutable or getattr(node.target, "namespace", "aten") in ("aten", "prims"):
             continue
         given = list(tensors_given(node, schema.arguments))

@@ -19,28 +19,31 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, cast
 
 import torch
-import torch._dynamo as dynamo
 from torch import nn
-from torch._export import config as export_config
-from torch._functorch import config as functorch_config
-from torch.fx.experimental import _config as fx_config
 
 from workbench.capturing.capture_state import Capturing
 from workbench.capturing.record_nodes import Slot
 from workbench.ground.environment.call_sites import place_of
+from workbench.ground.torch_inside.capture_settings import (
+    BUILT_IN_CLASS,
+    DYNAMO_MARK,
+    DYNAMO_MARKS,
+    changed_settings,
+    kernel_switches,
+)
+from workbench.ground.torch_inside.dispatch_modes import any_mode
+from workbench.ground.torch_inside.functorch_layers import transform_at_work
+from workbench.ground.torch_inside.module_names import BUILT_IN
+from workbench.ground.torch_inside.operator_objects import is_overload, is_packet, kernels_in_words
+from workbench.ground.torch_inside.tensor_inside import base_of, memory_of
 from workbench.ir import AtenGraph, Tree, codec
-from workbench.operators.tensors.tensor_memory import is_lazy, memory_of
+from workbench.operators.tensors.tensor_memory import is_lazy
 
-_torch: Final = cast(Any, torch)
 _PLAIN: Final = (torch.Tensor, nn.Parameter, nn.Buffer)
-_PACKETS: Final = (_torch._ops.OpOverload, _torch._ops.OpOverloadPacket)
 _SIMPLE: Final = (bool, int, float, complex, str, type(None), type(Ellipsis))
 _NAMED: Final = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size)
-_CONFIGS: Final = (dynamo.config, functorch_config, export_config, fx_config)
 _SPACES: Final = (torch, torch.Tensor, nn.functional, torch.functional, torch.linalg, torch.special, torch.fft)
 _CACHED: Final = type(functools.lru_cache(lambda: None))
-_MARK: Final = "_dynamo_static_input_type"
-"""What Dynamo itself writes on a module's tensors. Its other marks are the user's wishes."""
 _FILE: Final = re.compile(r"registered at (\S+\.py):\d+")
 _ROOT: Final = os.path.dirname(str(torch.__file__)) + os.sep
 
@@ -85,7 +88,7 @@ def only_pytorchs(graph: AtenGraph) -> bool:
     for op in {node.op for node in graph.nodes}:
         namespace, name, overload = op.split(".")
         found = getattr(getattr(getattr(torch.ops, namespace), name), overload)
-        files = _FILE.findall(_torch._C._dispatch_dump(found.name()))
+        files = _FILE.findall(kernels_in_words(found))
         kernels = cast("dict[object, Callable[..., object]]", found.py_kernels).values()
         if not all(file.startswith(_ROOT) for file in files) or not all(map(_is_pytorchs, kernels)):
             return False
@@ -98,8 +101,7 @@ def _is_pytorchs(function: Callable[..., object]) -> bool:
 
 def _modes() -> bool:
     """Whether somebody's code sees every call, or a transform is under way."""
-    functions, dispatches = _torch._C._len_torch_function_stack(), _torch._C._len_torch_dispatch_stack()
-    return bool(functions or dispatches or _torch._C._functorch.peek_interpreter_stack() is not None)
+    return any_mode() or transform_at_work()
 
 
 def _replaced() -> bool:
@@ -132,7 +134,7 @@ def _nodes(gm: torch.fx.GraphModule, trace: Capturing) -> list[object]:
 
 def _function(target: Any) -> str:
     """The name of a function of PyTorch's or Python's, which is what that name means now."""
-    if isinstance(target, _PACKETS):
+    if is_overload(target) or is_packet(target):
         if str(target).partition(".")[0] not in ("aten", "prims"):
             raise _NoKey
         return str(target)
@@ -149,8 +151,8 @@ def _function(target: Any) -> str:
 
 
 def _home(target: Any) -> str:
-    if isinstance(target, types.BuiltinFunctionType) and str(target.__qualname__).startswith("_VariableFunctionsClass"):
-        return "torch._C"
+    if isinstance(target, types.BuiltinFunctionType) and str(target.__qualname__).startswith(BUILT_IN_CLASS):
+        return BUILT_IN
     return str(getattr(target, "__module__", ""))
 
 
@@ -175,9 +177,9 @@ def _tensor(tensor: torch.Tensor, given: Sequence[torch.Tensor]) -> list[object]
     """All that PyTorch's stand-in for a tensor has of it, and which others lie in its memory."""
     if type(tensor) not in _PLAIN or is_lazy(tensor):
         raise _NoKey
-    if any(name.startswith("_dynamo") and name != _MARK for name in vars(tensor)):
+    if any(name.startswith(DYNAMO_MARKS) and name != DYNAMO_MARK for name in vars(tensor)):
         raise _NoKey
-    base = tensor._base
+    base = base_of(tensor)
     memory = memory_of(tensor)
     return [
         *(type(tensor).__name__, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), repr(tensor.dtype)),
@@ -199,21 +201,14 @@ def _leaf(leaf: Slot, trace: Capturing, slots: Sequence[Slot]) -> list[object]:
 
 def _settings() -> list[object]:
     """What changes the graph that PyTorch makes of a program, beside the program."""
-    c = _torch._C
     return [
         *(str(torch.__version__), str(cast(Any, torch).version.git_version), sys.version),
         *(torch.is_autocast_enabled("cpu"), repr(torch.get_autocast_dtype("cpu")), torch.is_autocast_cache_enabled()),
         *(repr(torch.get_default_dtype()), torch.is_inference_mode_enabled(), torch.is_grad_enabled()),
         *(torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision()),
-        *(c._get_mkldnn_enabled(), c._get_flash_sdp_enabled(), c._get_mem_efficient_sdp_enabled()),
-        *(c._get_math_sdp_enabled(), [_changed(each) for each in _CONFIGS]),
+        *kernel_switches(),
+        [[[name, _setting(value)] for name, value in each] for each in changed_settings()],
     ]
-
-
-def _changed(config: Any) -> list[object]:
-    """The settings of one module that are not PyTorch's own, which its version says, as those put back are again."""
-    given = cast("dict[str, object]", config._get_dict(skip_default=True))
-    return [[name, _setting(value)] for name, value in sorted(given.items()) if value != config._config[name].default]
 
 
 def _setting(value: object) -> object:

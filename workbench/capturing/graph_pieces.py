@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
-from unittest import mock
 
 import torch
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
 from workbench.capturing.between_graphs import BetweenGraphs, Stretch, addresses
-from workbench.capturing.dynamo_once import static_graphs
 from workbench.capturing.functional_graph import unwrapped
 from workbench.capturing.graph_breaks import ended_by, in_words, quiet, told
 from workbench.capturing.record_nodes import Namer, Slot
-from workbench.capturing.torch_export import hooks_of_users_modules
 from workbench.capturing.user_call import Target
 from workbench.ground.environment.call_sites import Place
+from workbench.ground.torch_inside.dynamo_once import static_graphs
+from workbench.ground.torch_inside.dynamo_reading import breaks_in_loops
+from workbench.ground.torch_inside.torch_export import hooks_of_users_modules
 from workbench.ir import BREAK, AtenGraph, HostWork, Input, Mutation, Node, Origin, Ref, TensorType, Tree
 from workbench.ir import Sequence as SequenceArg
 from workbench.ir.value_names import with_names
@@ -53,7 +51,7 @@ class BrokenUp:
         many = static_graphs(recompile_limit=1 << 20, accumulated_recompile_limit=1 << 20)
         before, self._runner = self._runner, runner
         try:
-            with torch.no_grad(), many, quiet(), _breaks_in_loops():
+            with torch.no_grad(), many, quiet(), breaks_in_loops():
                 return self._compiled(self._target, args, kwargs)
         finally:
             self._runner = before
@@ -67,18 +65,6 @@ class BrokenUp:
             return self._runner(number, gm, given)
 
         return run
-
-
-def _never(_: object) -> bool:
-    return False
-
-
-def _breaks_in_loops() -> AbstractContextManager[object]:
-    """Dynamo leaves a whole function to Python if a graph ends in a loop of it, to be spared a graph for each turn.
-
-    Here such graphs are wanted: a loop over the experts of a mixture is one with a break in each turn.
-    """
-    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", _never)
 
 
 @dataclass(frozen=True)

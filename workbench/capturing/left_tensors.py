@@ -11,12 +11,12 @@ from collections.abc import Generator, Iterable
 from typing import Any, cast
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._pytree import tree_leaves
 
 from workbench.capturing.function_caches import Cache, cached
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
+from workbench.ground.torch_inside.fake_tensors import FakeTensor
+from workbench.ground.torch_inside.pytrees import tree_leaves
 
 
 class Made:

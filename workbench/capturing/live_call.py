@@ -12,6 +12,7 @@ import torch
 from workbench.capturing.result_aliases import refuse_shared_memory, refuse_unwritable, returned
 from workbench.capturing.user_call import call_form, flatten_inputs
 from workbench.ground import errors
+from workbench.ground.torch_inside.tensor_inside import is_zero_tensor
 from workbench.ir import AtenGraph, Tree
 from workbench.operators.tensors import containers
 from workbench.operators.tensors.containers import NOWHERE
@@ -35,7 +36,7 @@ def _as_traced(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_inference():
         with torch.inference_mode(False):
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-    as_it_is = not (tensor.requires_grad or is_lazy(tensor) or tensor._is_zerotensor())
+    as_it_is = not (tensor.requires_grad or is_lazy(tensor) or is_zero_tensor(tensor))
     return tensor if as_it_is and type(tensor) is torch.Tensor else plain(tensor)
 
 

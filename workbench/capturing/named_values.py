@@ -22,12 +22,10 @@ from torch import nn
 from torch.optim import Optimizer
 
 from workbench.capturing.function_caches import Cache, cached, is_cache
-from workbench.capturing.step_surroundings import HOOKS
+from workbench.ground.torch_inside.module_inside import MODULE_HOOKS, MODULE_STORES, TENSOR_HOOKS
 from workbench.operators.tensors.raw_contents import Store, contents
 from workbench.operators.tensors.reachable_tensors import OF_THEIR_OWN, Held, attributes_of, variables
 
-OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-"""Where a module has its hooks."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
 _MANY = 100
 """A dict or list of more plain values than these is one value."""
@@ -133,7 +131,7 @@ class _Walk:
         if issubclass(type(value), torch.Tensor):
             kind = "parameter" if isinstance(value, nn.Parameter) else "closure"
             found.tensors.setdefault(id(value), Held(kind, path, value, cast("Callable[[], torch.Tensor]", read)))
-            for name in HOOKS:
+            for name in TENSOR_HOOKS:
                 yield from _hooks(value, name)
         elif isinstance(value, (list, dict)):
             found.containers.append(cast("object", value))
@@ -240,10 +238,8 @@ class _Walk:
         if own is not None:
             self.found.containers.append(value)
             apart = {
-                *OF_MODULES,
-                "_parameters",
-                "_buffers",
-                "_modules",
+                *MODULE_HOOKS,
+                *MODULE_STORES,
                 "training",
                 "state",
                 "param_groups",
@@ -262,9 +258,9 @@ class _Walk:
                 self.visit(part, kind.__name__ + name, _after(lambda: kind, step))
 
     def _of_layers(self, module: nn.Module) -> Iterator[Part]:
-        for name in OF_MODULES:
+        for name in MODULE_HOOKS:
             yield from _hooks(module, name)
-        for store in ("_parameters", "_buffers", "_modules"):
+        for store in MODULE_STORES:
             for name, part in cast("dict[str, object]", getattr(module, store)).items():
                 yield f".{name}", part, functools.partial(_attribute, name)
 

@@ -15,13 +15,15 @@ from torch import fx
 from workbench.capturing.result_aliases import itself
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
-from workbench.operators.tensors.tensor_memory import lies_on_itself, memory_of, share_elements
+from workbench.ground.torch_inside.operator_objects import op_name, schema_if_op
+from workbench.ground.torch_inside.tensor_inside import memory_of
+from workbench.operators.tensors.tensor_memory import lies_on_itself, share_elements
 
 
 def refuse_overlapping(name: str, graph: fx.Graph) -> None:
     """Raises for the first op in place that writes an element twice, or reads elements that it also writes."""
     for node in graph.nodes:
-        schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+        schema = schema_if_op(node.target) if node.op == "call_function" else None
         if schema is None or not schema.is_mutable:
             continue
         given = list(tensors_given(node, schema.arguments))
@@ -49,7 +51,7 @@ def tensors_given(node: fx.Node, arguments: Sequence[Any]) -> Iterator[tuple[Any
 
 def _is_elementwise(target: Any) -> bool:
     """True for the ops in which PyTorch looks for this."""
-    return getattr(target, "_opname", "") == "copy_" or torch.Tag.pointwise in target.tags
+    return op_name(target) == "copy_" or torch.Tag.pointwise in target.tags
 
 
 def _is_given(node: fx.Node) -> bool:

@@ -16,10 +16,10 @@ from typing import Any, Final, cast
 
 import torch
 from torch import fx
-from torch._dynamo import eval_frame
 from torch.fx.node import map_arg  # pyright: ignore[reportUnknownVariableType]
 
 from workbench.capturing.step_conditions import hooks_of_all_modules
+from workbench.ground.torch_inside.dynamo_reading import guards_of
 from workbench.ir import Tree
 from workbench.operators.tensors.same_value import same_value
 
@@ -37,9 +37,9 @@ class Guards:
     def __init__(self, read: types.FunctionType) -> None:
         """`read` is the function that Dynamo compiled: its code keeps the guards alive."""
         self._read = read
-        self._manager = cast(Any, eval_frame)._debug_get_cache_entry_list(read.__code__)[0].guard_manager
+        self._manager = guards_of(read)
         self._hooks = hooks_of_all_modules()  # Dynamo has no guard for these
-        found = (_ZERO.match(part) for part in cast("list[str]", self._manager.code_parts))
+        found = (_ZERO.match(part) for part in self._manager.code_parts)
         self._zeros = [(compile(each[1], "<guard>", "eval"), float(each[2])) for each in found if each]
 
     def hold(self, scope: Scope) -> bool:
@@ -52,7 +52,7 @@ class Guards:
 
     def changed(self, scope: Scope, paths: Mapping[str, str]) -> list[str]:
         """The conditions that no longer hold, in words; `paths` has the user's names of arguments."""
-        told = [self._said(part, scope) for part in cast("list[str]", self._manager.code_parts)]
+        told = [self._said(part, scope) for part in self._manager.code_parts]
         if hooks_of_all_modules() != self._hooks:
             told.append(f"the number of hooks of all modules was {self._hooks}, and is {hooks_of_all_modules()} now")
         if not (found := [each for each in dict.fromkeys(told) if each]):

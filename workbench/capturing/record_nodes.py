@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import torch
-from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.utils import _pytree as pytree
 
 from workbench.capturing.conversions import convert
 from workbench.capturing.dynamo_names import module_as_written
@@ -20,6 +18,9 @@ from workbench.capturing.placed_gradients import without_copies
 from workbench.capturing.result_aliases import aliases, offset_bytes, owners_among, results
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import Place, place_of, place_text
+from workbench.ground.torch_inside import pytrees as pytree
+from workbench.ground.torch_inside.operator_objects import HigherOrderOperator, overload_name, schema_of_op
+from workbench.ground.torch_inside.tensor_inside import memory_of
 from workbench.ir import (
     ASSERTIONS,
     BACKWARD,
@@ -41,7 +42,7 @@ from workbench.ir.value_names import counted_name
 from workbench.operators.aten.overload_schema import arguments
 from workbench.operators.aten.registry import Registrations
 from workbench.operators.aten.run_node import HIGHER_ORDER
-from workbench.operators.tensors.tensor_memory import memory_of, span
+from workbench.operators.tensors.tensor_memory import span
 from workbench.operators.tensors.torch_literals import options_literal, to_arg, to_type
 
 
@@ -321,7 +322,7 @@ def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Ma
     if isinstance(node.target, HigherOrderOperator) and overload is node.target:
         op = f"{HIGHER_ORDER}.{overload.name()}.default"
     else:
-        op = f"{overload.namespace}.{overload._schema.name.split('::')[1]}.{overload._overloadname}"
+        op = f"{overload.namespace}.{schema_of_op(overload).name.split('::')[1]}.{overload_name(overload)}"
     name = values[node.name] = namer(op.split(".")[1])
     found = place_of(node.meta.get("stack_trace"))
     file, line = found if found[0] else called
@@ -329,7 +330,9 @@ def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Ma
     origin = Origin(name, op, file, line, _module(node, modules), part)
     made = [_arg(value, values, origin) for value in given]
     named = {key: _arg(value, values, origin) for key, value in keywords.items()}
-    args, kwargs = _by_schema(overload._schema, made, named) if op.split(".")[0] != HIGHER_ORDER else (made, named)
+    args, kwargs = (
+        _by_schema(schema_of_op(overload), made, named) if op.split(".")[0] != HIGHER_ORDER else (made, named)
+    )
     results = tuple(place for place, _ in _tensors(node.meta.get("val"), name))
     return Node(name, op, tuple(args), kwargs, results, origin)
 

@@ -15,9 +15,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
 from workbench.ground.errors import InputMismatch, SharedElements
+from workbench.ground.torch_inside.operator_objects import schema_if_op
+from workbench.ground.torch_inside.tensor_inside import is_zero_tensor, memory_of
 from workbench.ir import Alias, AtenGraph, TensorType
 from workbench.operators.tensors.element_types import seen_as, to_dtype
-from workbench.operators.tensors.tensor_memory import memory_of, share_elements
+from workbench.operators.tensors.tensor_memory import share_elements
 from workbench.operators.tensors.torch_literals import to_type
 
 
@@ -80,7 +82,7 @@ _CONVERTED = ("aten::to", "aten::contiguous", "aten::type_as")
 
 def _given_back(node: torch.fx.Node) -> torch.fx.Node | None:
     """The argument that a call returns: changed in place, or as it is because there is nothing to do."""
-    schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+    schema = schema_if_op(node.target) if node.op == "call_function" else None
     if schema is None or len(schema.returns) != 1:
         return None
     first = node.args[0] if node.args and isinstance(node.args[0], torch.fx.Node) else None
@@ -192,7 +194,7 @@ def refuse_unwritable(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
         if any(extent > 1 and not stride for extent, stride in steps):
             why = "is expanded: several of its elements share one place in memory. Give it a clone()"
             raise SharedElements(f"{graph.name} changes {slot.path} in place, which {why}")
-        if value._is_zerotensor():
+        if is_zero_tensor(value):
             why = "is a zero tensor, which has no memory to change. Give it a clone()"
             raise SharedElements(f"{graph.name} changes {slot.path} in place, which {why}")
         if value.is_inference() and not torch.is_inference_mode_enabled():

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import torch
 from torch import fx
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workbench.ground import errors
+from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
 from workbench.operators.tensors.tensor_memory import span
 
 _NUMBERS = (bool, int, float, torch.Size)

@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import torch
 import torch.fx.traceback as fx_traceback
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # pyright: ignore[reportPrivateUsage]
-from torch.utils._pytree import tree_leaves, tree_map
 
 from workbench.capturing.step_parts import Parts
 from workbench.ground import errors
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, no_modes
+from workbench.ground.torch_inside.fake_tensors import FakeTensor
+from workbench.ground.torch_inside.operator_objects import schema_of_op
+from workbench.ground.torch_inside.pytrees import tree_leaves, tree_map
 from workbench.ir import BACKWARD, FORWARD, STEP
 
 
@@ -47,7 +48,7 @@ class StandIns(TorchDispatchMode):
                 f"{func} draws from a generator of its own, whose state no graph has",
                 "Draw with PyTorch's own generator: torch.manual_seed",
             )
-        if func._schema.name not in _LIFTS:
+        if schema_of_op(func).name not in _LIFTS:
             self._parts.refuse_strange(real)
         given = cast("tuple[Any, Any]", tree_map(self._stand_in, (tuple(args), dict(kwargs or {}))))
         part = self._parts.inside[-1] if self._parts.inside else _outside(real, given)
@@ -78,11 +79,11 @@ class StandIns(TorchDispatchMode):
         self, func: Any, real: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any], made: object
     ) -> None:
         """Keeps what makes a tensor that needs no data: a constant, or one that is only shaped like another."""
-        if not isinstance(made, torch.Tensor) or func._schema.is_mutable:
+        if not isinstance(made, torch.Tensor) or schema_of_op(func).is_mutable:
             return
-        name = func._schema.name
+        name = schema_of_op(func).name
         if name in _LIFTS and not isinstance(args[0], FakeTensor):
-            with _disable_current_modes():
+            with no_modes():
                 constant = args[0].detach().clone()
             self._parts.made[id(made)] = made, constant.clone
         elif name in ("aten::detach", "aten::alias") and id(args[0]) in self._parts.made:

@@ -8,8 +8,13 @@ from typing import Any
 
 from torch import nn
 
-from workbench.capturing.named_values import OF_MODULES
-from workbench.capturing.step_surroundings import HOOKS
+from workbench.ground.torch_inside.module_inside import (
+    HOOKS_OF_ALL_MODULES,
+    HOOKS_OF_ALL_OPTIMIZERS,
+    MODULE_HOOKS,
+    OPTIMIZER_HOOKS,
+    TENSOR_HOOKS,
+)
 from workbench.operators.tensors.reachable_tensors import Held, Reachable
 
 Conditions = Mapping[str, object]
@@ -21,28 +26,25 @@ def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
     found: dict[str, object] = {}
     for leaf in leaves:
         found[f"{leaf.path}.requires_grad"] = leaf.tensor.requires_grad
-        found[f"the number of hooks of {leaf.path}"] = _hooks(leaf.tensor, HOOKS)
+        found[f"the number of hooks of {leaf.path}"] = _hooks(leaf.tensor, TENSOR_HOOKS)
     for path, module in held.modules.values():
         name = path or type(module).__name__
         found[f"{name}.training"] = module.training
-        found[f"the number of hooks of the module {name}"] = _hooks(module, OF_MODULES)
+        found[f"the number of hooks of the module {name}"] = _hooks(module, MODULE_HOOKS)
         found[f"{name}.forward"] = vars(module).get("forward", "that of its class")
     for path, read in held.optimizers.values():
-        found[f"the number of hooks of the optimizer {path}"] = _hooks(read(), _OF_OPTIMIZERS)
-    found["the number of hooks of all optimizers"] = _hooks(_OPTIMIZERS, _OF_ALL_OPTIMIZERS)
+        found[f"the number of hooks of the optimizer {path}"] = _hooks(read(), OPTIMIZER_HOOKS)
+    found["the number of hooks of all optimizers"] = _hooks(_OPTIMIZERS, HOOKS_OF_ALL_OPTIMIZERS)
     found["the number of hooks of all modules"] = hooks_of_all_modules()
     return found
 
 
 def hooks_of_all_modules() -> int:
     """The number of hooks that PyTorch calls for every module, but for those with which we trace a step elsewhere."""
-    return _hooks(nn.modules.module, _OF_ALL_MODULES)
+    return _hooks(nn.modules.module, HOOKS_OF_ALL_MODULES)
 
 
 _OPTIMIZERS = importlib.import_module("torch.optim.optimizer")
-_OF_OPTIMIZERS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
-_OF_ALL_OPTIMIZERS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
-_OF_ALL_MODULES = tuple(f"_global{name}" for name in OF_MODULES)
 
 
 def _hooks(owner: object, names: Sequence[str]) -> int:

@@ -7,11 +7,10 @@ import re
 import traceback
 from collections.abc import Generator
 
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-
 from workbench.capturing.blame import is_of_torch, raised
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
+from workbench.ground.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 
 _REFUSED_BY_AUTOGRAD = {
     "backward through the graph a second time": (

@@ -15,7 +15,8 @@ from unittest import mock
 
 import torch
 
-_LISTS: Final = "_foreach_"
+from workbench.ground.torch_inside.capture_settings import LISTS
+
 _WITH_VALUE: Final = ("addcmul", "addcmul_", "addcdiv", "addcdiv_")
 
 
@@ -59,10 +60,10 @@ def _with_product(func: Any, name: str) -> Callable[..., Any]:
 @contextlib.contextmanager
 def lists_one_by_one() -> Generator[None]:
     """PyTorch's functions of lists of tensors as calls for each: they refuse tensors in place of numbers."""
-    functions = [name for name in vars(torch) if name.startswith(_LISTS)]
+    functions = [name for name in vars(torch) if name.startswith(LISTS)]
     with contextlib.ExitStack() as stack:
         for name in functions:
-            stack.enter_context(mock.patch.object(torch, name, _one_by_one(name.removeprefix(_LISTS))))
+            stack.enter_context(mock.patch.object(torch, name, _one_by_one(name.removeprefix(LISTS))))
         yield
 
 

@@ -21,10 +21,8 @@ from unittest import mock
 import torch
 import torch.fx.traceback as fx_traceback
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 from workbench.capturing.functional_graph import substitute
 from workbench.capturing.left_tensors import Made
@@ -32,6 +30,10 @@ from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
+from workbench.ground.torch_inside.autograd_inside import engine_as, first_gradients_as
+from workbench.ground.torch_inside.fake_tensors import FakeTensor
+from workbench.ground.torch_inside.functorch_layers import transform_at_work
+from workbench.ground.torch_inside.pytrees import tree_leaves
 from workbench.ir import BACKWARD, STEP
 
 _MODULES = cast(Any, torch.nn.modules.module)
@@ -90,9 +92,8 @@ class Parts(TorchFunctionMode):
         ):
             stack.callback(handle.remove)
         stack.enter_context(lists_one_by_one())
-        autograd = cast(Any, torch.autograd)
-        stack.enter_context(mock.patch.object(autograd, "_engine_run_backward", self._engine(autograd)))
-        stack.enter_context(mock.patch.object(autograd, "_make_grads", self._within(autograd._make_grads)))
+        stack.enter_context(engine_as(self._engine))
+        stack.enter_context(first_gradients_as(self._within))
         seeding = self._refusing_seeds(cast(Any, torch).manual_seed)
         for place in (torch, torch.random):
             stack.enter_context(mock.patch.object(place, "manual_seed", seeding))
@@ -138,7 +139,7 @@ class Parts(TorchFunctionMode):
         for value in values:
             if self.known.strange(value):
                 tensor = cast("torch.Tensor", value)
-                if cast(Any, torch)._C._functorch.peek_interpreter_stack() is not None:
+                if transform_at_work():
                     raise errors.NoTrainingStep(
                         self.name,
                         "it takes gradients by a transform, such as torch.func.grad, inside of which other tensors "
@@ -256,8 +257,6 @@ class Parts(TorchFunctionMode):
         """The function, whose ops lie in the backward pass."""
 
         def called(*args: Any, **kwargs: Any) -> Any:
-            if self._elsewhere():
-                return function(*args, **kwargs)
             self.inside.append(BACKWARD)
             try:
                 return function(*args, **kwargs)
@@ -266,13 +265,11 @@ class Parts(TorchFunctionMode):
 
         return called
 
-    def _engine(self, autograd: Any) -> Any:
+    def _engine(self, engine: Any) -> Any:
         """Autograd's engine, which tells for each of its nodes which call of the forward pass it belongs to."""
-        run = self._within(autograd._engine_run_backward)
+        run = self._within(engine)
 
         def called(outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-            if self._elsewhere():
-                return run(outputs, *args, **kwargs)
             if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
                 raise errors.NoTrainingStep(
                     self.name,

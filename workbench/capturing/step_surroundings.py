@@ -16,10 +16,8 @@ from typing import Any, cast
 
 import torch
 
-from workbench.operators.tensors.tensor_memory import memory_of
-
-HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-"""Where a tensor has its hooks."""
+from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS
+from workbench.ground.torch_inside.tensor_inside import memory_of
 
 
 @contextlib.contextmanager
@@ -49,7 +47,7 @@ class _Kept:
 
     @staticmethod
     def of(tensor: torch.Tensor) -> _Kept:
-        dicts = [(name, getattr(tensor, name, None)) for name in HOOKS]
+        dicts = [(name, getattr(tensor, name, None)) for name in TENSOR_HOOKS]
         hooks = tuple((name, own, None if own is None else own.copy()) for name, own in dicts)
         gradient = tensor.grad if tensor.is_leaf else None
         return _Kept(tensor, tensor.data, tensor.is_leaf, gradient, tensor.requires_grad, hooks, dict(vars(tensor)))

@@ -6,14 +6,16 @@ import contextlib
 import types
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
 
+from workbench.ground.torch_inside.module_inside import MODULE_STORES
+from workbench.ground.torch_inside.tensor_inside import memory_of, negative_view, version_of
 from workbench.operators.tensors.raw_contents import Store, contents, refill
 from workbench.operators.tensors.reachable_tensors import attributes_of, variables
-from workbench.operators.tensors.tensor_memory import copied, memory_of, plain
+from workbench.operators.tensors.tensor_memory import copied, plain
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -29,7 +31,7 @@ def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
             storages[key] = tensor.untyped_storage().clone()
         empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         same = empty.set_(storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
-        same = cast(Any, torch)._neg_view(same) if tensor.is_neg() else same
+        same = negative_view(same) if tensor.is_neg() else same
         made.append(same.conj() if tensor.is_conj() else same)
     return made
 
@@ -49,7 +51,7 @@ def apart(tensors: Sequence[torch.Tensor], held: Iterable[torch.Tensor]) -> list
 def put_back(tensors: Iterable[torch.Tensor]) -> Generator[None]:
     """Whatever is changed inside lies and holds its old numbers afterwards."""
     kept = [
-        (each, each.is_leaf, each._version, each.detach(), each.detach().clone())
+        (each, each.is_leaf, version_of(each), each.detach(), each.detach().clone())
         for each in tensors
         if not each.is_meta
     ]
@@ -62,7 +64,9 @@ def put_back(tensors: Iterable[torch.Tensor]) -> Generator[None]:
                     tensor.detach_()
                 if lies(tensor) != lies(lay):
                     tensor.set_(lay.untyped_storage(), lay.storage_offset(), lay.shape, lay.stride())
-                if tensor._version != version or not torch.equal(tensor, old):  # PyTorch's batch norm hides its changes
+                if version_of(tensor) != version or not torch.equal(
+                    tensor, old
+                ):  # PyTorch's batch norm hides its changes
                     tensor.copy_(old)
 
 
@@ -119,7 +123,7 @@ def stores_of(container: object) -> list[Store]:
     if isinstance(container, (list, dict)):
         return [cast("Store", container)]
     attributes = cast("dict[object, object]", attributes_of(container) or {})
-    own = [attributes[name] for name in ("_buffers", "_parameters", "_modules") if isinstance(container, nn.Module)]
+    own = [attributes[name] for name in MODULE_STORES if isinstance(container, nn.Module)]
     return [attributes, *cast("list[dict[object, object]]", own)]
 
 

@@ -39,17 +39,18 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 import torch
-from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
 from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, bias_apart, products, running_products
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, error_in_order, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.ground.environment.turns import turn
-from workbench.ground.environment.without_onednn import without_onednn
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode
+from workbench.ground.torch_inside.functorch_layers import in_forward_mode
+from workbench.ground.torch_inside.operator_objects import overload_name, schema_of_op
+from workbench.ground.torch_inside.pytrees import tree_flatten, tree_leaves, tree_map
+from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.operators.tensors.attention_layout import also_going_back, as_fused
 
 aten = torch.ops.aten
@@ -133,7 +134,7 @@ class Rounded(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
         given = tuple(args), dict(kwargs or {})
-        if cast(Any, forward_ad)._current_level >= 0:  # tensors with tangents have no bits to look at
+        if in_forward_mode():  # tensors with tangents have no bits to look at
             return func(*given[0], **given[1])
         if func in STEP_BY_STEP and not (len(args) > 3 and args[3]):  # without dropout
             with self:
@@ -201,7 +202,7 @@ def _own(wide: object, given: object) -> object:
 
 def _untouched(func: Any, written: Sequence[torch.Tensor]) -> bool:
     """Ops that make no number: views, and those whose numbers are drawn already."""
-    views = any(each.alias_info is not None for each in func._schema.returns) and not written
+    views = any(each.alias_info is not None for each in schema_of_op(func).returns) and not written
     return views or torch.Tag.nondeterministic_seeded in func.tags
 
 
@@ -218,11 +219,12 @@ def _written(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) ->
     """The arguments that an op writes into."""
     if func is aten.native_batch_norm.default:  # its schema does not say so
         return [each for each in args[3:5] if args[5] and isinstance(each, torch.Tensor)]
-    if not func._schema.is_mutable:
+    if not schema_of_op(func).is_mutable:
         return []
-    names = [argument.name for argument in func._schema.arguments]
+    arguments = schema_of_op(func).arguments
+    names = [argument.name for argument in arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    asked = [given.get(each.name) for each in func._schema.arguments if each.alias_info and each.alias_info.is_write]
+    asked = [given.get(each.name) for each in arguments if each.alias_info and each.alias_info.is_write]
     return [each for each in tree_leaves(asked) if isinstance(each, torch.Tensor)]
 
 
@@ -338,12 +340,12 @@ class _Inside(TorchDispatchMode):
         ratio = torch.finfo(self.stored or self.kind).eps / torch.finfo(self.kind).eps
         off = math.sqrt(max(most, 0.0)) * ratio
         args = (*args[:source], self.off(args[source], off / math.sqrt(6)), *args[source + 1 :])
-        args = (self.off(args[0], off / math.sqrt(6)), *args[1:]) if not func._schema.is_mutable else args
+        args = (self.off(args[0], off / math.sqrt(6)), *args[1:]) if not schema_of_op(func).is_mutable else args
         return self._made(func, func(*args, **kwargs), off / math.sqrt(3))
 
     def _made(self, func: Any, made: Any, halves: float) -> Any:
         """The results, off by so many half units, rounded by lot."""
-        if func._schema.is_mutable or any(each.alias_info is not None for each in func._schema.returns):
+        if schema_of_op(func).is_mutable or any(each.alias_info is not None for each in schema_of_op(func).returns):
             return made
         rounds = bool(halves) or (torch.Tag.pointwise in func.tags and _name(func) not in _EXACT)
         leaves, tree = tree_flatten(made)
@@ -376,7 +378,7 @@ _EXACT: Final = frozenset(
 
 
 def _name(func: Any) -> str:
-    return func._schema.name.split("::")[1]
+    return schema_of_op(func).name.split("::")[1]
 
 
 def _from_library(func: Any, name: str) -> bool:
@@ -388,7 +390,7 @@ def _from_library(func: Any, name: str) -> bool:
 def _not_in_place(func: Any) -> Any:
     """The op of single elements that computes what this one writes over its first operand."""
     name = _name(func)
-    if func.namespace != "aten" or not func._schema.is_mutable or name.startswith("_") or not name.endswith("_"):
+    if func.namespace != "aten" or not schema_of_op(func).is_mutable or name.startswith("_") or not name.endswith("_"):
         return None
-    found = getattr(getattr(aten, name[:-1], None), func._overloadname, None)
+    found = getattr(getattr(aten, name[:-1], None), overload_name(func), None)
     return found if found in SIMPLER or (found is not None and torch.Tag.pointwise in found.tags) else None

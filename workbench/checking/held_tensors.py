@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from workbench.capturing import tensor_copies
-from workbench.checking.uncompiled_thread import uncompiled_here
+from workbench.ground.torch_inside.tensor_inside import memory_of
+from workbench.ground.torch_inside.uncompiled_thread import uncompiled_here
 from workbench.operators.tensors.doubles import Doubles, alias
-from workbench.operators.tensors.tensor_memory import memory_of
 
 Arithmetic = Callable[[Sequence[torch.Tensor]], AbstractContextManager[object]]
 """A context to compute in, for the tensors that take part, which nobody else reads: it may give them other numbers."""

@@ -11,38 +11,37 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, function_modes, functions_seen
+from workbench.ground.torch_inside.operator_objects import cpu_kernels, has_kernel, kernels_in_words, overload_name
 
 PYTORCHS: Final = ("aten", "prims", "workbench")
 """The namespaces whose ops are no operators of the user's."""
-_C: Final = cast(Any, torch)._C
-_OVERRIDES: Final = cast(Any, torch.overrides)
-_CPU: Final = _C.DispatchKeySet(_C.DispatchKey.CPU)
+_CPU: Final = cpu_kernels()
 _KERNEL: Final = re.compile(r"^(?:CPU|CompositeExplicitAutograd)\S*: registered at (.+):\d+", re.MULTILINE)
 _COMPILED: Final = (".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".cu", ".hip")
 
 
 def modes_around() -> tuple[TorchFunctionMode, ...]:
     """The modes of functions at this moment, outermost first."""
-    return tuple(_OVERRIDES._get_current_function_mode_stack())
+    return tuple(function_modes())
 
 
 def is_composite(func: Any) -> bool:
     """True for an op that is made of other ops by its definition."""
-    name, has_kernel = func.name(), _C._dispatch_has_kernel_for_dispatch_key
+    name = func.name()
     made = has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU")
-    return bool(made) and not func._overloadname.endswith("out")
+    return made and not overload_name(func).endswith("out")
 
 
 def is_own(func: Any) -> bool:
     """True for an operator of the user's that is written in Python."""
     if func.namespace in PYTORCHS:
         return False
-    found = _KERNEL.search(_C._dispatch_dump(func.name()))
+    found = _KERNEL.search(kernels_in_words(func))
     return found is not None and not found[1].endswith(_COMPILED)
 
 
@@ -56,7 +55,7 @@ def call_inside(
     """Computes an op by those inside of it, under the mode and those `around` the function, which PyTorch took off."""
     here = set(map(id, modes_around()))
     with ExitStack() as entered:
-        entered.enter_context(_C._EnableTorchFunction())
+        entered.enter_context(functions_seen())
         for each in around:
             if id(each) not in here:
                 entered.enter_context(each)

@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 import torch
-from torch import _decomp as decompositions
+
+from workbench.ground.torch_inside.operator_objects import decomposition_table
 
 aten = torch.ops.aten
 T = torch.Tensor
@@ -185,7 +186,7 @@ def _trilinear(
     return product.sum(list(summed)) if summed else product
 
 
-_KNOWN: Final[Mapping[Any, Callable[..., Any]]] = cast(Any, decompositions).decomposition_table
+_KNOWN: Final[Mapping[Any, Callable[..., Any]]] = decomposition_table()
 _OWN: Final[Mapping[Any, Callable[..., Any]]] = {
     **{
         each: _batch_norm(_KNOWN[each], each is not aten._native_batch_norm_legit.no_stats)

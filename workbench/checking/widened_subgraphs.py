@@ -6,19 +6,21 @@ or a branch in Python, so that every op inside reaches the mode by itself.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any
 
 import torch
-from torch._higher_order_ops.cond import cond_op
-from torch._higher_order_ops.flex_attention import flex_attention
-from torch._higher_order_ops.map import map_impl
-from torch._higher_order_ops.scan import scan_op
-from torch._higher_order_ops.while_loop import while_loop_op
-from torch.utils._python_dispatch import TorchDispatchMode
 
-_FLEX: Final = cast(Any, importlib.import_module("torch._higher_order_ops.flex_attention"))
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode
+from workbench.ground.torch_inside.higher_order import (
+    attention_by_products,
+    cond_op,
+    flex_attention,
+    map_impl,
+    scan_op,
+    while_loop_op,
+)
+
 Function = Callable[..., Any]
 
 
@@ -47,7 +49,7 @@ def _map(turn: Function, over: Sequence[Any], given: Sequence[Any] = ()) -> Any:
 
 
 def _attention(query: Any, *given: Any, **named: Any) -> Any:
-    out, *others = _FLEX.math_attention(query, *given, **named)
+    out, *others = attention_by_products()(query, *given, **named)
     return out.contiguous(), *others
 
 

@@ -19,18 +19,18 @@ from typing import Any, Final, TypeAlias, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, functions_unseen
+from workbench.ground.torch_inside.operator_objects import schema_of_op
+from workbench.ground.torch_inside.pytrees import tree_leaves, tree_map
 
 _Types: TypeAlias = "MutableMapping[torch.Tensor, torch.dtype]"
 """The type of a wide tensor as the function is written."""
 _HALF: Final = (torch.float16, torch.bfloat16)
 _COMPLEX: Final = (torch.complex32, torch.complex64)
 _DEFAULT: Final = (torch.float32, torch.complex64)
-_C: Final = cast(Any, torch)._C
 _BITS: Final = frozenset({torch.ops.aten.view.dtype})
 _COMPARED: Final = frozenset(getattr(torch.ops.aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 NO_KERNEL: Final = (NotImplementedError, RuntimeError)
@@ -154,7 +154,7 @@ class Wide(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
-        with _C.DisableTorchFunction():  # here a wide tensor's type is the wide one
+        with functions_unseen():  # here a wide tensor's type is the wide one
             return self._computed(func, (tuple(args), dict(kwargs or {})))
 
     def _computed(self, func: Any, given: tuple[tuple[object, ...], dict[str, object]]) -> object:
@@ -162,7 +162,7 @@ class Wide(TorchDispatchMode):
             raise CannotWiden(str(func))
         if is_composite(func) or is_own(func):
             return self._opened(func, *given)
-        if func._schema.is_mutable:
+        if schema_of_op(func).is_mutable:
             return func(*given[0], **given[1])
         if _draws_lots(func, *given):  # as many random numbers as in the given types, and the same ones
             return all_wide(func(*self._narrow(given[0]), **self._narrow(given[1])), self.wide)
@@ -197,7 +197,7 @@ class Wide(TorchDispatchMode):
         try:
             return all_wide(call_inside(func, self, self.around, args, kwargs), self.wide)
         except NO_KERNEL:
-            if func._schema.is_mutable or func.namespace in PYTORCHS or self.wide != torch.float64:
+            if schema_of_op(func).is_mutable or func.namespace in PYTORCHS or self.wide != torch.float64:
                 raise
         made = func(*_single(args), **_single(kwargs))
         self.narrow[str(func)] = None
@@ -229,7 +229,7 @@ class Wide(TorchDispatchMode):
         ):
             return made
         try:
-            if any(argument.name == "dtype" for argument in func._schema.arguments):
+            if any(argument.name == "dtype" for argument in schema_of_op(func).arguments):
                 return func(*args, **{**kwargs, "dtype": torch.float64})
             return func(*tree_map(_floats, args), **tree_map(_floats, kwargs))
         except NO_KERNEL:
@@ -240,7 +240,7 @@ def _draws_lots(func: Any, args: Sequence[object], kwargs: Mapping[str, object])
     """Whether a call of an op draws random numbers; attention does not where it drops nothing."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
-    names = [argument.name for argument in func._schema.arguments]
+    names = [argument.name for argument in schema_of_op(func).arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     return "dropout_p" not in names or bool(given.get("dropout_p", 0.0))
 

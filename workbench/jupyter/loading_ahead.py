@@ -18,12 +18,13 @@ from typing import Any, Final
 
 from workbench.ground.environment.turns import collecting_later, free_turn
 from workbench.ground.packages import own_name
+from workbench.ground.torch_inside.module_names import FIRST_LOADED
 
 QUIET_SECONDS: Final = 0.3
 """Cells that a program runs, or a person all at once, follow each other sooner."""
 
 MODULES: Final = (
-    "torch._dynamo.repro.after_dynamo",
+    FIRST_LOADED,
     "torch.export",
     "workbench.journey",
     "torch_mlir.dialects.linalg",

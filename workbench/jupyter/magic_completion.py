@@ -55,9 +55,10 @@ def _scheduled(before: list[str], names: Mapping[str, Any]) -> list[str]:
 
 def _operators() -> list[str]:
     """ATen's, as `aten.frac` and, behind `aten::`, by name alone."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
+    if "torch" not in sys.modules:
         return []
-    found = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
+    from workbench.ground.torch_inside.operator_objects import all_op_names
+
+    found = {name.partition(".")[0] for name in all_op_names() if name.startswith("aten::")}
     plain = sorted(name.removeprefix("aten::") for name in found)
     return [f"aten.{name}" for name in plain] + plain

@@ -19,15 +19,18 @@ def goes_with_evaluation(module_at: ModuleAt, path: str) -> bool:
     """
     from torch import nn
 
+    from workbench.ground.torch_inside.module_inside import is_dropout, is_norm_of_batches
+
     module = module_at(path)
     parts = path.split(".") if path else []
     above = [module_at(".".join(parts[:count])) for count in range(len(parts) + 1)]
     if any(_switches_by_itself(each) for each in above if isinstance(each, nn.Module)):
         return False
-    if isinstance(module, nn.modules.batchnorm._NormBase):
-        return module.training and module.running_mean is not None
-    drops = isinstance(module, (nn.modules.dropout._DropoutNd, nn.RReLU, nn.MultiheadAttention))
-    return drops and module.training
+    if not isinstance(module, nn.Module) or not module.training:
+        return False
+    if is_norm_of_batches(module):
+        return getattr(module, "running_mean", None) is not None
+    return is_dropout(module) or isinstance(module, (nn.RReLU, nn.MultiheadAttention))
 
 
 def _switches_by_itself(module: nn.Module) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from workbench.ground.errors import BadOption
 
@@ -49,5 +49,6 @@ def with_submodule(model: nn.Module, path: str, part: nn.Module) -> nn.Module:
 
 def has_hooks(module: nn.Module) -> bool:
     """Whether it has hooks, whose work has no node of its own."""
-    hooks = cast(Any, module)
-    return bool(hooks._forward_hooks or hooks._forward_pre_hooks)
+    from workbench.ground.torch_inside.module_inside import forward_hooks
+
+    return any(forward_hooks(module))

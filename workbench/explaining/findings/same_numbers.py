@@ -56,14 +56,15 @@ def _results(
 ) -> list[Any]:
     """The float tensors that it returns, with the same random numbers each time; its arguments stay unchanged."""
     import torch
-    from torch.utils import _pytree
+
+    from workbench.ground.torch_inside import pytrees
 
     def own(value: object) -> object:
         return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
-    given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(own, (tuple(inputs), dict(kwargs))))
+    given, keyed = cast("tuple[Any, Any]", pytrees.tree_map(own, (tuple(inputs), dict(kwargs))))
     with torch.no_grad(), _the_same_lots() if drawn else nullcontext():
-        leaves = _pytree.tree_leaves(target(*given, **keyed))
+        leaves = pytrees.tree_leaves(target(*given, **keyed))
     return [each for each in leaves if isinstance(each, torch.Tensor) and each.is_floating_point()]
 
 

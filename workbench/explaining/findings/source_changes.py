@@ -103,7 +103,8 @@ def _channels_last(
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
     import torch
     from torch import nn
-    from torch.utils import _pytree
+
+    from workbench.ground.torch_inside import pytrees
 
     def laid(value: object) -> object:
         images = isinstance(value, torch.Tensor) and value.dim() == 4
@@ -112,12 +113,12 @@ def _channels_last(
     function = target
     if isinstance(target, nn.Module):
         function = copy.deepcopy(target).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    held = [*_weights(target), *_pytree.tree_leaves((tuple(inputs), dict(kwargs)))]
+    held = [*_weights(target), *pytrees.tree_leaves((tuple(inputs), dict(kwargs)))]
     images = [each for each in held if isinstance(each, torch.Tensor) and each.dim() == 4]
     if all(each.is_contiguous(memory_format=torch.channels_last) for each in images):
         told = "has its channels outermost" if images else "has four dims"
         raise BadOption(f"{CHANNELS_LAST!r}: none of the tensors that the function is given, or has as weights, {told}")
-    given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(laid, (tuple(inputs), dict(kwargs))))
+    given, keyed = cast("tuple[Any, Any]", pytrees.tree_map(laid, (tuple(inputs), dict(kwargs))))
     return cast("Callable[..., object]", function), given, keyed
 
 
@@ -132,15 +133,16 @@ def _narrowed(
 ) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
     import torch
     from torch import nn
-    from torch.utils import _pytree
+
+    from workbench.ground.torch_inside import pytrees
 
     def narrow(value: object) -> object:
         wide = isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.float64)
         return value.detach().bfloat16() if wide else value  # type: ignore[union-attr]
 
     function = copied_module(BFLOAT16, target).bfloat16() if isinstance(target, nn.Module) else target
-    given, keyed = cast("tuple[Any, Any]", _pytree.tree_map(narrow, (tuple(inputs), dict(kwargs))))
-    before, after = (_pytree.tree_leaves(each) for each in ((tuple(inputs), dict(kwargs)), (given, keyed)))
+    given, keyed = cast("tuple[Any, Any]", pytrees.tree_map(narrow, (tuple(inputs), dict(kwargs))))
+    before, after = (pytrees.tree_leaves(each) for each in ((tuple(inputs), dict(kwargs)), (given, keyed)))
     if all(old is new for old, new in zip(before, after, strict=True)) and not any(map(_narrows, _weights(target))):
         where = "weights and inputs" if isinstance(target, nn.Module) else "inputs"
         raise BadOption(f"{BFLOAT16!r}: none of the {where} is a tensor of float32 or float64, or a container of some")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-import sys
 import threading
 import time
 from collections.abc import Generator
@@ -22,7 +21,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, cast
 from weakref import WeakSet
 
-_DYNAMO: Final = "torch._dynamo.convert_frame"
+from workbench.ground.torch_inside.compile_lock import compile_lock, compile_lock_if_loaded
+
 _WITHOUT_TORCH: Final = threading.RLock()
 """The lock without PyTorch: nothing is traced then, and code that needs PyTorch raises an error."""
 
@@ -70,10 +70,9 @@ def collecting_later() -> Generator[None]:
 
 def _lock() -> AbstractContextManager[object]:
     try:
-        module = importlib.import_module(_DYNAMO)
+        return compile_lock()
     except ModuleNotFoundError:
         return _WITHOUT_TORCH
-    return cast(Any, module).compile_lock
 
 
 _HELD: Final[list[Any]] = []
@@ -87,8 +86,7 @@ _PATIENCE: Final = 60.0
 def _before_fork() -> None:
     until = time.monotonic() + _PATIENCE
     while True:
-        module = sys.modules.get(_DYNAMO)
-        lock = getattr(module, "compile_lock", _WITHOUT_TORCH)
+        lock = compile_lock_if_loaded() or _WITHOUT_TORCH
         lock.acquire()
         if not _others_import() or time.monotonic() > until:
             break

@@ -59,6 +59,7 @@ from workbench.ground.errors.operator_errors import UnknownOverload as UnknownOv
 from workbench.ground.errors.option_errors import BadOption as BadOption
 from workbench.ground.errors.option_errors import FileInTheWay as FileInTheWay
 from workbench.ground.errors.option_errors import MissingExtra as MissingExtra
+from workbench.ground.errors.option_errors import MissingInPyTorch as MissingInPyTorch
 from workbench.ground.errors.option_errors import NotYet as NotYet
 from workbench.ground.errors.option_errors import ProgramFileError as ProgramFileError
 from workbench.ground.errors.option_errors import UnknownOption as UnknownOption

@@ -26,6 +26,10 @@ class MissingExtra(WorkbenchError, ImportError):
     """A feature needs a package that a plain installation lacks."""
 
 
+class MissingInPyTorch(WorkbenchError, ImportError):
+    """PyTorch lacks a private part that the workbench takes: it is another version."""
+
+
 class ProgramFileError(WorkbenchError):
     """A file given to `workbench trace` does not define what the command needs."""
 

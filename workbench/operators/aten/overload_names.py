@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
 
 import torch
-from torch._library.custom_ops import CustomOpDef
 
 from simulator.did_you_mean import nearest
 from workbench.ground import errors
+from workbench.ground.torch_inside.operator_objects import (
+    CustomOpDef,
+    all_op_names,
+    custom_op_name,
+    is_overload,
+    is_packet,
+    schema_of_op,
+)
 from workbench.ir import BREAK, AtenGraph, RecordFormatError
 from workbench.operators.tensors.element_types import DTYPES
 
@@ -62,7 +68,7 @@ def check_known(graph: AtenGraph) -> None:
 
 def _takes_tensors(overload: object) -> bool:
     """ATen also has overloads over plain numbers and strings, for TorchScript; no graph holds those."""
-    schema = cast(Any, overload)._schema
+    schema = schema_of_op(overload)
     return any("Tensor" in str(each.type) for each in (*schema.arguments, *schema.returns))
 
 
@@ -79,12 +85,10 @@ def _parts(given: object) -> tuple[str, str, str]:
 
 def _name_of_object(given: object) -> str:
     """`aten.add.Tensor` for `torch.ops.aten.add.Tensor`, `demo.gate` for the packet or for a custom op's function."""
-    if isinstance(given, torch._ops.OpOverload):  # pyright: ignore[reportPrivateUsage]
-        return str(cast(Any, given))
-    if isinstance(given, torch._ops.OpOverloadPacket):  # pyright: ignore[reportPrivateUsage]
-        return str(cast(Any, given)._qualified_op_name)
+    if is_overload(given) or is_packet(given):
+        return str(given)
     if isinstance(given, CustomOpDef):
-        return given._qualname  # pyright: ignore[reportPrivateUsage]
+        return custom_op_name(given)
     raise _unknown(
         getattr(given, "__qualname__", given),
         f"{type(given).__name__!r} is no operator",
@@ -97,8 +101,7 @@ def _unknown(given: object, why: str, hint: str) -> errors.UnknownOverload:
 
 
 def _ops_of(namespace: str) -> list[str]:
-    schemas = cast("list[str]", cast(Any, torch._C)._dispatch_get_all_op_names())  # pyright: ignore[reportPrivateUsage]
-    found = (name.split("::", 1) for name in schemas)
+    found = (name.split("::", 1) for name in all_op_names())
     return sorted({op.split(".")[0] for space, op in found if space == namespace})
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import torch
 
+from workbench.ground.torch_inside.operator_objects import schema_of_op
 from workbench.ir import Arg, Node, Sequence
 from workbench.operators.tensors.torch_literals import from_arg, to_arg, to_overload
 
@@ -49,7 +50,7 @@ def inputs_and_attributes(
 
 def schema_of(op: str) -> torch.FunctionSchema:
     """The schema of an overload, by its recorded name."""
-    return cast("torch.FunctionSchema", cast(Any, to_overload(op))._schema)
+    return schema_of_op(to_overload(op))
 
 
 def plain_arguments(node: Node) -> dict[str, object]:

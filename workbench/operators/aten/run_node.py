@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import torch
 
+from workbench.ground.torch_inside.dispatch_modes import below_autograd
+from workbench.ground.torch_inside.operator_objects import schema_of_op
 from workbench.ir import AtenGraph, Node
 from workbench.operators.tensors import containers
 from workbench.operators.tensors.torch_literals import from_arg, to_overload
@@ -23,9 +25,9 @@ def call(node: Node, lookup: Callable[[str], object], **overrides: object) -> tu
     if node.bodies:
         return tuple(_tensors(_running_graphs(node, args, kwargs)))
     overload = cast(Any, to_overload(node.op))
-    if not overload._schema.is_mutable:
+    if not schema_of_op(overload).is_mutable:
         return tuple(_tensors(overload(*args, **kwargs)))
-    given, changed = _with_copies(overload._schema, args, kwargs)
+    given, changed = _with_copies(schema_of_op(overload), args, kwargs)
     return tuple(_tensors((overload(**given), changed)))
 
 
@@ -57,7 +59,7 @@ def _running_graphs(node: Node, args: list[object], kwargs: Mapping[str, object]
     """Lists are lists where PyTorch wants them; the options of attention and its block mask are a tuple."""
     op = getattr(torch.ops.higher_order, node.op.split(".")[1])
     nested = list if node.op == "higher_order.scan.default" else tuple
-    with torch._C._AutoDispatchBelowAutograd():  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    with below_autograd():
         return op(*(_callable(arg, nested) for arg in args), **kwargs)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import torch
 
 from workbench.ground.errors import BadOption
+from workbench.ground.torch_inside.operator_objects import parsed_schema, schema_of_op
 from workbench.operators.aten.overload_names import overloads
 from workbench.operators.new_op.operator_probe import Sample, is_tensor, sample_of
 from workbench.operators.tensors.torch_literals import to_overload
@@ -148,7 +149,7 @@ def facts_of(name: object, *, probe: bool = True) -> OpFacts:
 def facts_of_new(qualified: str, signature: str) -> OpFacts:
     """The facts of an op that does not exist yet, from a signature like `(Tensor x, float alpha=1.0) -> Tensor`."""
     try:
-        schema = cast("torch.FunctionSchema", cast(Any, torch._C).parse_schema(f"{qualified}{signature}"))  # pyright: ignore[reportPrivateUsage]
+        schema = parsed_schema(f"{qualified}{signature}")
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
         raise BadOption(
@@ -160,7 +161,7 @@ def facts_of_new(qualified: str, signature: str) -> OpFacts:
 
 def schema_named(overload: str) -> torch.FunctionSchema:
     """The schema of an overload."""
-    return cast("torch.FunctionSchema", cast(Any, to_overload(overload))._schema)
+    return schema_of_op(to_overload(overload))
 
 
 def _facts(

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workbench.ground.environment.this_thread import unlogged_here
+from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
+from workbench.ground.torch_inside.module_names import FAKE_TENSOR_LOG
 
 Plain: TypeAlias = "bool | int | float | str | list[int] | list[float] | None"
 
@@ -140,4 +141,4 @@ def _changed_elsewhere(old: torch.Tensor, new: torch.Tensor) -> bool:
 
 def _quiet() -> AbstractContextManager[None]:
     """Hides the stack traces that torch logs for refused calls, since a probe expects refusals."""
-    return unlogged_here(["torch._subclasses.fake_tensor"])
+    return unlogged_here([FAKE_TENSOR_LOG])

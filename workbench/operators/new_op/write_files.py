@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 import torch
 
 from simulator.did_you_mean import nearest
 from simulator.files.versioned_files import replace_file
 from workbench.ground import errors
+from workbench.ground.torch_inside.operator_objects import all_op_names
 from workbench.operators.aten.registry import DEFAULT
 from workbench.operators.new_op.operator_facts import OpFacts, facts_of, facts_of_new
 from workbench.operators.new_op.skeleton import WAYS, files
@@ -103,7 +104,7 @@ def _split(name: str) -> tuple[str, str]:
 
 def _namespaces() -> list[str]:
     """Namespaces that have ops."""
-    known = cast("list[str]", cast(Any, torch._C)._dispatch_get_all_op_names())  # pyright: ignore[reportPrivateUsage]
+    known = all_op_names()
     return sorted({each.split("::")[0] for each in known})
 
 

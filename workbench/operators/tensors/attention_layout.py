@@ -3,30 +3,32 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
-from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import _disable_current_modes  # pyright: ignore[reportPrivateUsage]
-from torch.utils._pytree import tree_map_only
+
+from workbench.ground.torch_inside.autograd_inside import engine_as
+from workbench.ground.torch_inside.dispatch_modes import no_modes
+from workbench.ground.torch_inside.pytrees import tree_map_only
+from workbench.ground.torch_inside.tensor_inside import attention_kernel
 
 
 @contextmanager
 def also_going_back(mode: TorchFunctionMode) -> Generator[None]:
     """The mode within the block, and also where a checkpoint calls a part of the forward pass again: inside of the
     function that goes back it would not be at work."""
-    autograd, caller = cast(Any, torch.autograd), threading.get_ident()
-    engine = autograd._engine_run_backward
 
-    def run(*given: object, **named: object) -> object:
-        with mode if threading.get_ident() == caller else nullcontext():
-            return engine(*given, **named)
+    def under_it(engine: Callable[..., object]) -> Callable[..., object]:
+        def run(*given: object, **named: object) -> object:
+            with mode:
+                return engine(*given, **named)
 
-    with mock.patch.object(autograd, "_engine_run_backward", run), mode:
+        return run
+
+    with engine_as(under_it), mode:
         yield
 
 
@@ -39,9 +41,9 @@ def _is_fused(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether PyTorch computes this attention by its fused kernel, asked with tensors of the same kinds."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]), _disable_current_modes():
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]), no_modes():
         alike, named = tree_map_only(torch.Tensor, _without_data, (args, kwargs))
-        choice = cast(Any, torch)._fused_sdp_choice(*alike, **named)
+        choice = attention_kernel(alike, named)
     return choice == cast(Any, SDPBackend.FLASH_ATTENTION).value
 
 

@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import torch
-from torch.utils import _pytree as pytree
 
+from workbench.ground.torch_inside import pytrees as pytree
 from workbench.ir import Literal, Tree
 from workbench.operators.tensors.raw_contents import Store, contents, refill
 from workbench.operators.tensors.reachable_tensors import reachable

@@ -15,7 +15,10 @@ from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map_only
+
+from workbench.ground.torch_inside.autograd_inside import engine_as
+from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS
+from workbench.ground.torch_inside.pytrees import tree_map_only
 
 _TENSOR: Final = cast("Any", torch.Tensor)
 
@@ -55,15 +58,16 @@ class Doubles(TorchFunctionMode):
         PyTorch asks no mode about the engine of its gradients and about `Function.apply`. Other threads get both as
         they are.
         """
-        autograd, caller = cast(Any, torch.autograd), threading.get_ident()
-        engine, apply = autograd._engine_run_backward, autograd.Function.__dict__["apply"]
+        function, caller = cast(Any, torch.autograd.Function), threading.get_ident()
+        apply = function.__dict__["apply"]
 
-        def run(*given: Any, **named: Any) -> Any:
-            if threading.get_ident() != caller:
-                return engine(*given, **named)
-            given, named = self.doubled((given, named))
-            with self:
-                return engine(*given, **named)
+        def of_doubles(engine: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*given: Any, **named: Any) -> Any:
+                given, named = self.doubled((given, named))
+                with self:
+                    return engine(*given, **named)
+
+            return run
 
         def applied(cls: type, *given: Any, **named: Any) -> Any:
             if threading.get_ident() != caller:
@@ -72,8 +76,8 @@ class Doubles(TorchFunctionMode):
             return self.themselves(apply.__get__(None, cls)(*given, **named))
 
         with ExitStack() as stack:
-            stack.enter_context(mock.patch.object(autograd, "_engine_run_backward", run))
-            stack.enter_context(mock.patch.object(autograd.Function, "apply", classmethod(cast(Any, applied))))
+            stack.enter_context(engine_as(of_doubles))
+            stack.enter_context(mock.patch.object(function, "apply", classmethod(cast(Any, applied))))
             for tensor, double in self._pairs:
                 _with_hooks(tensor, double)
             stack.enter_context(self)
@@ -84,9 +88,10 @@ def _with_hooks(tensor: torch.Tensor, double: torch.Tensor) -> None:
     """Has the double call the tensor's hooks."""
     if not double.requires_grad:
         return
-    for hook in _hooks(tensor, "_backward_hooks"):
+    of_gradient, of_accumulated = TENSOR_HOOKS
+    for hook in _hooks(tensor, of_gradient):
         cast(Any, double).register_hook(hook)
-    for hook in _hooks(tensor, "_post_accumulate_grad_hooks"):
+    for hook in _hooks(tensor, of_accumulated):
         cast(Any, double).register_post_accumulate_grad_hook(_with_tensor(hook, tensor))
 
 

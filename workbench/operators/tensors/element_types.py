@@ -7,6 +7,8 @@ from typing import cast
 
 import torch
 
+from workbench.ground.torch_inside.tensor_inside import empty_quantised
+
 DTYPES: Mapping[str, torch.dtype] = {
     "f64": torch.float64,
     "f32": torch.float32,
@@ -33,7 +35,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 def uninitialised(count: int, dtype: torch.dtype) -> torch.Tensor:
     """Memory for so many elements. What is copied into quantised ones brings its scale along."""
     if dtype in _QUANTISED:
-        return torch._empty_affine_quantized([count], scale=1.0, zero_point=0, dtype=dtype)  # pyright: ignore
+        return empty_quantised(count, dtype)
     return torch.empty(count, dtype=dtype)
 
 

@@ -21,6 +21,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from workbench.ground.torch_inside.module_inside import MODULE_STORES
 from workbench.operators.tensors.raw_contents import Store, contents, item
 
 
@@ -200,7 +201,7 @@ def _attribute(name: str, value: object) -> object:
 
 def _module_parts(module: nn.Module) -> Iterator[Part]:
     """Plain attributes and children (their own plain attributes), and what the methods' code closes over."""
-    own = {"_parameters", "_buffers", "_modules"} | set(vars(nn.Module()))
+    own = set(MODULE_STORES) | set(vars(nn.Module()))
     yield from _attributes(module, tuple(name for name in vars(module) if name not in own))
     yield from _attributes(module, tuple(name for name, child in module.named_children() if child is not module))
     if not type(module).__module__.startswith("torch."):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from workbench.ground.environment.call_sites import place_text
 from workbench.ground.errors import UnreadableTensor
+from workbench.ground.torch_inside import pytrees as pytree
 from workbench.operators.tensors.tensor_memory import not_strided
 
 

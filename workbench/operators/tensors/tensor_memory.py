@@ -12,19 +12,16 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
+from workbench.ground.torch_inside.fake_tensors import FakeTensor
+from workbench.ground.torch_inside.functorch_layers import is_wrapped
+from workbench.ground.torch_inside.tensor_inside import is_zero_tensor, memory_of
 from workbench.ir import graph
 
 
 def span(tensor: torch.Tensor) -> int:
     """Elements of memory from a tensor's first to its last."""
     return graph.span(map(int, tensor.shape), map(int, tensor.stride()))
-
-
-def memory_of(tensor: torch.Tensor) -> int:
-    """The same number for tensors of one storage."""
-    return cast(int, cast(Any, tensor.untyped_storage())._cdata)
 
 
 _COUNTED: Final = 1 << 22
@@ -104,12 +101,12 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 def is_lazy(tensor: torch.Tensor) -> bool:
     """Whether its numbers are others than those in its memory."""
-    return tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor()
+    return tensor.is_neg() or tensor.is_conj() or is_zero_tensor(tensor)
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor itself without autograd's graph, or a copy with the same strides if it is not what memory says."""
-    if tensor._is_zerotensor():
+    if is_zero_tensor(tensor):
         zeros = torch.zeros(span(tensor), dtype=tensor.dtype, device=tensor.device)
         return zeros.as_strided(tensor.shape, tensor.stride())
     if is_lazy(tensor) or not _aligned(tensor):
@@ -127,7 +124,7 @@ def unreadable(tensor: torch.Tensor) -> str:
         return "is a fake tensor, which has a shape and no numbers: give a real one, or one of the device 'meta'"
     if why := not_strided(tensor):
         return why
-    if _wrapped(tensor):
+    if is_wrapped(tensor):
         return "is wrapped by a transform of torch.func or vmap: call the function outside the transform"
     if _dispatches(type(tensor)):
         return (
@@ -135,7 +132,7 @@ def unreadable(tensor: torch.Tensor) -> str:
         )
     if tensor.device.type not in ("cpu", "meta"):
         return f"is on {tensor.device}: give it on the CPU, x.cpu()"
-    if tensor.is_meta or tensor._is_zerotensor():
+    if tensor.is_meta or is_zero_tensor(tensor):
         return ""
     held, said = tensor.untyped_storage().nbytes(), _bytes(tensor)
     if held < said:
@@ -155,11 +152,6 @@ def not_strided(tensor: torch.Tensor) -> str:
         embedding = ", or make the embedding with sparse=False" if tensor.layout is torch.sparse_coo else ""
         return f"has the layout {layout}: give it dense, x.to_dense(){embedding}"
     return ""
-
-
-def _wrapped(tensor: torch.Tensor) -> bool:
-    torch_ = cast(Any, torch)
-    return bool(torch_._C._functorch.is_functorch_wrapped_tensor(tensor) or torch_._is_functional_tensor(tensor))
 
 
 def _dispatches(kind: type) -> bool:

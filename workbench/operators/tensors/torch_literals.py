@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 
 from workbench.ground.errors import CaptureFailed, UnknownOverload
+from workbench.ground.torch_inside.operator_objects import is_overload
 from workbench.ir import Arg, AtenGraph, Literal, Ref, Sequence, TensorType
 from workbench.operators.tensors.element_types import dtype_name, to_dtype
 
@@ -89,6 +90,6 @@ def to_overload(op: str) -> Callable[..., Any]:
     found: object = torch.ops
     for part in op.split("."):
         found = getattr(found, part, None)
-    if not isinstance(found, torch._ops.OpOverload):  # pyright: ignore[reportPrivateUsage]
+    if not is_overload(found):
         raise UnknownOverload(f"{op!r:.80} is no overload of an operator that this session has")
     return cast("Callable[..., Any]", found)

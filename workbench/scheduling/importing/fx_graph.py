@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
+from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
 from workbench.ir import Kernel, KernelGraph, Node, TensorType
 from workbench.operators.tensors.element_types import to_dtype
 from workbench.operators.tensors.torch_literals import from_arg, to_overload

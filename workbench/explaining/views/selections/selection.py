@@ -44,6 +44,7 @@ from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.shown import Shown
 from workbench.ground.errors import AmbiguousSelection, BadOption, UnknownSelection
+from workbench.ground.torch_inside.module_names import OPERATORS
 from workbench.ir import Absorbed, LoweredNode, Node
 from workbench.ir.kernel_names import with_full_kernel
 
@@ -199,7 +200,7 @@ def _name_of(what: object) -> str | None:
         return what
     if isinstance(what, LoweredNode):
         return what.node.name
-    if type(what).__module__ == "torch._ops":
+    if type(what).__module__ == OPERATORS:
         return str(what)
     name = cast(object, getattr(what, "name", None))
     return name if isinstance(name, str) else None

@@ -12,17 +12,33 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, Final, cast
 from unittest import mock
 
 import torch
 from torch import fx, nn
 from torch.export import ExportedProgram
-from torch.export import _trace as traces  # pyright: ignore[reportPrivateUsage]
-from torch.fx import _symbolic_trace as symbolic_trace  # pyright: ignore[reportPrivateUsage]
 
 from workbench.ground.environment.this_thread import in_this_thread
+from workbench.ground.torch_inside.module_inside import HOOKS_OF_ALL_MODULES
+from workbench.ground.torch_inside.needs import takes
+
+with takes(
+    "torch.export._trace._ignore_backend_decomps",
+    "torch.export._trace._override_builtin_ops",
+    use="What an export changes for the whole process meanwhile: the switch of oneDNN, and Python's max, min and pow.",
+    instead="none",
+):
+    from torch.export import _trace as traces  # pyright: ignore[reportPrivateUsage]
+
+with takes(
+    "torch.fx._symbolic_trace._is_fx_tracing_flag",
+    "torch.fx._symbolic_trace.is_fx_symbolic_tracing",
+    use="Tells a function that torch.compile made that an export is under way; here for one thread alone.",
+    instead="torch.compiler.is_exporting, which such a function asks as well, and which is one for all threads",
+):
+    from torch.fx import _symbolic_trace as symbolic_trace  # pyright: ignore[reportPrivateUsage]
 
 _trace, _tracing = cast("tuple[Any, Any]", (traces, symbolic_trace))
 _of_export: Final = _trace._override_builtin_ops
@@ -72,6 +88,10 @@ def onednn_as_it_is(module: nn.Module) -> Generator[None]:
         yield
 
 
+_OURS: Final = "_workbench_traces"
+"""The name that a module of PyTorch's has for us while one exports."""
+
+
 @contextmanager
 def exporting_here_alone() -> Generator[None]:
     """Within the block other threads are not told that PyTorch exports, or traces symbolically.
@@ -87,7 +107,7 @@ def exporting_here_alone() -> Generator[None]:
 
     with (
         mock.patch.object(compiler, "is_exporting", is_exporting),
-        mock.patch.object(_tracing, "_workbench_traces", lambda: threading.get_ident() == exporter, create=True),
+        mock.patch.object(_tracing, _OURS, lambda: threading.get_ident() == exporter, create=True),
         _told_by(_tracing.is_fx_symbolic_tracing, _traces_here),
     ):
         yield
@@ -110,28 +130,6 @@ def _traces_here() -> bool:
 
 
 @contextmanager
-def no_transform_left() -> Generator[None]:
-    """A transform of functions, such as `torch.func.jvp`, is part of a graph; an error in the midst of one would leave
-    it in force for all that is called later."""
-    functorch, forward = cast(Any, torch)._C._functorch, cast(Any, torch.autograd.forward_ad)
-    depth, level = functorch.get_dynamic_layer_stack_depth(), forward._current_level
-    try:
-        yield
-    except BaseException:
-        functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
-        if level < 0:  # there is one level at most, which a graph enters without telling `forward_ad`
-            forward._current_level = level
-            with suppress(RuntimeError):  # it is entered
-                cast(Any, torch)._C._enter_dual_level()
-            cast(Any, torch)._C._exit_dual_level(0)
-        raise
-
-
-_OF_ALL = ("_global_forward_pre_hooks", "_global_forward_hooks")
-"""Where PyTorch has the hooks of all modules."""
-
-
-@contextmanager
 def hooks_of_users_modules(exported: nn.Module) -> Generator[None]:
     """Within the block, which calls the module, this thread calls hooks of all modules for none of export's own.
 
@@ -150,7 +148,7 @@ def hooks_of_users_modules(exported: nn.Module) -> Generator[None]:
 
         return called
 
-    tables = [cast("dict[int, Any]", getattr(nn.modules.module, name)) for name in _OF_ALL]
+    tables = [cast("dict[int, Any]", getattr(nn.modules.module, name)) for name in HOOKS_OF_ALL_MODULES[:2]]
     before = [dict(table) for table in tables]
     for table, hooks in zip(tables, before, strict=True):
         table.update({key: of_theirs(hook) for key, hook in hooks.items()})
@@ -161,5 +159,10 @@ def hooks_of_users_modules(exported: nn.Module) -> Generator[None]:
             table.update({key: hook for key, hook in hooks.items() if key in table})
 
 
-_EXPORTS = ("torch.export.", "torch._export.")
+_OLDER = takes(
+    "torch._export",
+    use="A package of the modules that an export puts around what it is given: no hook is called for these.",
+    instead="none: torch.export has the other",
+).path
+_EXPORTS = ("torch.export.", f"{_OLDER}.")
 """The packages of the modules that export puts around what it is given."""

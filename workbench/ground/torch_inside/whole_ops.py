@@ -18,12 +18,29 @@ from functools import cache
 from typing import Any, Final, NamedTuple, cast
 from unittest import mock
 
-import torch
-from torch._decomp import decompositions_for_rng
-from torch._export import utils
-from torch._functorch import config as functorch_config
-from torch._subclasses import fake_impls
-from torch.export import _unlift, exported_program  # pyright: ignore[reportPrivateUsage]
+from workbench.ground.torch_inside.needs import takes
+from workbench.ground.torch_inside.operator_objects import ops_with_a_kernel_for
+
+with takes(
+    "torch._decomp.decompositions_for_rng.PhiloxStateTracker.reset",
+    "torch._export.utils._collect_all_valid_cia_ops_for_namespace",
+    "torch._export.utils._materialize_cpp_cia_ops",
+    "torch._export.utils._special_op_to_preserve_cia",
+    "torch._functorch.config.functionalize_rng_ops",
+    "torch._subclasses.fake_impls._deregister_op_impl",
+    "torch._subclasses.fake_impls.op_implementations_dict",
+    "torch.export._unlift._ok_to_generate_guards_fn",
+    "torch.export.exported_program._override_composite_implicit_decomp",
+    "torch.ops.aten.add.Tensor._dispatch_cache",
+    "torch.ops.aten._dir",
+    use="What run_decompositions does for hundreds of ops and for each program, kept from one program to the next.",
+    instead="ExportedProgram.run_decompositions, which does all of it anew",
+):
+    from torch._decomp import decompositions_for_rng
+    from torch._export import utils
+    from torch._functorch import config as functorch_config
+    from torch._subclasses import fake_impls
+    from torch.export import _unlift, exported_program  # pyright: ignore[reportPrivateUsage]
 
 _utils, _rules, _program = cast("tuple[Any, Any, Any]", (utils, fake_impls, exported_program))
 _random, _switches = cast("tuple[Any, Any]", (decompositions_for_rng, functorch_config))
@@ -56,7 +73,7 @@ class _Given(NamedTuple):
 def quickly_kept_whole() -> Generator[None]:
     """Within the block `run_decompositions` does the same as otherwise, in less time."""
     find_once = cache(_utils._materialize_cpp_cia_ops)  # it looks for all, and is called for each namespace
-    registered = tuple(cast(Any, torch)._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"))
+    registered = ops_with_a_kernel_for("CompositeImplicitAutograd")
 
     def find(namespace: Any) -> set[Any]:
         name, state = namespace.name, (registered, len(namespace._dir))

@@ -15,6 +15,8 @@ from torch._dynamo.backends import registry
 from torch._dynamo.variables import higher_order_ops
 
 from workbench.ground.environment.this_thread import in_this_thread
+from workbench.ground.torch_inside.functorch_layers import transform_at_work
+from workbench.ground.torch_inside.needs import takes
 
 _STATIC = {"automatic_dynamic_shapes": False, "specialize_float": True, "disable": False}
 """Capture needs Dynamo also where the user has turned it off for their own programs."""
@@ -23,6 +25,15 @@ _NO_SEARCH = {"run_gc_after_compile": False}
 
 
 @contextmanager
+@takes(
+    "torch._dynamo.config.automatic_dynamic_shapes",
+    "torch._dynamo.config.specialize_float",
+    "torch._dynamo.config.disable",
+    "torch._dynamo.config.run_gc_after_compile",
+    "torch._dynamo.config.patch",
+    "torch._dynamo.eval_frame._stance",
+    instead="torch.compiler.set_stance tells no stance, and torch.compile(dynamic=False) leaves floats symbolic",
+)
 def static_graphs(**more: object) -> Generator[None]:
     """Settings of Dynamo: every number and shape is that of the call, and it compiles in spite of other settings."""
     stance = cast(Any, eval_frame)._stance.stance
@@ -32,6 +43,7 @@ def static_graphs(**more: object) -> Generator[None]:
 
 
 @contextmanager
+@takes("torch._dynamo.guards.profile_guard_manager", instead="none")
 def unmeasured_guards() -> Generator[None]:
     """Within the block PyTorch does not measure how long it takes to see that a graph may be used again.
 
@@ -43,6 +55,19 @@ def unmeasured_guards() -> Generator[None]:
 
 
 @contextmanager
+@takes(
+    "torch._dynamo.eval_frame.get_compiler_fn",
+    "torch._dynamo.backends.registry._lazy_import",
+    "torch._dynamo.output_graph.uninteresting_files",
+    "torch._dynamo.symbolic_convert.InstructionTranslator._throw_if_in_functorch",
+    "torch._dynamo.config.use_graph_deduplication",
+    "torch._dynamo.config.track_nodes_for_deduplication",
+    "torch._dynamo.output_graph.GraphRegionTracker",
+    "torch._dynamo.config.side_effect_replay_policy",
+    "torch._dynamo.output_graph.OutputGraph.get_replayed_side_effect_source_refs",
+    "torch._dynamo.variables.higher_order_ops.LocalMapWrappedHigherOrderVariable.should_wrap_in_hop",
+    instead="none",
+)
 def no_other_compiler() -> Generator[None]:
     """Within the block Dynamo loads no compiler of PyTorch's, which takes longer than reading a small function.
 
@@ -59,7 +84,7 @@ def no_other_compiler() -> Generator[None]:
         (registry, "_lazy_import", in_this_thread(_does_nothing, cast(Any, registry)._lazy_import)),
         (output_graph, "uninteresting_files", lambda: _GENERATED),
     ]
-    if cast(Any, torch)._C._functorch.peek_interpreter_stack() is None:
+    if not transform_at_work():
         changed.append((symbolic_convert.InstructionTranslator, "_throw_if_in_functorch", _does_nothing))
     if not (config.use_graph_deduplication or config.track_nodes_for_deduplication):
         changed.append((output_graph, "GraphRegionTracker", _NoRegions))
@@ -75,7 +100,11 @@ def no_other_compiler() -> Generator[None]:
 
 _GENERATED: Final = frozenset({"<string>"})
 """The file of code that PyTorch writes, which else would look like the user's."""
-_SPREAD: Final = "torch.distributed.tensor.experimental._func_map"
+_SPREAD = takes(
+    "torch.distributed.tensor.experimental._func_map",
+    use="The module that Dynamo would load to see whether a value is spread over machines.",
+    instead="none",
+).path
 
 
 class _NoRegions:

@@ -12,9 +12,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
-from torch._dynamo import eval_frame
-
 from workbench.ground.environment.turns import own_lock
+from workbench.ground.torch_inside.needs import takes
 
 
 class _Stance:
@@ -35,8 +34,11 @@ _LOCK: Final = own_lock()
 
 
 @contextmanager
+@takes("torch._dynamo.eval_frame._stance", instead="torch.compiler.set_stance, which is one for all threads")
 def uncompiled_here() -> Generator[None]:
     """Within the block functions that `torch.compile` made run in this thread as they are written."""
+    from torch._dynamo import eval_frame
+
     module, me = cast(Any, eval_frame), threading.get_ident()
     with _LOCK:
         if not isinstance(module._stance, _Stance):

@@ -8,10 +8,17 @@ from typing import Any, cast
 
 import torch
 
+from workbench.ground.torch_inside.needs import takes
+
 
 @contextmanager
+@takes(
+    "torch._C._get_mkldnn_enabled",
+    "torch._C._set_mkldnn_enabled",
+    instead="torch.backends.mkldnn.flags, which warns of cards that are not there",
+)
 def without_onednn() -> Generator[None]:
-    """Does what `torch.backends.mkldnn.flags` does, without its warning of cards that are not there.
+    """Within the block PyTorch computes without oneDNN.
 
     In turn (`workbench.ground.environment.turns`): the switch is one for all threads, and each puts back what it found.
     """

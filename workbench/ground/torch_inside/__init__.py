@@ -1,0 +1,1 @@
+"""The border to PyTorch's private parts: no other file names one (docs/design/torch-inside.md)."""

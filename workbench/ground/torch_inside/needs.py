@@ -1,0 +1,126 @@
+"""How a private part of PyTorch is taken: by one function or name of ours, which says what it takes and what for.
+
+A PyTorch that lacks a part fails where that part is first needed, with one sentence of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+from workbench.ground.errors import MissingInPyTorch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Need:
+    """Private parts of PyTorch that the workbench takes for one purpose."""
+
+    paths: tuple[str, ...]
+    """Dotted names. What a call in one makes, as `torch.nn.Module()`, has the attribute that follows."""
+    instead: str
+    """The public way; begins with "none" where PyTorch has none."""
+    use: str = ""
+    """A function's first sentence stands for it."""
+
+    @property
+    def path(self) -> str:
+        """The one name, for what PyTorch itself knows by name, such as a logger."""
+        (path,) = self.paths
+        return path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The last parts of the dotted names, for attributes that are read by name; PyTorch has them."""
+        self.check()
+        return self.names_unseen
+
+    @property
+    def names_unseen(self) -> tuple[str, ...]:
+        """The same without a look at PyTorch."""
+        return tuple(path.rpartition(".")[2] for path in self.paths)
+
+    def check(self, user: str = "") -> None:
+        """Raises an error for the first part that this PyTorch lacks."""
+        for path in self.paths:
+            if not _is_there(path):
+                raise MissingInPyTorch(self.sentence(path, user))
+
+    def sentence(self, path: str, user: str = "") -> str:
+        """Names the missing part, what the workbench takes it for, and what to do."""
+        import torch
+
+        by = f" for {user}" if user else ""
+        return (
+            f"PyTorch {torch.__version__} has no {path}, which the workbench takes{by}: {self.use} Public way: "
+            f"{self.instead}. Install a PyTorch that the workbench knows (its pyproject.toml says which); "
+            "docs/design/torch-inside.md lists all that it takes"
+        )
+
+    def __enter__(self) -> None:
+        """Checks the parts before the lines within import them."""
+        self.check()
+
+    def __exit__(self, *_: object) -> None:
+        """Passes each exception on."""
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Has a function check the parts at its first call, and say in its docstring what it takes."""
+        said = (function.__doc__ or "").strip()
+        need, known = Need(self.paths, self.instead, self.use or " ".join(said.partition("\n\n")[0].split())), False
+
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            nonlocal known
+            if not known:
+                need.check(function.__name__)
+                known = True
+            return function(*args, **kwargs)
+
+        called.__doc__ = f"{said}\n\nTakes {', '.join(self.paths)}. Public way: {self.instead}."
+        return called
+
+
+def takes(*paths: str, instead: str, use: str = "") -> Need:
+    """Private parts of PyTorch, taken by the function below or by the imports within the block."""
+    return Need(paths, instead, use)
+
+
+def _is_there(path: str) -> bool:
+    """True if PyTorch has the name; a module of it is imported."""
+    plain, called, _ = path.partition("(")
+    first, *parts = plain.split(".")
+    found, prefix = cast(Any, importlib.import_module(first)), first
+    for name in parts:
+        prefix = f"{prefix}.{name}"
+        if not (sys.modules.get(prefix) or _has(found, name) or _is_module(prefix)):
+            return False
+        # some packages of PyTorch's have a function of a module's name
+        found = sys.modules.get(prefix) or getattr(found, name)
+    if not called:
+        return True
+    owner, _, name = path.rpartition(".")
+    return hasattr(eval(owner, {first: importlib.import_module(first)}), name)
+
+
+def _has(owner: object, name: str) -> bool:
+    try:
+        return hasattr(owner, name)
+    except ModuleNotFoundError:  # PyTorch loads some of its modules when they are first named
+        return False
+
+
+def _is_module(path: str) -> bool:
+    try:
+        importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+            raise
+        return False
+    return True

@@ -1,0 +1,127 @@
+"""PyTorch's objects for operators: their classes, schemas and names, and the dispatcher's tables of their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import torch
+
+from workbench.ground.torch_inside.needs import takes
+
+_torch = cast(Any, torch)
+
+with takes(
+    "torch._ops.HigherOrderOperator",
+    use="The class of ops with graphs as arguments, such as cond and while_loop.",
+    instead="none: torch.ops.higher_order has the objects and not their class",
+):
+    from torch._ops import HigherOrderOperator as HigherOrderOperator
+
+with takes(
+    "torch._library.custom_ops.CustomOpDef",
+    use="The class of what torch.library.custom_op returns.",
+    instead="none: the function returns it, and its class has no public name",
+):
+    from torch._library.custom_ops import CustomOpDef as CustomOpDef
+
+
+@takes("torch._ops.OpOverload", instead="none: torch.ops has the objects and not their class")
+def is_overload(target: object) -> bool:
+    """True for an overload, as `torch.ops.aten.add.Tensor`."""
+    return isinstance(target, _torch._ops.OpOverload)
+
+
+@takes("torch._ops.OpOverloadPacket", instead="none: torch.ops has the objects and not their class")
+def is_packet(target: object) -> bool:
+    """True for all overloads of an op together, as `torch.ops.aten.add`."""
+    return isinstance(target, _torch._ops.OpOverloadPacket)
+
+
+@takes("torch.ops.aten.add.Tensor._schema", instead="none: str(op.default) has its name alone")
+def schema_of_op(op: object) -> torch.FunctionSchema:
+    """Returns the schema of an overload."""
+    return cast("torch.FunctionSchema", cast(Any, op)._schema)
+
+
+@takes("torch.ops.aten.add.Tensor._schema", instead="none: str(op.default) has its name alone")
+def schema_if_op(target: object) -> torch.FunctionSchema | None:
+    """Returns the schema of an overload, None for what is none."""
+    return cast("torch.FunctionSchema | None", getattr(target, "_schema", None))
+
+
+@takes("torch.ops.aten.add.Tensor._overloadname", instead="the text of the overload behind its last dot")
+def overload_name(op: object) -> str:
+    """Returns `Tensor` for `aten.add.Tensor`."""
+    return str(cast(Any, op)._overloadname)
+
+
+@takes("torch.ops.aten.add.Tensor._opname", instead="the text of the overload between its dots")
+def op_name(target: object) -> str:
+    """Returns `add` for `aten.add.Tensor`, an empty text for what is no overload."""
+    return str(getattr(target, "_opname", ""))
+
+
+def custom_op_name(defined: CustomOpDef) -> str:
+    """Returns `demo::gate` for what `torch.library.custom_op` returned."""
+    return repr(defined).partition("(")[2].rpartition(")")[0]
+
+
+@takes("torch._C._dispatch_get_all_op_names", instead="none: dir(torch.ops.aten) lists only ops that were used")
+def all_op_names() -> list[str]:
+    """Returns the names of all registered overloads, as `aten::add.Tensor`."""
+    return cast("list[str]", _torch._C._dispatch_get_all_op_names())
+
+
+@takes("torch._C._dispatch_has_kernel_for_dispatch_key", instead="none")
+def has_kernel(name: str, key: str) -> bool:
+    """True if an op, as `aten::add.Tensor`, has a kernel for a key of the dispatcher."""
+    return bool(_torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+@takes("torch._C._dispatch_dump", instead="none")
+def kernels_in_words(op: object) -> str:
+    """Returns a line for each kernel of an op, with the file that registered it."""
+    return str(_torch._C._dispatch_dump(cast(Any, op).name()))
+
+
+@takes("torch._C._dispatch_get_registrations_for_dispatch_key", instead="none")
+def ops_with_a_kernel_for(key: str) -> tuple[str, ...]:
+    """Returns the names of the ops that have a kernel for a key of the dispatcher."""
+    return tuple(_torch._C._dispatch_get_registrations_for_dispatch_key(key))
+
+
+@takes("torch._C.parse_schema", instead="none: torch.library.define reads it, and keeps the op")
+def parsed_schema(text: str) -> torch.FunctionSchema:
+    """Reads the schema of an op that may not exist."""
+    return cast("torch.FunctionSchema", _torch._C.parse_schema(text))
+
+
+@takes("torch._decomp.decomposition_table", instead="torch.export.default_decompositions has a part of it")
+def decomposition_table() -> Mapping[Any, Callable[..., Any]]:
+    """Returns PyTorch's definitions of ops in other ops."""
+    from torch import _decomp
+
+    return cast(Any, _decomp).decomposition_table
+
+
+@takes("torch._C.DispatchKey", "torch._C.DispatchKeySet", instead="none")
+def cpu_kernels() -> object:
+    """Returns the keys for which an op is computed by its kernel for the CPU."""
+    return _torch._C.DispatchKeySet(_torch._C.DispatchKey.CPU)
+
+
+@takes("torch._C.DispatchKey", "torch.ops.aten.add.Tensor._dispatch_cache", instead="none")
+def without_autograd_kernel(op: Any) -> object:
+    """Takes the kernel for autograd that Python gave an op out of its table, and returns it, None if it has none."""
+    found = op.py_kernels.pop(_torch._C.DispatchKey.Autograd, None)
+    op._dispatch_cache.clear()
+    return found
+
+
+@takes("torch._C.DispatchKey", "torch.ops.aten.add.Tensor._dispatch_cache", instead="none")
+def with_autograd_kernel(op: Any, kernel: object) -> None:
+    """Puts back what `without_autograd_kernel` returned."""
+    if kernel is not None:
+        op.py_kernels[_torch._C.DispatchKey.Autograd] = kernel
+    op._dispatch_cache.clear()
