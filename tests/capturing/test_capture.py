@@ -485,11 +485,6 @@ def test_inputs_that_are_missing_are_named(given: tuple[object, ...], told: str)
         captured.values(given)
 
 
-def test_an_unknown_way_to_capture_is_refused() -> None:
-    with pytest.raises(errors.BadOption, match="expected 'dynamo' or 'export'"):
-        capture(lambda x: x + 1, (torch.ones(2),), mode="jit")
-
-
 def test_a_call_unlike_the_captured_one_is_refused() -> None:
     captured = capture(lambda x: x + 1, (torch.ones(2),))
     with pytest.raises(errors.InputMismatch, match="input x was captured as 2xf32, and was given as 3xf32"):
