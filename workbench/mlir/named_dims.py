@@ -139,6 +139,12 @@ class Payload:
         return 0 if product is None else sum(access.is_output for access in product.accesses)
 
     @property
+    def factor_bytes(self) -> int:
+        """Bytes of the widest factor of its product."""
+        assert self.contraction is not None
+        return max(access.element_bytes for access in self.contraction.accesses if not access.is_output)
+
+    @property
     def prologue(self) -> tuple[PayloadOp, ...]:
         """The ops that make operands of the product, in order."""
         wanted, found = set[str](), list[PayloadOp]()
