@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """Builders of reductions that torch-mlir lacks in a usable form: argmax, argmin, prod, any, all."""
 
 from __future__ import annotations

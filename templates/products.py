@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """The builder of matrix products whose sums are wider than their factors: as a systolic array computes them."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Index arithmetic at the insertion point: numbers stay numbers, and what can only be one number becomes it."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Origins in MLIR: kernel-local ids that travel as locations `"aten:<id>"`.
 
 A fused op keeps one location, but the arithmetic in its body keeps its own; together they name all its origins.

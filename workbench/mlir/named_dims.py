@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The iteration space of a kernel's linalg ops, as one common set of named dims.
 
 Every op of a kernel walks some part of the same iteration space: a softmax's maximum reduces the dim that its

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Long sums in blocks, each of which begins at zero.
 
 A sum of n floats that is made one after the other loses digits as it grows: near its end each number is rounded to

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Loop orders for native code: which dim of a reduction the innermost loop walks.
 
 An op's loops nest in the order of its iterators. For a matmul that puts the sum innermost, where the CPU can neither

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Native code from a kernel's MLIR: the numbers of the workbench come from running the module itself.
 
 Both forms of a kernel can be compiled: the scheduled one (loops over scratchpad tiles) and the rendered one

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Ops that follow one another on a tile, done strip by strip: a few rows go through all of them before the next ones.
 
 A tile is as large as a scratchpad, and each op passes over all of it: on the host each pass reads from a far cache

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Products of tiles as calls of a BLAS.
 
 A product of f32 whose operands lie in memory as `sgemm` takes them (one of the two dims of each is walked element by

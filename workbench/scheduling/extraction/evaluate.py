@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """A module of the scheduled form as closures: loops count, index arithmetic has values, memrefs have boxes.
 
 Compiling once and running the closures makes unrolling quick. A subclass turns linalg ops and unstaged accesses into

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Reading the tile program off the scheduled form.
 
 Every linalg op of every iteration becomes one instruction, a product one for each array that takes a share of it,

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The box of a memref while a program is read off: its place, its extents, its strides."""
 
 from __future__ import annotations

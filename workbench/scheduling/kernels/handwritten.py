@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 """A template's text as a checked kernel: MLIR that parses, in the scheduled form, within its memory.
 
 It reads the record of the kernel, so that a text from a file is read like a new one. For a new one, every error names

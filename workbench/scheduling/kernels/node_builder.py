@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """The argument of a builder, with which it makes one node's MLIR.
 
 A builder is a function of one `NodeBuilder`. It makes ops at the place where MLIR's bindings insert them, in whatever

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Moves reshapes and padding at a kernel's border into the types of its arguments.
 
 A reshape between an argument and the op that reads it, or between the last op and the result, is other extents over

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Products that share an operand as one op while their kernel is tiled, so that each tile of it is loaded once.
 
 The op has a result for each product. No array computes such an op: when it is tiled it is taken apart again, and the

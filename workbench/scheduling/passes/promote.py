@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Promotion to the scratchpad: from bufferized loops that work on DRAM to the scheduled form.
 
 Every DRAM region that a linalg op touches gets a scratchpad buffer. It is loaded where the region is defined

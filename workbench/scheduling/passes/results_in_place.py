@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Results of several shapes: one op is tiled with all that it reads, and what it reads is stored where it is made.
 
 A kernel is tiled by its last op. Another result is made in the loops of that one if the last op reads it, be it through

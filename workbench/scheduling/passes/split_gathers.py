@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false
 """Gathers on tensors: making one, and keeping it an op of its own.
 
 On tensors a gather's body takes its element with `tensor.extract`; bufferization turns that into the `memref.load` of

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Windows walked point by point, on tiles that already lie in the scratchpad.
 
 An op that moves a window becomes loops over the window's points around the plain op that is left when it stands still.
