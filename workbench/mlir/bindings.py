@@ -133,19 +133,6 @@ def copy(source: Value, target: Value) -> ir.Operation:
     return op.operation
 
 
-def passed_through(source: Value, target: Value, results: Sequence[ir.Type] = ()) -> ir.Operation:
-    """A `linalg.generic` at the insertion point that hands each element through."""
-    from torch_mlir.dialects import linalg
-
-    rank, kind = len(shape_of(source)), ir.ShapedType(source.type).element_type
-    same = ir.AffineMap.get_identity(rank)
-    passed: Any = linalg.GenericOp([*results], [source], [target], [same, same], ["parallel"] * rank)
-    body = passed.regions[0].blocks.append(kind, kind)
-    with ir.InsertionPoint(body):
-        linalg.YieldOp([body.arguments[0]])
-    return passed.operation
-
-
 def integer_attribute(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 

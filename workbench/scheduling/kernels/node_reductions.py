@@ -9,6 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from workbench.mlir.bindings import Value
+from workbench.mlir.linalg_ops import end_body, generic_with_body
 from workbench.scheduling.kernels.node_builder import NodeBuilder, converted, one_number, wide_type
 
 
@@ -35,23 +36,15 @@ def fold(
     kept = [dim for dim in range(rank) if dim not in dims or keepdim]
     place = [ir.AffineExpr.get_constant(0) if dim in dims else ir.AffineExpr.get_dim(dim) for dim in kept]
     maps = [ir.AffineMap.get_identity(rank), *[ir.AffineMap.get(rank, 0, place)] * len(start)]
-    kinds = [f"#linalg.iterator_type<{'reduction' if dim in dims else 'parallel'}>" for dim in range(rank)]
+    kinds = ["reduction" if dim in dims else "parallel" for dim in range(rank)]
     outs: list[Value] = []
     for number in start:
         empty = tensor.EmptyOp([1 if dim in dims else shape[dim] for dim in kept], number.type).result
         outs.append(linalg.fill(number, outs=[empty]))
-    generic = linalg.GenericOp(
-        [out.type for out in outs],
-        [operand],
-        outs,
-        ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]),
-        ir.ArrayAttr.get([ir.Attribute.parse(kind) for kind in kinds]),
-    )
-    element = ir.RankedTensorType(operand.type).element_type
-    body = generic.regions[0].blocks.append(element, *[number.type for number in start])
+    generic, body = generic_with_body([operand], outs, maps, kinds)
     with ir.InsertionPoint(body):
-        made = fn(*body.arguments, lambda: _place(dims, shape))
-        linalg.YieldOp([one_number(each) for each in made])
+        made = [one_number(each) for each in fn(*body.arguments, lambda: _place(dims, shape))]
+    end_body(body, made)
     return tuple(generic.results)
 
 

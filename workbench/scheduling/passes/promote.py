@@ -29,7 +29,6 @@ from workbench.mlir.bindings import (
     maker,
     named,
     owner_of,
-    passed_through,
     segments,
     shape_of,
     space_of,
@@ -39,7 +38,7 @@ from workbench.mlir.context import operations
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed_moves import accesses_in
 from workbench.mlir.linalg_loops import role_of
-from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.linalg_ops import linalg_ops, passed_through
 from workbench.mlir.memrefs import full_shape, mixed_shape, replace, root_of, subview
 from workbench.mlir.named_dims import ID
 from workbench.scheduling.passes.kernel_pass import KernelPass

@@ -24,7 +24,7 @@ from workbench.mlir.linalg_loops import (
     loop_extents,
     window_loops,
 )
-from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.linalg_ops import generic, linalg_ops
 from workbench.mlir.memrefs import mixed_shape, subview
 from workbench.scheduling.passes.kernel_pass import KernelPass
 
@@ -84,17 +84,11 @@ def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int
             exprs = []
         operands.append(value)
         maps.append(ir.AffineMap.get(len(kept), 0, exprs))
-    made = ir.Operation.create(
-        "linalg.generic",
-        operands=operands,
-        attributes={
-            **{name: op.attributes[name] for name in op.attributes if name.startswith("npu.")},
-            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-            "iterator_types": ir.ArrayAttr.get([ir.ArrayAttr(op.attributes["iterator_types"])[loop] for loop in kept]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([sum(used[:inputs]), len(used) - inputs]),
-        },
-        regions=1,
-    )
+    reads = sum(used[:inputs])
+    made = generic(operands[:reads], operands[reads:], maps, [kinds[loop] for loop in kept])
+    for name in op.attributes:
+        if name.startswith("npu."):
+            made.attributes[name] = op.attributes[name]
     _renumber(block, number, place)
     block.append_to(made.regions[0])
     for position in reversed(range(len(used))):
