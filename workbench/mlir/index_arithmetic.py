@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import affine
+from torch_mlir.dialects import affine, arith
 
 from workbench.mlir.affine import range_of
 from workbench.mlir.bindings import Index, Value
+
+
+def as_value(index: Index) -> Value:
+    """An index as an SSA value; a number becomes a constant."""
+    return arith.ConstantOp(ir.IndexType.get(), index).result if isinstance(index, int) else index
 
 
 def weighted(*terms: tuple[Index, int]) -> Index:

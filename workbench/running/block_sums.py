@@ -19,6 +19,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
 from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
+from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.linalg_ops import end_body, generic, generic_with_body
 from workbench.mlir.memrefs import subview
@@ -108,8 +109,8 @@ def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tup
     if size != DYNAMIC_EXTENT and size <= step:
         return point, _Stretch(0, size if step > 1 else None)
     with point:
-        high = _number(size) if size != DYNAMIC_EXTENT else memref.DimOp(value, _number(axis)).result
-        loop = scf.ForOp(_number(0), high, _number(step))
+        high = as_value(size) if size != DYNAMIC_EXTENT else memref.DimOp(value, as_value(axis)).result
+        loop = scf.ForOp(as_value(0), high, as_value(step))
         with ir.InsertionPoint(loop.body):
             end = scf.YieldOp([])
     place = loop.induction_variable
@@ -120,11 +121,7 @@ def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tup
         return inside, _Stretch(place, step)
     with inside:
         rest = arith.SubIOp(high, place).result
-        return inside, _Stretch(place, arith.MinSIOp(_number(step), rest).result)
-
-
-def _number(value: int) -> Value:
-    return arith.ConstantOp(ir.IndexType.get(), value).result
+        return inside, _Stretch(place, arith.MinSIOp(as_value(step), rest).result)
 
 
 @dataclass(frozen=True)
@@ -194,7 +191,7 @@ class _Block:
                 continue
             dim = ir.IntegerAttr(each.operation.attributes["dim"]).value
             start = self.stretches[dim].start
-            place = _number(start) if isinstance(start, int) else start
+            place = as_value(start)
             if dim in loops:
                 with ir.InsertionPoint(each.operation):
                     place = arith.AddIOp(linalg.IndexOp(loops.index(dim)).result, place).result

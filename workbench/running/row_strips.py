@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, scf
+from torch_mlir.dialects import memref, scf
 
 from workbench.mlir.bindings import (
     DYNAMIC_EXTENT,
@@ -26,6 +26,7 @@ from workbench.mlir.bindings import (
     shape_of,
 )
 from workbench.mlir.context import operations
+from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import recast, root_of, subview
 from workbench.running.strip_copies import spare_copies
@@ -165,7 +166,7 @@ def _write(run: _Run) -> None:
     last = run.ops[-1]
     with last.context, last.location:
         with ir.InsertionPoint(last):
-            loop = scf.ForOp(_number(0), _number(run.rows), _number(strip))
+            loop = scf.ForOp(as_value(0), as_value(run.rows), as_value(strip))
         with ir.InsertionPoint(loop.body):
             end = scf.YieldOp([])
         place = loop.induction_variable
@@ -229,7 +230,3 @@ def _used_by(value: Value, ops: set[ir.Operation]) -> bool:
         elif op.name != "memref.dealloc" and op not in ops:
             return False
     return True
-
-
-def _number(value: int) -> Value:
-    return arith.ConstantOp(ir.IndexType.get(), value).result

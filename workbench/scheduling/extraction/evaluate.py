@@ -18,17 +18,14 @@ from torch_mlir import ir
 from workbench.ground.errors import DataDecides, not_yet
 from workbench.mlir.affine import compile_expr, compile_map, constant_of, forall_bounds
 from workbench.mlir.bindings import (
-    DYNAMIC_STRIDE,
     Index,
     Value,
     integer,
     kept_axes,
     maker,
     segments,
-    space_of,
     subview_groups,
 )
-from workbench.mlir.dialect import DRAM
 from workbench.mlir.instruction_forms import op_class
 from workbench.scheduling.extraction.memref_boxes import NOWHERE, Box
 from workbench.scheduling.extraction.scalar_index import Number, larger, scalar_function, smaller
@@ -330,19 +327,15 @@ class Evaluator:
         return run
 
     def reshape(self, op: ir.Operation) -> Step:
-        """A reshape of static extents, with the strides of its type. In DRAM a cast may say where it starts, too."""
+        """A reshape of static extents, with the strides of its type."""
         source = self.box_of[op.operands[0]]
         place = self.box_of.setdefault(op.results[0], len(self.box_of))
         kind = ir.MemRefType(op.results[0].type)
-        shape, (strides, start) = tuple(kind.shape), kind.get_strides_and_offset()
-        says = op.name == "memref.reinterpret_cast" and start != DYNAMIC_STRIDE and space_of(op.results[0]) == DRAM
+        shape, laid = tuple(kind.shape), tuple(kind.get_strides_and_offset()[0])
 
         def run(state: State) -> None:
             base = state.boxes[source]
-            offset = start if says else base.offset
-            state.boxes[place] = Box(
-                base.space, base.target, base.slot, offset, shape, tuple(strides), base.element_bytes
-            )
+            state.boxes[place] = Box(base.space, base.target, base.slot, base.offset, shape, laid, base.element_bytes)
 
         return run
 

@@ -33,6 +33,7 @@ from simulator.tileprogram.program_builder import ProgramBuilder
 from simulator.units.vector import best_lanes
 from workbench.ground.environment.progress import so_far
 from workbench.ground.errors import not_yet
+from workbench.ir.graph import row_major
 from workbench.mlir.bindings import Value, element_bytes, function_of, space_of
 from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD
@@ -44,7 +45,7 @@ from workbench.scheduling.extraction.array_sharing import shared
 from workbench.scheduling.extraction.evaluate import Evaluator, State, Step
 from workbench.scheduling.extraction.lane_layout import Layouts
 from workbench.scheduling.extraction.loop_carried import carried_chains
-from workbench.scheduling.extraction.memref_boxes import Box, argument_box, row_major
+from workbench.scheduling.extraction.memref_boxes import Box, argument_box
 from workbench.scheduling.extraction.program_size import checked_count, slot_bytes
 
 

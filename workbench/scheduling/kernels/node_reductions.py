@@ -9,6 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from workbench.mlir.bindings import Value
+from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.linalg_ops import end_body, generic_with_body
 from workbench.scheduling.kernels.node_builder import NodeBuilder, converted, one_number, wide_type
 
@@ -52,15 +53,10 @@ def _place(dims: Sequence[int], shape: Sequence[int]) -> Value:
     """The number of an element among those that are folded, in row-major order."""
     from torch_mlir.dialects import linalg
 
-    found: Value = linalg.IndexOp(dims[0]).result if dims else _index(0)
+    found: Value = linalg.IndexOp(dims[0]).result if dims else as_value(0)
     for dim in dims[1:]:
-        found = arith.AddIOp(arith.MulIOp(found, _index(shape[dim])).result, linalg.IndexOp(dim).result).result
+        found = arith.AddIOp(arith.MulIOp(found, as_value(shape[dim])).result, linalg.IndexOp(dim).result).result
     return found
-
-
-def _index(value: int) -> Value:
-    kind = ir.IndexType.get()
-    return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, value)).result
 
 
 def fold_numbers(

@@ -53,15 +53,22 @@ class _Region:
     users: list[tuple[ir.Operation, int]] = field(default_factory=list[tuple[ir.Operation, int]])
 
 
-def promote(module: ir.Module, buffers: int) -> None:
-    """Rewrites the module in place; `buffers` is how many slots a buffer that is moved inside a loop gets."""
-    with module.context, ir.Location.unknown():
-        promoter = _Promoter(function_of(module), buffers)
-        promoter.promote_intermediates(module)
-        promoter.store_twice(module)
-        promoter.stage_copies(module)
-        promoter.promote_regions(module)
-        promoter.free()
+@dataclass(frozen=True)
+class Promote(KernelPass):
+    """Tiles get their place in the scratchpad, loads and stores; buffers within loops as many slots as it says."""
+
+    name = "npu-promote"
+
+    buffers: int
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            promoter = _Promoter(function_of(module), self.buffers)
+            promoter.promote_intermediates(module)
+            promoter.store_twice(module)
+            promoter.stage_copies(module)
+            promoter.promote_regions(module)
+            promoter.free()
 
 
 class _Promoter:
@@ -306,14 +313,3 @@ def _ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
     while block_of(op) != block:
         op = owner_of(block_of(op))
     return op
-
-
-@dataclass(frozen=True)
-class Promote(KernelPass):
-    """Tiles get their place in the scratchpad, loads and stores; buffers within loops as many slots as it says."""
-
-    name = "npu-promote"
-    buffers: int
-
-    def run(self, module: ir.Module) -> None:
-        promote(module, self.buffers)

@@ -15,6 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
+from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, loop_extents
 from workbench.mlir.linalg_ops import end_body, generic_with_body, linalg_ops
@@ -56,7 +57,7 @@ def index_of(number: Value, extent: int | None) -> Value:
     index = arith.IndexCastOp(ir.IndexType.get(), number).result
     if extent is None:
         return index
-    zero, length = (arith.ConstantOp(ir.IndexType.get(), each).result for each in (0, extent))
+    zero, length = as_value(0), as_value(extent)
     below = arith.cmpi(arith.CmpIPredicate.slt, index, zero)
     return arith.select(below, arith.addi(index, length), index)
 
@@ -76,11 +77,16 @@ def holds_gathers(module: ir.Module) -> bool:
     return any(op.name == "linalg.generic" and _extracts(op) for op in linalg_ops(module))
 
 
-def split_gathers(module: ir.Module) -> None:
-    """Gives every fused gather an op of its own; in place."""
-    for op in linalg_ops(module):
-        if op.name == "linalg.generic" and _extracts(op) and not _is_gather(op):
-            _split(op)
+@dataclass(frozen=True)
+class SplitGathers(KernelPass):
+    """A fused gather gets an op of its own."""
+
+    name = "npu-split-gathers"
+
+    def run(self, module: ir.Module) -> None:
+        for op in linalg_ops(module):
+            if op.name == "linalg.generic" and _extracts(op) and not _is_gather(op):
+                _split(op)
 
 
 def _extracts(op: ir.Operation) -> list[ir.Operation]:
@@ -159,13 +165,3 @@ def clone_into(
         if copy.name == "linalg.index" and loops is not None:
             copy.attributes["dim"] = integer_attribute(loops.index(integer(each, "dim")))
         known |= dict(zip(each.results, copy.results, strict=True))
-
-
-@dataclass(frozen=True)
-class SplitGathers(KernelPass):
-    """A fused gather gets an op of its own."""
-
-    name = "npu-split-gathers"
-
-    def run(self, module: ir.Module) -> None:
-        split_gathers(module)
