@@ -70,6 +70,12 @@ def span(shape: Iterable[int], strides: Iterable[int]) -> int:
     return last + 1
 
 
+def same_steps(shape: Iterable[int], left: Iterable[int], right: Iterable[int]) -> bool:
+    """Whether strides agree, but for axes that are never stepped along."""
+    steps = list(zip(shape, left, right, strict=True))
+    return any(not extent for extent, _, _ in steps) or all(extent == 1 or one == two for extent, one, two in steps)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """Shape, element type (`f32`, `i64`, `bool`, ...) and strides and offset, both in elements."""
