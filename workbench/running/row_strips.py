@@ -29,6 +29,7 @@ from workbench.mlir.context import operations
 from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import recast, root_of, subview
+from workbench.running.contraction_loops import knows_its_place
 from workbench.running.strip_copies import spare_copies
 
 STRIP_BYTES: Final = 32_768
@@ -83,11 +84,10 @@ def _stretches(block: ir.Block) -> list[list[ir.Operation]]:
 
 def _is_simple(op: ir.Operation) -> bool:
     """Whether an op computes its one result from operands of known sizes, wherever it stands in them."""
-    names = [each.operation.name for each in op.regions[0].blocks[0].operations]
     return (
         segments(op)[1] == 1
         and is_opened(op)
-        and not any(name == "linalg.index" or name.startswith("memref.") for name in names)
+        and not knows_its_place(op)
         and all(DYNAMIC_EXTENT not in shape_of(value) for value in op.operands if _is_memref(value))
     )
 

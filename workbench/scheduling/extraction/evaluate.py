@@ -26,6 +26,7 @@ from workbench.mlir.bindings import (
     segments,
     subview_groups,
 )
+from workbench.mlir.context import operations
 from workbench.mlir.instruction_forms import op_class
 from workbench.scheduling.extraction.memref_boxes import NOWHERE, Box
 from workbench.scheduling.extraction.scalar_index import Number, larger, scalar_function, smaller
@@ -346,17 +347,8 @@ def _nothing(state: State) -> None:
 
 def is_access_loop(op: ir.Operation) -> bool:
     """Whether a loop is an innermost one that loads or stores single elements, or hands on what it computes."""
-    inner = list(_inside(op))
+    inner = list(operations(op))[1:]
     touches = len(op.results) > 0 or any(each.name in ("memref.load", "memref.store") for each in inner)
     return touches and not any(
         each.name in ("scf.for", "affine.for", "scf.forall") or each.name.startswith("linalg.") for each in inner
     )
-
-
-def _inside(op: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                found += [inner.operation, *_inside(inner.operation)]
-    return found
