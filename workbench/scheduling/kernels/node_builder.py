@@ -117,7 +117,7 @@ class NodeBuilder:
         maps.append(ir.AffineMap.get_identity(len(shape)))
         generic, body = generic_with_body(operands, [self.empty(wanted)], maps, ["parallel"] * len(shape))
         with ir.InsertionPoint(body):
-            numbers: list[Value] = list(body.arguments)[:-1]
+            numbers = list[Value](body.arguments)[:-1]
             if compute != "own":
                 wide = wide_type(wanted.element_type)
                 unsigned = [self.is_unsigned(each) for each in operands]

@@ -110,7 +110,9 @@ def _take_apart(op: ir.Operation) -> None:
         with ir.InsertionPoint(op), ops[-1].location:
             walks = [maps[place] for place in read]
             product, body = generic_with_body(operands[:-1], operands[-1:], walks, iterators(op))
-            known = dict(zip([block.arguments[place] for place in read], body.arguments, strict=True))
+            known: dict[Value, Value] = dict(
+                zip([block.arguments[place] for place in read], body.arguments, strict=True)
+            )
             clone_into(body, ops, known)
             end_body(body, [known[total]])
         _place(_start(operands[-1]), product.location)

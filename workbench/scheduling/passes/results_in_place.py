@@ -327,6 +327,6 @@ def _forget(op: ir.Operation) -> None:
         left, body = generic_with_body(reads, operands[inputs:], walks, iterators(op))
     if ID in op.attributes:
         left.attributes[ID] = op.attributes[ID]
-    known = dict(zip([block.arguments[place] for place in kept], body.arguments, strict=True))
+    known: dict[Value, Value] = dict(zip([block.arguments[place] for place in kept], body.arguments, strict=True))
     clone_into(body, [each.operation for each in block.operations], known)
     op.erase()

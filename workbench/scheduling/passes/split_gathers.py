@@ -146,7 +146,9 @@ def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.Affin
         out = tensor.EmptyOp(shape, element).result
         walks.append(ir.AffineMap.get_identity(len(kept)))
         made, body = generic_with_body([op.operands[n] for n in numbers], [out], walks, ["parallel"] * len(kept))
-        known = {block.arguments[number]: value for number, value in zip(numbers, body.arguments, strict=False)}
+        known: dict[Value, Value] = dict(
+            zip([block.arguments[number] for number in numbers], body.arguments, strict=False)
+        )
         clone_into(body, [*(each.operation for each in needed), extract], known, kept)
         end_body(body, [known[extract.results[0]]])
     return made.results[0], _walk(len(iterators(op)), kept)
