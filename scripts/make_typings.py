@@ -76,7 +76,7 @@ def stub(name: str) -> str | None:
     except ModuleNotFoundError:
         return None
     source = Path(getattr(module, "__file__", None) or "")
-    return python_stub(source) if source.suffix == ".py" else native_stub(module)
+    return python_stub(source, module) if source.suffix == ".py" else native_stub(module)
 
 
 def native_stub(module: ModuleType) -> str:
@@ -99,15 +99,27 @@ def native_stub(module: ModuleType) -> str:
     return f"from typing import Any as _Any\n{ast.unparse(Opened().visit(ast.parse(text)))}\n"
 
 
-def python_stub(path: Path) -> str:
+def python_stub(path: Path, module: ModuleType) -> str:
     """Names, classes, and functions that take anything and return their annotated types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    body = [line for statement in tree.body for line in outline(statement)]
-    module = ast.Module(body or [ast.Expr(ast.Constant(...))], [])
-    text = ast.unparse(ast.fix_missing_locations(Opened(parameters=True).visit(module)))
+    body = [line for statement in tree.body for line in [*base_of_its_name(statement, module), *outline(statement)]]
+    made = ast.Module(body or [ast.Expr(ast.Constant(...))], [])
+    text = ast.unparse(ast.fix_missing_locations(Opened(parameters=True).visit(made)))
     # Generated dialect files reach the core bindings through a variable, which a type checker does not follow.
     text = text.replace("_ods_ir: _Any", "from torch_mlir import ir as _ods_ir")
     return f"from typing import Any as _Any\n{text}\n"
+
+
+def base_of_its_name(statement: ast.stmt, module: ModuleType) -> list[ast.stmt]:
+    """Imports the base of a class that has the class's own name, `class AddOp(AddOp)`, under another name."""
+    found = list[ast.stmt]()
+    if isinstance(statement, ast.ClassDef):
+        for base in statement.bases:
+            if isinstance(base, ast.Name) and base.id == statement.name:
+                base.id = f"_Base{statement.name}"
+                source = vars(module)[statement.name].__mro__[1].__module__
+                found.append(ast.ImportFrom(source, [ast.alias(statement.name, base.id)], 0))
+    return found
 
 
 def outline(statement: ast.stmt) -> list[ast.stmt]:

@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false
 """Builders of tensors with known contents: `full`, and `arange`, which counts along its one dim.
 
 Extents of one may stand around that dim: a creation op is computed where it is read, in the shape in which it is read.

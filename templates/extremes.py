@@ -1,16 +1,14 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """Builders of reductions that torch-mlir lacks in a usable form: argmax, argmin, prod, any, all."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from templates.writing import worst_number
 from workbench.scheduling.kernels.node_builder import NodeBuilder
 from workbench.scheduling.kernels.node_reductions import fold, fold_numbers
 
@@ -41,8 +39,8 @@ def extreme_place(largest: bool) -> Callable[[NodeBuilder], Value]:
             taken = arith.ori(better, first)
             return [arith.select(taken, number, best), arith.select(taken, here, best_place)]
 
-        worst = op.number(_worst(element, largest, unsigned), like=element)
-        start = [worst, op.number(LAST_PLACE)]
+        floats, bits = isinstance(element, ir.FloatType), getattr(element, "width")  # noqa: B009 - on subclasses only
+        start = [op.number(worst_number(floats, bits, unsigned, largest), like=element), op.number(LAST_PLACE)]
         return fold(op, operand, start, take, bool(op.arguments.get("keepdim")))[1]
 
     return build
@@ -64,15 +62,6 @@ def beyond(left: Value, right: Value, largest: bool, unsigned: bool) -> Value:
 
 def negated(op: NodeBuilder, condition: Value) -> Value:
     return arith.xori(condition, op.number(True, like=condition))
-
-
-def _worst(element: ir.Type, largest: bool, unsigned: bool) -> float:
-    if isinstance(element, ir.FloatType):
-        return -math.inf if largest else math.inf
-    width = ir.IntegerType(element).width
-    if unsigned:
-        return 0 if largest else 2**width - 1
-    return -(2 ** (width - 1)) if largest else 2 ** (width - 1) - 1
 
 
 def product(op: NodeBuilder) -> Value:

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """Builders of ops that read at the places in index tensors: embedding, index_select, gather, indexing by tensors.
 
 Each gives the dim of the result that walks each axis of the operand, and the axes that an index chooses: see

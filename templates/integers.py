@@ -1,6 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
-# pyright: reportUnknownLambdaType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 """Builders of bit operations, and of division with a remainder, for whole numbers and floats.
 
 No kernel may trap. A whole number divided by zero, which PyTorch refuses, gives some number here; the smallest number

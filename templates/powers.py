@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """Builders of powers of which base and exponent are any numbers. torch-mlir imports them for floats only."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """The builder of matrix products whose sums are wider than their factors: as a systolic array computes them."""
 
 from __future__ import annotations
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from workbench.mlir.linalg_ops import end_body, generic_with_body
 from workbench.operators.aten.extra_ops import MATMUL
 from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder, converted
 
@@ -26,16 +25,8 @@ def matmul(op: NodeBuilder) -> Value:
     batch = list(range(rank - 2))
     m, n, k = rank - 2, rank - 1, rank
     maps = [_map(rank + 1, dims) for dims in ([*batch, m, k], [*batch, k, n], [*batch, m, n])]
-    kinds = ["parallel"] * rank + ["reduction"]
-    generic = linalg.GenericOp(
-        [op.type],
-        [left, right],
-        [linalg.fill(op.number(0), outs=[op.empty()])],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
-    )
-    elements = [ir.RankedTensorType(each.type).element_type for each in (left, right)]
-    body = generic.regions[0].blocks.append(*elements, op.element)
+    zeros = linalg.fill(op.number(0), outs=[op.empty()])
+    made, body = generic_with_body([left, right], [zeros], maps, ["parallel"] * rank + ["reduction"])
     with ir.InsertionPoint(body):
         x, y, total = body.arguments
         x, y = (converted(each, op.element, dtype in UNSIGNED) for each, dtype in zip((x, y), op.dtypes, strict=True))
@@ -43,8 +34,8 @@ def matmul(op: NodeBuilder) -> Value:
             total = arith.addf(total, arith.mulf(x, y))
         else:
             total = arith.addi(total, arith.muli(x, y))
-        linalg.YieldOp([total])
-    return generic.result
+    end_body(body, [total])
+    return made.result
 
 
 def _map(count: int, dims: list[int]) -> ir.AffineMap:

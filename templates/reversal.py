@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """The builder of `flip`: a slice that steps backwards. Strides can say it, so the copy engine does all the work."""
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import MAX_RANK
+from templates.writing import literal
 from workbench.ir import Literal, Mapping, Node, Ref, Sequence, TensorType
 from workbench.operators.aten.overload_schema import arguments
 from workbench.operators.formulas.scattering import chosen_shape
@@ -157,7 +158,7 @@ class Scatter(Template):
             "maps": [_map(self.walked, dims) for dims in (*(index.dims for index in indices), self.walked)],
             "places": places,
             "place": ", ".join(names),
-            "combiner": self._combiner(),
+            "combiner": _COMBINERS[self.combiner]["f" not in self.target.type.dtype] if self.combiner else "",
             "sizes": _sizes,
             "part": _part,
         }
@@ -191,9 +192,6 @@ class Scatter(Template):
                     f"%place{axis} = arith.select %below{axis}, %wrapped{axis}, %given{axis} : index",
                 ]
         return lines, names
-
-    def _combiner(self) -> str:
-        return _COMBINERS[self.combiner]["f" not in self.target.type.dtype] if self.combiner else ""
 
 
 class IndexAlong(Scatter):
@@ -278,16 +276,7 @@ def _constant(value: object, dtype: str) -> str:
     if "f" not in dtype:
         return str(int(value.value)) if dtype != "bool" else str(int(bool(value.value)))
     number = float(value.value)
-    return repr(number) if math.isfinite(number) else _BITS[dtype][repr(number).replace("-nan", "nan")]
-
-
-_BITS = {
-    "f64": {"inf": "0x7FF0000000000000", "-inf": "0xFFF0000000000000", "nan": "0x7FF8000000000000"},
-    "f32": {"inf": "0x7F800000", "-inf": "0xFF800000", "nan": "0x7FC00000"},
-    "f16": {"inf": "0x7C00", "-inf": "0xFC00", "nan": "0x7E00"},
-    "bf16": {"inf": "0x7F80", "-inf": "0xFF80", "nan": "0x7FC0"},
-}
-"""MLIR writes infinities and NaN by their bits."""
+    return repr(number) if math.isfinite(number) else literal(number, dtype)
 
 
 def _sizes(dims: Iterable[str]) -> list[str]:

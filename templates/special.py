@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
 """Builders of elementwise ops that torch-mlir does not import: hypot, erfc, copysign, signbit, angle.
 
 Each computes one number of the result, in arith and math ops; corner values follow PyTorch.

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
+from workbench.ir.graph import row_major
 from workbench.scheduling.importing.importer import element_type
 from workbench.scheduling.kernels.node_builder import UNSIGNED
 from workbench.scheduling.kernels.template import Template, Tensor, Tile
@@ -72,18 +73,19 @@ class Writer:
 
     def compute(self, expression: str, *operands: str) -> str:
         """An affine expression of index values, which it calls d0, d1, ..."""
-        dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
-        return self.value(f"affine.apply affine_map<({dims}) -> ({expression})>({', '.join(operands)})")
+        return self._affine("apply", expression, operands, "v")
 
     def least(self, first: Index, expression: str, *operands: str) -> str:
         """The smaller one of a number and an affine expression."""
-        dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
-        return self.value(f"affine.min affine_map<({dims}) -> ({first}, {expression})>({', '.join(operands)})", "size")
+        return self._affine("min", f"{first}, {expression}", operands, "size")
 
     def most(self, first: Index, expression: str, *operands: str) -> str:
         """The larger one of a number and an affine expression."""
+        return self._affine("max", f"{first}, {expression}", operands, "size")
+
+    def _affine(self, op: str, results: str, operands: Sequence[str], what: str) -> str:
         dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
-        return self.value(f"affine.max affine_map<({dims}) -> ({first}, {expression})>({', '.join(operands)})", "size")
+        return self.value(f"affine.{op} affine_map<({dims}) -> ({results})>({', '.join(operands)})", what)
 
     def alloc(self, shape: Sequence[int], dtype: str, what: str, slots: int = 1) -> View:
         """A scratchpad buffer; one of several slots has them as its leading axis."""
@@ -93,7 +95,7 @@ class Writer:
 
     def tile(self, buffer: View, shape: Sequence[int], box: Sequence[tuple[Index, Index]], slot: str = "") -> View:
         """A part of a buffer of this shape, or of one of its slots: where it begins along each axis, and its size."""
-        steps = row_major(shape)
+        steps = row_major(tuple(shape))
         known = [begin * step for (begin, _), step in zip(box, steps, strict=True) if isinstance(begin, int)]
         moves = bool(slot) or len(known) < len(box)
         where = ", offset: ?" if moves else f", offset: {sum(known)}" if any(known) else ""
@@ -238,11 +240,6 @@ def element_bytes(dtype: str) -> int:
     return -(-_BITS[element_type(dtype)] // 8)
 
 
-def row_major(shape: Sequence[int]) -> list[int]:
-    """The strides of a buffer."""
-    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-
-
 def signature(template: Template) -> str:
     """The arguments of a template's function."""
     return ", ".join(f"%{each.name}: {each.memref}" for each in (*template.inputs, *template.outputs))
@@ -271,9 +268,14 @@ _SPECIAL = {
 
 def worst(dtype: str, largest: bool) -> str:
     """A number that is no better than any other, where the largest (or smallest) is best."""
-    if element_type(dtype) in FLOATS:
-        return literal(-math.inf if largest else math.inf, dtype)
-    bits = _BITS[element_type(dtype)]
-    if dtype in UNSIGNED:
-        return literal(0 if largest else 2**bits - 1, dtype)
-    return literal(-(2 ** (bits - 1)) if largest else 2 ** (bits - 1) - 1, dtype)
+    element = element_type(dtype)
+    return literal(worst_number(element in FLOATS, _BITS[element], dtype in UNSIGNED, largest), dtype)
+
+
+def worst_number(floats: bool, bits: int, unsigned: bool, largest: bool) -> float:
+    """The same as a number, of a type of so many bits."""
+    if floats:
+        return -math.inf if largest else math.inf
+    if unsigned:
+        return 0 if largest else 2**bits - 1
+    return -(2 ** (bits - 1)) if largest else 2 ** (bits - 1) - 1

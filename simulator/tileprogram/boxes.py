@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.tileprogram.program import I64, Operand, TileProgram
 
@@ -52,6 +53,27 @@ def box_of(operand: Operand) -> Box:
     high = first + sum(stride * (extent - 1) for stride, extent in dims if stride > 0)
     upward = [(abs(stride), extent) for stride, extent in dims]
     return Box(low, high + size, size, tuple(sorted(upward, reverse=True)))
+
+
+def elements_of(operand: Operand) -> I64:
+    """The place of each element of an operand, from the start of its argument's storage or of its slot."""
+    places = np.array([operand.offset], np.int64)
+    for extent, stride in zip(operand.shape, operand.strides, strict=True):
+        places = (places[:, None] + stride * np.arange(extent)).reshape(-1)
+    return places
+
+
+def bytes_of(operand: Operand) -> I64:
+    """The place of each byte of an operand, likewise."""
+    return (elements_of(operand)[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).reshape(-1)
+
+
+def in_pieces(pieces: npt.NDArray[np.bool_], size: int, program: TileProgram, operand: int) -> npt.NDArray[np.bool_]:
+    """A view of the pieces, of so many bytes each, that an operand of a program touches."""
+    wide = int(program.element_bytes[operand]) // size
+    shape = [*program.shape[operand].tolist(), wide]
+    strides = [*(stride * wide for stride in program.strides[operand].tolist()), 1]
+    return np.lib.stride_tricks.as_strided(pieces[int(program.offset[operand]) * wide :], shape, strides)
 
 
 def overlap(a: Box, b: Box) -> bool:

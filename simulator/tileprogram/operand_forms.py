@@ -125,8 +125,10 @@ def indexed_form(program: TileProgram, index: int, row: Instruction) -> Iterator
         if code >= len(row.extent) or (code >= 0 and memory.shape[axis] != row.extent[code]):
             yield f"{label} walks axis {axis} of {memory.shape} along dim {code} of {row.extent}"
     for operand, dims in zip(row.operands, info.index_dims, strict=False):
-        if any(dim >= len(row.extent) for dim in dims) or _elements(operand) != math.prod(row.extent[d] for d in dims):
-            yield f"{label} has {_elements(operand)} indices along dims {dims} of {row.extent}"
+        if any(dim >= len(row.extent) for dim in dims) or math.prod(operand.shape) != math.prod(
+            row.extent[d] for d in dims
+        ):
+            yield f"{label} has {math.prod(operand.shape)} indices along dims {dims} of {row.extent}"
 
 
 def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
@@ -135,7 +137,7 @@ def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> It
         yield f"{label} needs 3 operands and extents (batch, m, n, k), has {len(row.operands)} and {row.extent}"
         return
     batch, m, n, k = row.extent
-    sizes = tuple(_elements(operand) for operand in row.operands)
+    sizes = tuple(math.prod(operand.shape) for operand in row.operands)
     if sizes != (batch * m * k, batch * k * n, batch * m * n) and batch == 1:
         yield f"{label} multiplies {m}x{k} by {k}x{n}, its operands have {sizes} elements"
     yield from _not_in_scratchpad(program, index, row)
@@ -146,15 +148,8 @@ def _matmul_violations(program: TileProgram, index: int, row: Instruction) -> It
         yield f"{label} must read two operands and {wanted.name} its accumulator"
 
 
-def _elements(operand: Operand) -> int:
-    count = 1
-    for extent in operand.shape:
-        count *= extent
-    return count
-
-
 def _bytes(operand: Operand) -> int:
-    return _elements(operand) * operand.element_bytes
+    return math.prod(operand.shape) * operand.element_bytes
 
 
 FORMS: Final[Mapping[Opcode, Form]] = {

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from simulator.tileprogram.boxes import elements_of
 from simulator.tileprogram.program import I64, Argument, Operand
 
 
@@ -77,10 +78,8 @@ class Coordinates:
 
     def elements(self, operand: Operand) -> I64:
         """Every element that an operand touches, by its number in row-major order."""
-        place = np.array([operand.offset - self.base], np.int64)
-        for extent, stride in zip(operand.shape, operand.strides, strict=True):
-            place = (place[:, None] + stride * np.arange(extent)).ravel()
-        return np.unique(np.ravel_multi_index(tuple(self._digits(place)), self.shape))
+        digits = self._digits(elements_of(operand) - self.base)
+        return np.unique(np.ravel_multi_index(tuple(digits), self.shape))
 
     def _digits(self, place: I64) -> list[I64]:
         """Coordinates of elements that lie so far from the base."""

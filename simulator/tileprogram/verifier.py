@@ -153,22 +153,13 @@ def _form_violations(program: TileProgram) -> Iterator[str]:
             for index in rows[program.rank[rows] != form.dims][:MOST]:
                 yield f"{label_of(program, index)} has {program.rank[index]} dims, expected {form.dims}"
         if opcode in (Opcode.GATHER, Opcode.SCATTER):
-            yield from islice(_unsaid(program, rows), MOST)
+            wrong = (line for row in rows.tolist() for line in indexed_form(program, row, program.instruction(row)))
+            yield from islice(wrong, MOST)
     for index in np.flatnonzero((program.lane < -1) | (program.lane >= np.maximum(program.rank, 1)))[:MOST]:
         yield f"{label_of(program, index)} lays dim {program.lane[index]} of {program.rank[index]} along the lanes"
     for index in np.flatnonzero((program.stationary > 1) | (program.accumulates > 1))[:MOST]:
         kept = program.stationary[index]
         yield f"{label_of(program, index)} keeps operand {kept} in the array: only 0 and 1 can stay"
-
-
-def _unsaid(program: TileProgram, rows: npt.NDArray[np.intp]) -> Iterator[str]:
-    """GATHERs and SCATTERs whose op does not say what its indices mean, or of which a part is missing."""
-    for number in map(int, np.unique(program.op[rows])):
-        info = program.ops[number].indexed
-        for index in rows[program.op[rows] == number].tolist():
-            yield from [] if info is None else indexed_form(program, index, program.instruction(index))
-            if info is None:
-                yield f"{label_of(program, index)} does not say what its indices mean"
 
 
 def _overflows(program: TileProgram) -> Iterator[str]:

@@ -31,6 +31,7 @@ vector over all lanes, so it is moved as it lies: a stretch is as long as a run 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,6 +102,21 @@ def transfers(
         run=np.where(in_dram, run, 0),
         stretch=np.where(moves, stretch, 0),
     )
+
+
+def estimate(
+    moved: float, run: int, apart: int, stretch: int, element_bytes: int, machine: Machine
+) -> tuple[float, float]:
+    """Estimates the bytes of a copy's requests and its cycles at the queue's rate, before there is an instruction.
+
+    Its runs lie `apart` bytes from each other. If most do not begin at a border of requests, the requests are the mean
+    over all places where a run can begin.
+    """
+    request = machine.dram.request_bytes
+    touched = math.ceil(run / request)
+    if run < apart and apart % request:
+        touched = 1 + (run - element_bytes) / request
+    return moved / run * touched * request, moved / stretch * -(-stretch // machine.dma.bytes_per_cycle)
 
 
 def in_rows(program: TileProgram) -> npt.NDArray[np.bool_]:

@@ -48,6 +48,7 @@ accumulators.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -103,6 +104,23 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
                 found, least = (group, _parts(extent, count, unit)), cycles
             count = -(-units // (most - 1)) if most > 1 else units + 1  # the next whose largest part is smaller
     return found
+
+
+def estimate(batch: int, m: int, n: int, k: int, machine: Machine, times: int = 1) -> int:
+    """Estimates the stream of the array that has the largest share of a product, before there is an instruction.
+
+    The right operand is stationary, factors go through the array `times`, and short tiles count as the first one.
+    """
+    array = machine.array
+    group, parts = shares(batch, m, n, machine)
+    batch, m, n = (parts[0] if place == group else each for place, each in enumerate((batch, m, n)))
+    sums_stay = array.dataflow == "output_stationary"
+    high, streamed = (m, k * times) if sums_stay else (k, m)
+    tiles = batch * math.ceil(n / array.columns) * math.ceil(high / array.rows) * (1 if sums_stay else times)
+    height = min(high, array.rows)
+    alone = height + streamed + height + min(n, array.columns)
+    each = alone if array.preload_depth == 1 else max(streamed, height)
+    return tiles * (each + (0 if sums_stay else array.weight_switch_cycles))
 
 
 def _parts(extent: int, count: int, unit: int) -> tuple[int, ...]:

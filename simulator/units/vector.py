@@ -87,8 +87,17 @@ def least_cycles(program: TileProgram, machine: Machine) -> npt.NDArray[np.float
     """Cycles of each instruction, taken as a vector pass, if all lanes were full and nothing had a latency."""
     alu, special = _operations(program, machine)
     full = program.extent.prod(1) / (machine.vector.lanes * _lane_words(program, machine))
-    busy = np.maximum(alu / machine.vector.alus, special * machine.vector.special_interval_cycles)
-    return full * np.maximum(busy, 1)
+    return full * _slots(alu, special, machine)
+
+
+def estimate(points: float, operations: I64, wide: I64, element_bytes: int, machine: Machine) -> tuple[float, float]:
+    """Estimates the cycles of a pass before there is an instruction: with all lanes full, and of its first vector.
+
+    `operations` and the `wide` ones among them are a row of counts by `OpClass`.
+    """
+    alu, special = words(operations[None], wide[None])
+    vectors = points / machine.vector_elements(min(element_bytes, _WORD))
+    return vectors * float(_slots(alu, special, machine)[0]), int(_latency(alu, special, machine)[0])
 
 
 def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
@@ -116,6 +125,17 @@ def operations(program: TileProgram) -> I64:
     """Operations of 32 bits of each instruction: what its peak rate is counted in. (N x 2: ALU, special)"""
     points, (alu, special) = program.extent.prod(1), _by_rate(program)
     return np.stack([points * alu, points * special], axis=1)
+
+
+def _slots(alu: I64, special: I64, machine: Machine) -> npt.NDArray[np.float64]:
+    """Cycles of one vector of many: its ALU operations and its special functions run side by side."""
+    busy = np.maximum(alu / machine.vector.alus, special * machine.vector.special_interval_cycles)
+    return np.maximum(busy, 1)
+
+
+def _latency(alu: I64, special: I64, machine: Machine) -> I64:
+    """Cycles of one vector's operations, one after the other."""
+    return alu * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
 
 
 def _bottleneck(count: I64, alu: I64, special: I64, machine: Machine) -> I64:
@@ -192,7 +212,7 @@ def _chain(program: TileProgram, machine: Machine) -> I64:
     counts[:, OpClass.MOVE] = program.class_counts()[:, OpClass.MOVE]
     alu, special = _by_kind(counts[program.op])
     alu += _widened(program, machine) * machine.vector.conversion_operations
-    return alu * machine.vector.alu_latency_cycles + special * machine.vector.special_latency_cycles
+    return _latency(alu, special, machine)
 
 
 def _by_rate(program: TileProgram) -> tuple[I64, I64]:

@@ -356,20 +356,21 @@ def test_other_objects_are_refused_with_the_way_to_register_them(capture: str):
 
 def test_a_mapping_is_taken_by_its_attributes_or_not_at_all():
     value = UserDict({"a": R(2)})
-    again: Any = containers.rebuild(*_apart(value), containers.classes_in(value))
+    again: Any = _again(value)
     assert type(again) is UserDict and torch.equal(again["a"], value["a"])
     with pytest.raises(containers.NotATree, match="mappingproxy"):
         containers.flatten(MappingProxyType({"a": R(2)}))
 
 
-def _apart(value: object) -> tuple[Any, list[torch.Tensor]]:
-    tree, leaves = containers.flatten(value)
-    return tree, [tensor for _, tensor in leaves]
+def _again(value: object) -> Any:
+    flat = containers.Flat()
+    tree = flat.take(value, "")
+    return containers.rebuild(tree, [tensor for _, tensor in flat.leaves], flat.classes)
 
 
 def test_parts_of_containers_go_back_without_calls_of_their_classes():
     value = Output(logits=R(2), attentions=(R(1), None))
-    again: Any = containers.rebuild(*_apart(value), containers.classes_in(value))
+    again: Any = _again(value)
     assert type(again) is Output and again == value and again.attentions is again["attentions"]
     assert [path for path, _ in containers.flatten(value)[1]] == ["['logits']", "['attentions'][0]"]
 

@@ -218,29 +218,10 @@ _OF_PYTORCH: Final = (
 _BACKWARD: Final = tuple(
     getattr(aten, f"{name}_backward").default
     for name in (
-        *(
-            "elu",
-            "gelu",
-            "glu",
-            "hardsigmoid",
-            "hardswish",
-            "log_sigmoid",
-            "mish",
-            "sigmoid",
-            "silu",
-            "softplus",
-            "tanh",
-        ),
-        *(
-            "mse_loss",
-            "smooth_l1_loss",
-            "huber_loss",
-            "binary_cross_entropy",
-            "soft_margin_loss",
-            "nll_loss",
-            "nll_loss2d",
-        ),
-        *("native_batch_norm", "native_group_norm", "native_layer_norm", "_fused_rms_norm", "embedding_dense"),
+        *("elu", "gelu", "glu", "hardsigmoid", "hardswish", "log_sigmoid", "mish", "sigmoid", "silu", "softplus"),
+        *("tanh", "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss", "nll_loss"),
+        *("nll_loss2d", "native_batch_norm", "native_group_norm", "native_layer_norm", "_fused_rms_norm"),
+        "embedding_dense",
     )
 )
 STEP_BY_STEP: Final[Mapping[Any, Callable[..., Any]]] = MappingProxyType(

@@ -216,22 +216,8 @@ class _Comparison:
         pair, elements = self.pair, self.pair.type.numel
         given = (arithmetic, self.tolerance.rtol, self.tolerance.atol)
         if self.problem:
-            inf = math.inf
-            return OutputCheck(
-                pair.name,
-                str(pair.type),
-                elements,
-                elements,
-                inf,
-                inf,
-                0.0,
-                0.0,
-                inf,
-                EXACT,
-                *given,
-                None,
-                self.problem,
-            )
+            worst = (elements, math.inf, math.inf, 0.0, 0.0, math.inf, EXACT)
+            return OutputCheck(pair.name, str(pair.type), elements, *worst, *given, problem=self.problem)
         theirs = (self.native - self.reference).abs()
         return OutputCheck(
             pair.name,

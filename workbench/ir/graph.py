@@ -7,6 +7,7 @@ or a (nested) tuple of arguments, in the order of the overload's schema.
 from __future__ import annotations
 
 import base64
+import math
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -54,6 +55,11 @@ class Origin:
         return f"{self.file}:{self.line}" if self.file else "<unknown>"
 
 
+def row_major(shape: tuple[int, ...] | list[int]) -> tuple[int, ...]:
+    """The strides of elements that lie one after the other, the last axis innermost."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
 def span(shape: Iterable[int], strides: Iterable[int]) -> int:
     """Elements of memory from a tensor's first to its last; 0 where it has none."""
     last = 0
@@ -62,6 +68,12 @@ def span(shape: Iterable[int], strides: Iterable[int]) -> int:
             return 0
         last += (extent - 1) * stride
     return last + 1
+
+
+def same_steps(shape: Iterable[int], left: Iterable[int], right: Iterable[int]) -> bool:
+    """Whether strides agree, but for axes that are never stepped along."""
+    steps = list(zip(shape, left, right, strict=True))
+    return any(not extent for extent, _, _ in steps) or all(extent == 1 or one == two for extent, one, two in steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +88,11 @@ class TensorType:
     @staticmethod
     def dense(shape: tuple[int, ...], dtype: str) -> TensorType:
         """Elements of rows one after the other, from the start."""
-        strides: list[int] = []
-        step = 1
-        for extent in reversed(shape):
-            strides.insert(0, step)
-            step *= max(extent, 1)
-        return TensorType(shape, dtype, tuple(strides))
+        return TensorType(shape, dtype, row_major([max(extent, 1) for extent in shape]))
 
     @property
     def numel(self) -> int:
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     @property
     def span(self) -> int:

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 """Functions that upstream would take apart, and so lose digits: exp(x) - 1 and log(1 + x), and powers of floats.
 
 LLVM has no op for the first two, so upstream's conversion writes them out as they read, which leaves nothing near zero.

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Typed accessors for untyped attributes of MLIR's ops and values."""
 
 from __future__ import annotations
@@ -133,19 +131,6 @@ def copy(source: Value, target: Value) -> ir.Operation:
     op: Any = linalg.CopyOp([], [source], [target])
     linalg.fill_builtin_region(op.operation)
     return op.operation
-
-
-def passed_through(source: Value, target: Value, results: Sequence[ir.Type] = ()) -> ir.Operation:
-    """A `linalg.generic` at the insertion point that hands each element through."""
-    from torch_mlir.dialects import linalg
-
-    rank, kind = len(shape_of(source)), ir.ShapedType(source.type).element_type
-    same = ir.AffineMap.get_identity(rank)
-    passed: Any = linalg.GenericOp([*results], [source], [target], [same, same], ["parallel"] * rank)
-    body = passed.regions[0].blocks.append(kind, kind)
-    with ir.InsertionPoint(body):
-        linalg.YieldOp([body.arguments[0]])
-    return passed.operation
 
 
 def integer_attribute(value: int) -> ir.IntegerAttr:

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The source of MLIR contexts, modules and pass runs, for every file of the workbench.
 
 A context is cheap (about half a millisecond) and knows every upstream dialect. Ops of one context cannot enter a

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Index arithmetic at the insertion point: numbers stay numbers, and what can only be one number becomes it."""
 
 from __future__ import annotations
@@ -7,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import affine
+from torch_mlir.dialects import affine, arith
 
 from workbench.mlir.affine import range_of
 from workbench.mlir.bindings import Index, Value
+
+
+def as_value(index: Index) -> Value:
+    """An index as an SSA value; a number becomes a constant."""
+    return arith.ConstantOp(ir.IndexType.get(), index).result if isinstance(index, int) else index
 
 
 def weighted(*terms: tuple[Index, int]) -> Index:

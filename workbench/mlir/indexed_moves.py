@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Movements whose addresses are data, as the scheduled form says them.
 
 A gather is a `linalg.generic` whose body does one thing: it loads an element of a memref in DRAM, at places that its

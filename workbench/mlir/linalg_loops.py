@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The loops of one linalg op: the axes they walk, those that form a product, those that move a window.
 
 An operand's axis is indexed by a sum of loops. A convolution's or a pool's input has axes `s*o + d*w`: `o` walks the

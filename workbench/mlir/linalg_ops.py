@@ -1,12 +1,12 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-"""The linalg ops of a module, and copies of them, so that each reader has one of its own."""
+"""The linalg ops of a module, new generic ones, and copies, so that each reader has one of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, segments
+from workbench.mlir.bindings import Value, segments, shape_of
 from workbench.mlir.context import operations
 
 
@@ -14,6 +14,49 @@ def linalg_ops(module: ir.Module) -> list[ir.Operation]:
     """Every linalg op in the order of the text."""
     inside = ("linalg.yield", "linalg.index")
     return [op for op in operations(module.operation) if op.name.startswith("linalg.") and op.name not in inside]
+
+
+def generic(
+    inputs: Sequence[Value], outs: Sequence[Value], maps: Iterable[ir.AffineMap], kinds: Iterable[str]
+) -> ir.Operation:
+    """A `linalg.generic` at the insertion point, without a body. On tensors it has a result for each of `outs`."""
+    return ir.Operation.create(
+        "linalg.generic",
+        results=[out.type for out in outs if isinstance(out.type, ir.RankedTensorType)],
+        operands=[*inputs, *outs],
+        attributes={
+            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
+            "iterator_types": ir.ArrayAttr.get(
+                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+            ),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(outs)]),
+        },
+        regions=1,
+    )
+
+
+def generic_with_body(
+    inputs: Sequence[Value], outs: Sequence[Value], maps: Iterable[ir.AffineMap], kinds: Iterable[str]
+) -> tuple[ir.Operation, ir.Block]:
+    """The same with an empty body, whose arguments are an element of each operand."""
+    made = generic(inputs, outs, maps, kinds)
+    types = [each.type for each in (*inputs, *outs)]
+    elements = [kind.element_type if isinstance(kind, ir.ShapedType) else kind for kind in types]
+    return made, made.regions[0].blocks.append(*elements)
+
+
+def end_body(body: ir.Block, values: Sequence[Value]) -> None:
+    """Ends the body of a structured op, at the current location: `values` are its results' elements."""
+    with ir.InsertionPoint(body):
+        ir.Operation.create("linalg.yield", operands=values)
+
+
+def passed_through(source: Value, target: Value) -> ir.Operation:
+    """A `linalg.generic` at the insertion point that hands each element through."""
+    rank = len(shape_of(source))
+    passed, body = generic_with_body([source], [target], [ir.AffineMap.get_identity(rank)] * 2, ["parallel"] * rank)
+    end_body(body, [body.arguments[0]])
+    return passed
 
 
 def copy_for_each_reader(module: ir.Module, op: ir.Operation) -> None:

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Origins in MLIR: kernel-local ids that travel as locations `"aten:<id>"`.
 
 A fused op keeps one location, but the arithmetic in its body keeps its own; together they name all its origins.
@@ -19,11 +17,7 @@ _ORIGIN = re.compile(r'"aten:(\d+)"')
 
 def origins_of(op: ir.Operation) -> tuple[int, ...]:
     """Origin ids of an op and of everything inside it, ascending."""
-    found = set(map(int, _ORIGIN.findall(str(op.location))))
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                found.update(origins_of(inner.operation))
+    found = {int(each) for inner in operations(op) for each in _ORIGIN.findall(str(inner.location))}
     return tuple(sorted(found))
 
 

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The iteration space of a kernel's linalg ops, as one common set of named dims.
 
 Every op of a kernel walks some part of the same iteration space: a softmax's maximum reduces the dim that its
@@ -137,6 +135,12 @@ class Payload:
         """Number of matrix products in the kernel's product: several that share an operand are one op."""
         product = self.contraction
         return 0 if product is None else sum(access.is_output for access in product.accesses)
+
+    @property
+    def factor_bytes(self) -> int:
+        """Bytes of the widest factor of its product."""
+        assert self.contraction is not None
+        return max(access.element_bytes for access in self.contraction.accesses if not access.is_output)
 
     @property
     def prologue(self) -> tuple[PayloadOp, ...]:

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The scheduled form, checked: what the JIT runs and what the tile program is read from.
 
 One verifier for every route. It walks a module op by op; each rule that an op breaks is a problem with the op's

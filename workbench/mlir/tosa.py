@@ -1,4 +1,3 @@
-# pyright: reportMissingTypeStubs=false
 """TOSA ops, which a builder may have made: upstream's own way from them to linalg."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Long sums in blocks, each of which begins at zero.
 
 A sum of n floats that is made one after the other loses digits as it grows: near its end each number is rounded to
@@ -21,7 +19,9 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, memref, scf
 
 from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
+from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
+from workbench.mlir.linalg_ops import end_body, generic, generic_with_body
 from workbench.mlir.memrefs import subview
 
 BLOCK: Final = 512
@@ -109,8 +109,8 @@ def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tup
     if size != DYNAMIC_EXTENT and size <= step:
         return point, _Stretch(0, size if step > 1 else None)
     with point:
-        high = _number(size) if size != DYNAMIC_EXTENT else memref.DimOp(value, _number(axis)).result
-        loop = scf.ForOp(_number(0), high, _number(step))
+        high = as_value(size) if size != DYNAMIC_EXTENT else memref.DimOp(value, as_value(axis)).result
+        loop = scf.ForOp(as_value(0), high, as_value(step))
         with ir.InsertionPoint(loop.body):
             end = scf.YieldOp([])
     place = loop.induction_variable
@@ -121,11 +121,7 @@ def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tup
         return inside, _Stretch(place, step)
     with inside:
         rest = arith.SubIOp(high, place).result
-        return inside, _Stretch(place, arith.MinSIOp(_number(step), rest).result)
-
-
-def _number(value: int) -> Value:
-    return arith.ConstantOp(ir.IndexType.get(), value).result
+        return inside, _Stretch(place, arith.MinSIOp(as_value(step), rest).result)
 
 
 @dataclass(frozen=True)
@@ -146,7 +142,8 @@ class _Block:
         loops = [dim for dim in sorted(self.stretches) if self.stretches[dim].size is not None]
         self._renumber_indices(loops)
         body = self.op.regions[0].blocks[0]
-        made = _generic(summed, inputs, loops, [self._kind(dim) for dim in loops])
+        every = [value for value, _ in summed]
+        made = generic(every[:inputs], every[inputs:], _walks(summed, loops), [self._kind(dim) for dim in loops])
         body.append_to(made.regions[0])
         for (old, axes), new in zip(parts[inputs:], sums, strict=True):
             _add(new, old, axes)
@@ -194,7 +191,7 @@ class _Block:
                 continue
             dim = ir.IntegerAttr(each.operation.attributes["dim"]).value
             start = self.stretches[dim].start
-            place = _number(start) if isinstance(start, int) else start
+            place = as_value(start)
             if dim in loops:
                 with ir.InsertionPoint(each.operation):
                     place = arith.AddIOp(linalg.IndexOp(loops.index(dim)).result, place).result
@@ -213,34 +210,16 @@ def _entry(op: ir.Operation) -> ir.Block:
     return op.regions[0].blocks[0]
 
 
-def _generic(
-    operands: Sequence[tuple[Value, list[int]]], inputs: int, loops: Sequence[int], kinds: Sequence[str]
-) -> ir.Operation:
-    """A `linalg.generic` of these operands, each with the loop that walks each of its axes; its body is to be added."""
-    number = {loop: position for position, loop in enumerate(loops)}
-    maps = [
-        ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(number[loop]) for loop in axes]) for _, axes in operands
-    ]
-    return ir.Operation.create(
-        "linalg.generic",
-        operands=[value for value, _ in operands],
-        attributes={
-            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-            "iterator_types": ir.ArrayAttr.get(
-                [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-            ),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([inputs, len(operands) - inputs]),
-        },
-        regions=1,
-    )
+def _walks(operands: Sequence[tuple[Value, list[int]]], loops: Sequence[int]) -> list[ir.AffineMap]:
+    """The map of each operand, by the loop that walks each of its axes."""
+    number = {loop: ir.AffineDimExpr.get(position) for position, loop in enumerate(loops)}
+    return [ir.AffineMap.get(len(loops), 0, [number[loop] for loop in axes]) for _, axes in operands]
 
 
 def _add(new: Value, old: Value, axes: list[int]) -> None:
     """Adds a block's sums to the output."""
-    from torch_mlir.dialects import linalg
-
-    made = _generic([(new, axes), (old, axes)], 1, axes, ["parallel"] * len(axes))
-    element = ir.MemRefType(old.type).element_type
-    body = made.regions[0].blocks.append(element, element)
+    walks = _walks([(new, axes), (old, axes)], axes)
+    _, body = generic_with_body([new], [old], walks, ["parallel"] * len(axes))
     with ir.InsertionPoint(body):
-        linalg.YieldOp([arith.AddFOp(*body.arguments).result])
+        total = arith.AddFOp(*body.arguments).result
+    end_body(body, [total])

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The order of a buffer's axes in the host's memory: that of the tensor which is copied into it or out of it.
 
 A scratchpad's tile has the axes of its op, whatever order the tensor in DRAM has them in. For the simulated machine

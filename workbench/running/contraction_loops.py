@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Loop orders for native code: which dim of a reduction the innermost loop walks.
 
 An op's loops nest in the order of its iterators. For a matmul that puts the sum innermost, where the CPU can neither
@@ -31,14 +29,14 @@ def speed_up_reductions(module: ir.Module) -> bool:
     for operation in reductions:
         _let_sums_regroup(operation)
     for operation in generic:
-        if len(iterators(operation)) > 1 and not _knows_its_place(operation):
+        if len(iterators(operation)) > 1 and not knows_its_place(operation):
             _interchange(operation, loop_order(operation))
     for operation in reductions:
         cut_into_blocks(operation)
     return bool(reductions)
 
 
-def _knows_its_place(operation: ir.Operation) -> bool:
+def knows_its_place(operation: ir.Operation) -> bool:
     """Whether the body asks where it is, or reads or writes elsewhere: then the order of the loops may matter."""
     names = [item.operation.name for item in operation.regions[0].blocks[0].operations]
     return any(name == "linalg.index" or name.startswith("memref.") for name in names)

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Native code from a kernel's MLIR: the numbers of the workbench come from running the module itself.
 
 Both forms of a kernel can be compiled: the scheduled one (loops over scratchpad tiles) and the rendered one
@@ -27,7 +25,7 @@ from torch_mlir.execution_engine import ExecutionEngine
 from workbench.ground.environment.blas_library import SGEMM, Blas, blas
 from workbench.ground.environment.processor import Processor, processor
 from workbench.ground.errors import MissingFunctions, NativeArgumentError, PassError, Problem
-from workbench.ir.graph import span
+from workbench.ir.graph import same_steps, span
 from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
 from workbench.mlir.linalg_ops import constants_apart
@@ -104,10 +102,7 @@ class Layout:
         """Whether the tensor lies as the kernel expects. Strides of dims that are never stepped do not count."""
         if tensor.shape != self.shape or tensor.dtype not in self.dtypes:
             return False
-        if tensor.stride() == self.strides or 0 in self.shape:
-            return True
-        dims = zip(self.shape, tensor.stride(), self.strides, strict=True)
-        return all(extent == 1 or given == expected for extent, given, expected in dims)
+        return tensor.stride() == self.strides or same_steps(self.shape, tensor.stride(), self.strides)
 
     def __str__(self) -> str:
         return f"{list(self.shape)} {self.dtypes[0]} with strides {list(self.strides)}"

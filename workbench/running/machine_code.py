@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """Machine code of a kernel as an object file, and back into this process without a compiler.
 
 MLIR's engine gives the object it made; llvmlite, which Numba brings, links such an object into the process in about

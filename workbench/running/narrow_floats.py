@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 """bf16 and f16 without the help of the processor: computed in f32, and stored as 16 bits.
 
 Where a processor cannot convert a narrow float, LLVM calls a function that no library of the process may have. And

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Ops that follow one another on a tile, done strip by strip: a few rows go through all of them before the next ones.
 
 A tile is as large as a scratchpad, and each op passes over all of it: on the host each pass reads from a far cache
@@ -16,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, scf
+from torch_mlir.dialects import memref, scf
 
 from workbench.mlir.bindings import (
     DYNAMIC_EXTENT,
@@ -28,8 +26,10 @@ from workbench.mlir.bindings import (
     shape_of,
 )
 from workbench.mlir.context import operations
+from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import recast, root_of, subview
+from workbench.running.contraction_loops import knows_its_place
 from workbench.running.strip_copies import spare_copies
 
 STRIP_BYTES: Final = 32_768
@@ -84,11 +84,10 @@ def _stretches(block: ir.Block) -> list[list[ir.Operation]]:
 
 def _is_simple(op: ir.Operation) -> bool:
     """Whether an op computes its one result from operands of known sizes, wherever it stands in them."""
-    names = [each.operation.name for each in op.regions[0].blocks[0].operations]
     return (
         segments(op)[1] == 1
         and is_opened(op)
-        and not any(name == "linalg.index" or name.startswith("memref.") for name in names)
+        and not knows_its_place(op)
         and all(DYNAMIC_EXTENT not in shape_of(value) for value in op.operands if _is_memref(value))
     )
 
@@ -167,7 +166,7 @@ def _write(run: _Run) -> None:
     last = run.ops[-1]
     with last.context, last.location:
         with ir.InsertionPoint(last):
-            loop = scf.ForOp(_number(0), _number(run.rows), _number(strip))
+            loop = scf.ForOp(as_value(0), as_value(run.rows), as_value(strip))
         with ir.InsertionPoint(loop.body):
             end = scf.YieldOp([])
         place = loop.induction_variable
@@ -231,7 +230,3 @@ def _used_by(value: Value, ops: set[ir.Operation]) -> bool:
         elif op.name != "memref.dealloc" and op not in ops:
             return False
     return True
-
-
-def _number(value: int) -> Value:
-    return arith.ConstantOp(ir.IndexType.get(), value).result

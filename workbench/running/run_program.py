@@ -21,6 +21,7 @@ import torch
 from workbench.ground.environment.turns import turn
 from workbench.ground.errors import IndexOutOfRange, NativeInputError, NoData
 from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
+from workbench.ir.graph import same_steps
 from workbench.ir.index_inputs import input_behind
 from workbench.ir.kernel_identity import nameless
 from workbench.ir.moved_views import moved
@@ -282,7 +283,7 @@ class NativeProgram:
                 f"Trace again with tensors like the ones to run"
             )
         given = plain(given)
-        if _same_layout(given, kind):
+        if same_steps(kind.shape, given.stride(), kind.strides):
             return given
         if any(stride == 0 and extent > 1 for stride, extent in zip(kind.strides, kind.shape, strict=True)):
             raise NativeInputError(
@@ -376,9 +377,3 @@ def allocate(kind: TensorType) -> torch.Tensor:
     """A tensor of a recorded type, not yet filled, with a storage that includes the elements before its offset."""
     flat = uninitialised(kind.offset + kind.span, to_dtype(kind.dtype))
     return flat.as_strided(kind.shape, kind.strides, kind.offset)
-
-
-def _same_layout(tensor: torch.Tensor, kind: TensorType) -> bool:
-    """Whether strides agree, but for dims that are never stepped along."""
-    dims = zip(kind.shape, tensor.stride(), kind.strides, strict=True)
-    return not kind.numel or all(extent == 1 or given == recorded for extent, given, recorded in dims)

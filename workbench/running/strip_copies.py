@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Copies of a strip that the host can spare: all its memory is one, so an op may read and write a tensor directly.
 
 A load into a buffer is spared where the tensor stays as it is while the buffer is read; a store where the op that fills

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Products of tiles as calls of a BLAS.
 
 A product of f32 whose operands lie in memory as `sgemm` takes them (one of the two dims of each is walked element by
@@ -21,8 +19,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, func, llvm, memref, scf
 
 from workbench.ground.environment.blas_library import SGEMM
+from workbench.ir.graph import row_major
 from workbench.mlir.bindings import DYNAMIC_EXTENT, DYNAMIC_STRIDE, Value, copy, maker, segments, shape_of
 from workbench.mlir.context import operations
+from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.linalg_loops import (
     axis_loops,
     axis_terms,
@@ -155,7 +155,7 @@ def _pack(op: ir.Operation, place: int, extents: list[int], loops: list[int]) ->
     """Copies an operand into a buffer in which these loops walk it in order, the last of them element by element."""
     given = op.operands[place]
     kind = ir.MemRefType(given.type)
-    strides = [math.prod(extents[position + 1 :]) for position in range(len(extents))]
+    strides = row_major(extents)
     axes = axis_loops(indexing_maps(op)[place])
     with op.context, op.location, ir.InsertionPoint(op):
         buffer = memref.AllocOp(ir.MemRefType.get([math.prod(extents)], kind.element_type), [], []).result
@@ -277,7 +277,7 @@ def _declare(module: ir.Module) -> None:
 
 def _write(call: _Call, operands: Sequence[Value], point: ir.InsertionPoint) -> None:
     with point:
-        zero, one = _index(0), _index(1)
+        zero, one = as_value(0), as_value(1)
         sizes = [_size(dim) for dim in (call.m, call.n, call.k)]
         places = [memref.ExtractStridedMetadataOp(value).offset for value in operands]
         starts = [memref.ExtractAlignedPointerAsIndexOp(value).result for value in operands]
@@ -306,25 +306,21 @@ def _write(call: _Call, operands: Sequence[Value], point: ir.InsertionPoint) -> 
 
 def _size(dim: _Dim, *, as_index: bool = False) -> Value:
     if isinstance(dim.extent, int):
-        return _index(dim.extent) if as_index else _word(dim.extent)
+        return as_value(dim.extent) if as_index else _word(dim.extent)
     value, axis = dim.extent
-    found = memref.DimOp(value, _index(axis)).result
+    found = memref.DimOp(value, as_value(axis)).result
     return found if as_index else arith.IndexCastOp(ir.IntegerType.get_signless(32), found).result
 
 
 def _moved(place: Value, iteration: Value, step: int) -> Value:
-    return arith.AddIOp(place, arith.MulIOp(iteration, _index(step)).result).result if step else place
+    return arith.AddIOp(place, arith.MulIOp(iteration, as_value(step)).result).result if step else place
 
 
 def _pointer(start: Value, place: Value) -> Value:
     """The address of an element, as C takes it."""
-    address = arith.AddIOp(start, arith.MulIOp(place, _index(4)).result).result
+    address = arith.AddIOp(start, arith.MulIOp(place, as_value(4)).result).result
     long = arith.IndexCastOp(ir.IntegerType.get_signless(64), address).result
     return llvm.IntToPtrOp(ir.Type.parse("!llvm.ptr"), long).result
-
-
-def _index(value: int) -> Value:
-    return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
 def _word(value: int) -> Value:

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """exp, erf and tanh of f32 as arithmetic, without branches, so that LLVM computes as many at once as a register holds.
 
 A call of the C library takes one number at a time. The polynomials are those that N. Juffa published; the largest

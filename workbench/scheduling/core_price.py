@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
 from simulator.machine.machine import Machine
+from simulator.machine.machine_record import matmul_passes
+from simulator.units import systolic
 from workbench.mlir.named_dims import Payload
-from workbench.scheduling.array_price import array_cycles
 from workbench.scheduling.loop_order import inside_reduced
-from workbench.scheduling.product_passes import Passes
 from workbench.scheduling.scratchpad_demand import touched
 from workbench.scheduling.tiling_price import Price, Transfers
-from workbench.scheduling.vector_price import tile_cycles
+from workbench.scheduling.vector_price import Passes, tile_cycles
 
 
 class CorePrice:
@@ -42,7 +43,7 @@ class CorePrice:
             busy = step * math.prod(extent / tile[dim] for dim, extent in payload.dims.items())
             return Price(moved, 0.0, busy, step, step * every / tiles, step, tiles, every, slots, latency)
         before, after = self._passes.before(steps), self._passes.after(tile)
-        arrays, product, fill = self._array_cycles(tile, steps, slots)
+        arrays, product, fill = self._product(tile, steps, slots)
         step = product + before / every + self._passes.first_before
         work = step + fill + after / tiles + self._passes.first_after
         chain = work + (every // tiles - 1) * step
@@ -57,8 +58,45 @@ class CorePrice:
             self._steps[key] = tile_cycles(self.payload, self._machine, tile)
         return self._steps[key]
 
-    def _array_cycles(self, tile: dict[str, int], steps: dict[str, int], slots: int) -> tuple[float, float, float]:
+    def _product(self, tile: dict[str, int], steps: dict[str, int], slots: int) -> tuple[float, float, float]:
         key = (*tile.values(), slots)
         if key not in self._arrays:
-            self._arrays[key] = array_cycles(self.payload, self._machine, tile, steps, slots)
+            self._arrays[key] = _array_cycles(self.payload, self._machine, tile, steps, slots)
         return self._arrays[key]
+
+
+def _array_cycles(
+    payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int], slots: int
+) -> tuple[float, float, float]:
+    """The arrays' cycles for a product: of all steps, of one step, and for its sums to leave.
+
+    Each product of tiles streams through as many passes as its weights take. Several products of one operand have
+    chains of their own.
+    """
+    groups = {letter: [dim for dim, each in payload.kinds.items() if each == letter] for letter in "bmnkw"}
+    times, several = matmul_passes(machine, payload.factor_bytes), payload.products
+    places = math.prod(tile[dim] for dim in groups["w"])
+    total, step = 0, 0
+    for pieces in itertools.product(*(_pieces(groups[letter], tile, payload.dims) for letter in "bmnk")):
+        count = math.prod(often for often, _ in pieces)
+        batch, rows, columns, depth = (size for _, size in pieces)
+        cycles = places * systolic.estimate(batch, rows, columns, depth, machine, times)
+        total, step = total + count * cycles, max(step, cycles)
+    batch, rows, columns, depth = (math.prod(tile[dim] for dim in groups[letter]) for letter in "bmnk")
+    fill = min(depth, machine.array.rows) + min(columns, machine.array.columns)
+    free = max(1, machine.array.count // len(systolic.shares(batch, rows, columns, machine)[1]))
+    chains = several * math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
+    chain = math.prod(steps[dim] for dim in payload.reduced if dim in steps) * places
+    # The next chain begins when all of this one wait at their array, and where a place for its sums is free.
+    ahead = chain / max(chain - machine.core.queue_depth, 1) if chain > machine.core.queue_depth else chains
+    rounds = math.prod(steps[dim] for dim in groups["w"])
+    at_once = min(free, chains, several * slots, max(ahead, 1.0))
+    return several * total * rounds / at_once, math.ceil(several / min(free, several)) * step, fill
+
+
+def _pieces(dims: list[str], tile: dict[str, int], extents: dict[str, int]) -> list[tuple[int, int]]:
+    """The number and size of the tiles that some dims are cut into: whole ones, and along one dim the remainder."""
+    if len(dims) != 1:
+        return [(math.prod(-(-extents[dim] // tile[dim]) for dim in dims), math.prod(tile[dim] for dim in dims))]
+    extent, size = extents[dims[0]], tile[dims[0]]
+    return [(often, piece) for often, piece in ((extent // size, size), (1, extent % size)) if often and piece]

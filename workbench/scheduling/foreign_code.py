@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """What a file may have MLIR do: passes, ops of transform scripts and dialects of kernels that only change kernels.
 
 A file may be anybody's, and MLIR has passes and ops that write files, load libraries and run what a text names. So the

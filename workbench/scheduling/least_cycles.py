@@ -64,7 +64,6 @@ def _arrays(payload: Payload, machine: Machine) -> int:
     """The products, with every cell of every array at work. Where tiles of zeros are left out none may be left."""
     if payload.contraction is None or machine.core.skips_zero_tiles:
         return 0
-    factors = [access.element_bytes for access in payload.contraction.accesses if not access.is_output]
-    passes = matmul_passes(machine, max(factors))
+    passes = matmul_passes(machine, payload.factor_bytes)
     points = payload.products * math.prod(payload.dims[dim] for dim in payload.contraction.loops)
     return math.floor(points * passes / machine.peak_macs_per_cycle)

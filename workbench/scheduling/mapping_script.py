@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """A mapping written down as a transform-dialect script.
 
 Where the kernel is spread over cores, the op that makes the output is first cut into their shares, by an `scf.forall`,

@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownVariableType=false
 """Pass pipelines with a snapshot after each step.
 
 A step is a pipeline string: upstream's passes, or one pass in Python, ours (`npu-...{options}`) or a user's. Running

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Fuses elementwise neighbours, and takes reshapes between ops to the kernel's border, where tiling sees none.
 
 The channels of a grouped convolution are two dims of its result and one of what follows.

@@ -1,4 +1,3 @@
-# pyright: reportMissingTypeStubs=false
 """Errors of MLIR's parser for a transform script, reworded for a reader of the script."""
 
 from __future__ import annotations

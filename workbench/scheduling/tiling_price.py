@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from simulator.machine.machine import Machine
 from simulator.machine.optional.common_memory_shape import bytes_per_cycle as common_bytes_per_cycle
+from simulator.units import dma
 from workbench.mlir.named_dims import Access, Payload
 from workbench.scheduling.loop_order import inside_reduced, loops_of
 
@@ -130,12 +131,10 @@ class Transfers:
         """Cycles on the bus, and how long after the bus its queue is done; reckoned once for equal tiles."""
         key = (access.value, access.is_output, access.axes, *(tile[dim] for dim in access.dims))
         if key not in self._found:
-            payload, machine = self._payload, self._machine
-            if access.argument in payload.near:
-                cycles = access.bytes(tile) / self._near_per_cycle
-            else:
-                cycles = _moved_bytes(access, tile, payload, machine, self._slowdown) / self._per_cycle
-            after = max(0.0, _queue_cycles(access, payload, machine, tile) - cycles / self._cores)
+            asked, queued = _copied(access, tile, self._payload, self._machine, self._slowdown)
+            near = access.argument in self._payload.near
+            cycles = access.bytes(tile) / self._near_per_cycle if near else asked / self._per_cycle
+            after = max(0.0, queued - cycles / self._cores)
             self._found[key] = cycles, after
         return self._found[key]
 
@@ -148,22 +147,23 @@ def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Seq
     )
 
 
-def _moved_bytes(
+def _copied(
     access: Access, tile: Mapping[str, int], payload: Payload, machine: Machine, slowdown: Slowdown
-) -> float:
-    """Bytes of the requests for a tile.
+) -> tuple[float, float]:
+    """Bytes of the requests for a tile, and cycles in its queue.
 
-    If its runs are too short and too far apart to hide opened rows, the bytes that would move in that time.
+    If its runs are too short and too far apart to hide opened rows, the bytes that would move in that time. For a
+    vector pass, each row along the lanes begins in a cycle of its own.
     """
     if (blocks := _blocks(access, tile, payload, machine)) is not None:
         moved, run, apart = blocks
-        return moved * slowdown(run, apart)
-    run, apart = _run(access, tile, payload)
-    request = machine.dram.request_bytes
-    touched = math.ceil(run / request)
-    if run < apart and apart % request:  # most runs do not begin at a border of requests
-        touched = 1 + (run - access.element_bytes) / request
-    return access.bytes(tile) / run * touched * request * slowdown(run, apart)
+        return moved * slowdown(run, apart), moved / run * -(-run // machine.dma.bytes_per_cycle)
+    run, apart = stretch, _ = _run(access, tile, payload)
+    passes = (op for op in payload.ops if op.role not in ("contraction", "fill"))
+    if access.padded or any(access.value == each.value for op in passes for each in op.accesses):
+        stretch = next((extent for extent, _ in _nearest_first(access, tile, payload)), 1) * access.element_bytes
+    asked, queued = dma.estimate(access.bytes(tile), run, apart, stretch, access.element_bytes, machine)
+    return asked * slowdown(run, apart), queued
 
 
 def _blocks(
@@ -220,15 +220,3 @@ def _nearest_first(access: Access, tile: Mapping[str, int], payload: Payload) ->
     """Extents of a tile and of its tensor along each axis, that along which neighbours lie closest first."""
     extents, whole = access.extents(tile), access.extents(payload.in_dram)
     return [(extents[axis], whole[axis]) for axis in access.nearest]
-
-
-def _queue_cycles(access: Access, payload: Payload, machine: Machine, tile: Mapping[str, int]) -> float:
-    """Cycles of a transfer in its queue. For a vector pass, each row along the lanes begins in a cycle of its own."""
-    if (blocks := _blocks(access, tile, payload, machine)) is not None:
-        moved, stretch, _ = blocks
-        return moved / stretch * -(-stretch // machine.dma.bytes_per_cycle)
-    stretch, _ = _run(access, tile, payload)
-    passes = (op for op in payload.ops if op.role not in ("contraction", "fill"))
-    if access.padded or any(access.value == each.value for op in passes for each in op.accesses):
-        stretch = next((extent for extent, _ in _nearest_first(access, tile, payload)), 1) * access.element_bytes
-    return access.bytes(tile) / stretch * -(-stretch // machine.dma.bytes_per_cycle)

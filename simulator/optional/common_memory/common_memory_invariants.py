@@ -9,7 +9,8 @@ import numpy as np
 from simulator.optional.common_memory.residents import Resident, held_bytes
 from simulator.optional.feature import Audited
 from simulator.records.spans import HostCall, Via
-from simulator.tileprogram.program import I64, Opcode, Operand, Space
+from simulator.tileprogram.boxes import bytes_of
+from simulator.tileprogram.program import I64, Opcode, Space
 
 _NOT_THERE = np.iinfo(np.int64).max
 
@@ -42,7 +43,7 @@ def violations(audited: Audited) -> Iterator[str]:
                 continue
             if resident.alone != common and (resident.alone or instruction.opcode == Opcode.STORE):
                 yield f"{name} goes to {'the common memory' if common else 'DRAM'} with {resident.name!r}"
-            brought.append((resident, _bytes_of(operand), span))
+            brought.append((resident, bytes_of(operand), span))
         for resident, places, span in brought:  # boxes that a launch brings are there when it is complete
             if trace.via[span] == Via.DRAM:
                 there[resident.name][places] = np.minimum(there[resident.name][places], trace.done[span])
@@ -50,11 +51,3 @@ def violations(audited: Audited) -> Iterator[str]:
             found = there[resident.name][places].max(initial=0)
             if trace.via[span] == Via.SECOND and not resident.alone and found > trace.start[span]:
                 yield f"span {span} takes {resident.name!r} from the common memory before all of it is there"
-
-
-def _bytes_of(operand: Operand) -> I64:
-    """The bytes of an operand's box, from the base of its storage on."""
-    places = np.array([operand.offset], np.int64)
-    for extent, stride in zip(operand.shape, operand.strides, strict=True):
-        places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
-    return (places[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).reshape(-1)

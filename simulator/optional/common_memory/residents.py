@@ -25,7 +25,7 @@ from simulator.errors import CommonMemoryFull, LaunchError
 from simulator.machine.machine import Machine
 from simulator.optional.feature import Followed
 from simulator.records.spans import Launched
-from simulator.tileprogram.boxes import distinct_boxes
+from simulator.tileprogram.boxes import distinct_boxes, in_pieces
 from simulator.tileprogram.program import I64, U8, Opcode, Space, TileProgram
 from simulator.tileprogram.slot_fillings import owners
 from simulator.units.spared import Spared, none_spared
@@ -110,10 +110,13 @@ class CommonMemory(Followed):
         self, resident: Resident, program: TileProgram, operands: I64, owner: I64, served: Mask
     ) -> Iterator[tuple[int, int]]:
         """Marks the loads that find their box; yields each with the instruction it waits for."""
-        kept = self._there.setdefault(resident.name, _nothing_of(resident))
+        nothing = _Kept(resident, 8, np.zeros(-(-resident.bytes // 8), np.bool_))
+        kept = self._there.setdefault(resident.name, nothing)
         _refine(kept, int(program.element_bytes[operands].min(initial=kept.piece)))
         boxes, first, box = distinct_boxes(program, operands)
-        known = np.array([bool(_view(kept, program, operand).all()) for operand in boxes.tolist()], np.bool_)
+        known = np.array(
+            [bool(in_pieces(kept.present, kept.piece, program, operand).all()) for operand in boxes.tolist()], np.bool_
+        )
         loads = program.opcode[owner] == Opcode.LOAD
         served[owner[loads & known[box]]] = True
         crossed = _crossed(program)
@@ -123,7 +126,7 @@ class CommonMemory(Followed):
                 served[row] = True
                 yield row, brought
         for operand in boxes.tolist():
-            _view(kept, program, operand)[...] = True
+            in_pieces(kept.present, kept.piece, program, operand)[...] = True
 
 
 def saved_bytes(resident: Resident, launches: Sequence[tuple[int, Launched]]) -> tuple[int, int]:
@@ -159,24 +162,11 @@ def _copied(program: TileProgram, arguments: Sequence[int], resident: Resident, 
     return operands
 
 
-def _nothing_of(resident: Resident) -> _Kept:
-    return _Kept(resident, 8, np.zeros(-(-resident.bytes // 8), np.bool_))
-
-
 def _refine(kept: _Kept, piece: int) -> None:
     """Makes the pieces smaller."""
     if piece < kept.piece:
         kept.present = np.repeat(kept.present, kept.piece // piece)
         kept.piece = piece
-
-
-def _view(kept: _Kept, program: TileProgram, operand: int) -> Mask:
-    """The pieces of an operand's box."""
-    wide = int(program.element_bytes[operand]) // kept.piece
-    strides = [*(stride * wide for stride in program.strides[operand].tolist()), 1]
-    shape = [*program.shape[operand].tolist(), wide]
-    begin = int(program.offset[operand]) * wide
-    return np.lib.stride_tricks.as_strided(kept.present[begin:], shape, strides)
 
 
 def _crossed(program: TileProgram) -> I64:

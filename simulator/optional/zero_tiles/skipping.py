@@ -20,7 +20,7 @@ import numpy.typing as npt
 from simulator.errors import LaunchError
 from simulator.machine.machine import Machine
 from simulator.records.spans import Launched
-from simulator.tileprogram.boxes import distinct_boxes
+from simulator.tileprogram.boxes import distinct_boxes, in_pieces
 from simulator.tileprogram.program import Access, Opcode, Space, TileProgram
 
 Mask = npt.NDArray[np.bool_]
@@ -101,8 +101,4 @@ class _Flags:
         piece = int(self._piece[buffer])
         if (buffer, slot) not in self._slots:
             self._slots[buffer, slot] = np.zeros(program.buffers[buffer].slot_bytes // piece, np.bool_)
-        wide = int(program.element_bytes[operand]) // piece
-        shape = [*program.shape[operand].tolist(), wide]
-        strides = [*(stride * wide for stride in program.strides[operand].tolist()), 1]
-        begin = int(program.offset[operand]) * wide
-        return np.lib.stride_tricks.as_strided(self._slots[buffer, slot][begin:], shape, strides)
+        return in_pieces(self._slots[buffer, slot], piece, program, operand)

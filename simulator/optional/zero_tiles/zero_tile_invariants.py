@@ -9,7 +9,8 @@ import numpy as np
 from simulator.optional.feature import Audited
 from simulator.optional.zero_tiles.skipping import Mask, known
 from simulator.records.spans import HostCall, Via
-from simulator.tileprogram.program import I64, Access, Opcode, Operand, Space
+from simulator.tileprogram.boxes import bytes_of, elements_of
+from simulator.tileprogram.program import Access, Opcode, Space
 
 
 def violations(audited: Audited) -> Iterator[str]:
@@ -30,26 +31,14 @@ def violations(audited: Audited) -> Iterator[str]:
             instruction, name = launched.program.instruction(row), f"instruction {row} of launch {index}"
             if left_out[row] and instruction.opcode == Opcode.LOAD:
                 place = instruction.operands[0].target
-                values = data[place][_places(instruction.operands[0])] if place in data else None
+                values = data[place][elements_of(instruction.operands[0])] if place in data else None
                 if values is None or values.any():
                     yield f"{name} was skipped, and what it loads is not known to be zeros"
             elif left_out[row]:
-                factors = [empty[each.target, each.slot][_bytes(each)] for each in instruction.operands[:2]]
+                factors = [empty[each.target, each.slot][bytes_of(each)] for each in instruction.operands[:2]]
                 if instruction.opcode != Opcode.MATMUL or not any(factor.all() for factor in factors):
                     yield f"{name} was skipped, and none of its factors is known to be zeros"
             for operand in instruction.operands:
                 if operand.space == Space.SCRATCHPAD and operand.access & Access.WRITE:
                     load = left_out[row] and instruction.opcode == Opcode.LOAD
-                    empty[operand.target, operand.slot][_bytes(operand)] = load
-
-
-def _places(operand: Operand) -> I64:
-    """The elements of a box."""
-    places = np.array([operand.offset], np.int64)
-    for extent, stride in zip(operand.shape, operand.strides, strict=True):
-        places = (places[:, None] + np.arange(extent) * stride).reshape(-1)
-    return places
-
-
-def _bytes(operand: Operand) -> I64:
-    return (_places(operand)[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).reshape(-1)
+                    empty[operand.target, operand.slot][bytes_of(operand)] = load

@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false
 """A gather or a scatter executed by numpy: the result of its instruction, independent of the JIT."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 """One linalg op executed by numpy: the meaning of a tile program's instruction, independent of the JIT.
 
 A `linalg.generic` says everything in its indexing maps, iterator types and body, and every named op can be written

@@ -97,8 +97,11 @@ class _Memory:
     def write(self, operand: Operand, element: Element, values: Array) -> None:
         self._box(operand, element)[...] = element.to_memory(values)
 
-    def poison(self, operand: Operand, element: Element) -> Array:
-        """The old contents of an operand that is only written: not a number, so that no use stays unnoticed."""
+    def begun(self, operand: Operand, element: Element) -> Array:
+        """The contents of an operand when its instruction starts; those of one that is only written are not a number,
+        so that no use stays unnoticed."""
+        if operand.access != Access.WRITE:
+            return self.read(operand, element)
         empty = np.full((*operand.shape, element.memory.itemsize), _POISON, np.uint8)
         return element.from_memory(empty.view(element.memory)[..., 0])
 
@@ -150,72 +153,67 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
     info = program.ops[instruction.op]
     if instruction.opcode not in _MOVED_OR_COMPUTED:
         raise ReplayError(f"instruction {index} is a {instruction.opcode.name}: replay cannot execute these yet")
-    name = f"instruction {index}, {info.name} at line {info.line}"
+    begin = _begin_op
     if instruction.opcode == Opcode.DIRECT:
-        return _begin_loop(name, info.line, instruction, memory, ops)
-    if instruction.opcode in INDEXED:
-        return _begin_chosen(
-            f"instruction {index}, {info.name} at line {info.line}", info.line, instruction, memory, ops
-        )
-    if info.line not in ops.linalg:
-        raise ReplayError(f"instruction {index} names {info.name} at line {info.line}, where there is no linalg op")
-    op = ops.linalg[info.line]
-    if len(op.elements) != len(instruction.operands):
-        raise ReplayError(f"instruction {index} has {len(instruction.operands)} operands, its op {len(op.elements)}")
+        begin = _begin_loop
+    elif instruction.opcode in INDEXED:
+        begin = _begin_chosen
+    try:
+        return begin(info.line, instruction, memory, ops)
+    except ReplayError as error:
+        raise ReplayError(f"instruction {index}, {info.name} at line {info.line}: {error}") from None
+
+
+def _begin_op(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
+    """A linalg op, or a copy: the new contents of its outputs."""
+    if line not in ops.linalg:
+        raise ReplayError("it names a line where there is no linalg op")
+    op = ops.linalg[line]
+    _check_operands(instruction, op.elements)
     # A matmul that follows another into the same accumulator streams behind it: the first one's sums are added at the
     # end, where the second one's come out, not when it starts.
     chained = any(kind == DependenceKind.ACCUMULATE for _, kind in instruction.dependences)
     late = chained and instruction.accumulates
     from_zero = late or (instruction.opcode == Opcode.MATMUL and not instruction.accumulates)
+    first = len(op.elements) - op.outputs
     tiles: list[Array] = []
     for position, (operand, element) in enumerate(zip(instruction.operands, op.elements, strict=True)):
-        if from_zero and position >= len(op.elements) - op.outputs:
+        if from_zero and position >= first:
             tiles.append(np.zeros(operand.shape, element.values))
-        elif operand.access == Access.WRITE:
-            tiles.append(memory.poison(operand, element))
         else:
-            tiles.append(memory.read(operand, element))
-    try:
-        values = op.execute(tiles, instruction.iteration)
-    except ReplayError as error:
-        raise ReplayError(f"{name}: {error}") from None
-    first = len(op.elements) - op.outputs
+            tiles.append(memory.begun(operand, element))
+    values = op.execute(tiles, instruction.iteration)
     return _Pending(instruction.operands[first:], op.elements[first:], tuple(values), late)
 
 
-def _begin_chosen(name: str, line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
+def _check_operands(instruction: Instruction, elements: Sequence[Element]) -> None:
+    if len(elements) != len(instruction.operands):
+        raise ReplayError(f"it has {len(instruction.operands)} operands, its op {len(elements)}")
+
+
+def _begin_chosen(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
     """A gather or a scatter: the new contents of the one operand that it writes."""
     if line not in ops.chosen:
-        raise ReplayError(f"{name}: there is no gather or scatter")
+        raise ReplayError("there is no gather or scatter")
     op, operands = ops.chosen[line], instruction.operands
-    if len(op.elements) != len(operands):
-        raise ReplayError(f"{name} has {len(operands)} operands, its op {len(op.elements)}")
+    _check_operands(instruction, op.elements)
     tiles = [memory.read(operand, element) for operand, element in zip(operands, op.elements, strict=True)]
-    try:
-        values = op.execute(tiles, instruction.extent)
-    except ReplayError as error:
-        raise ReplayError(f"{name}: {error}") from None
+    values = op.execute(tiles, instruction.extent)
     return _Pending((operands[op.written],), (op.elements[op.written],), (values,), False)
 
 
-def _begin_loop(name: str, line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
+def _begin_loop(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
     """All iterations of a loop of accesses: their loads now, their stores when it ends."""
     operands = instruction.operands
     if line not in ops.loops:
-        raise ReplayError(f"{name}: there is no loop of loads and stores")
+        raise ReplayError("there is no loop of loads and stores")
     loop = ops.loops[line]
     if len(loop.elements) != len(operands) or any(operand.shape != instruction.extent for operand in operands):
-        raise ReplayError(f"{name}: some iterations leave out an access, which replay cannot execute yet")
+        raise ReplayError("some iterations leave out an access, which replay cannot execute yet")
     if _feeds_itself(operands):
-        raise ReplayError(f"{name}: it reads elements that it wrote before, which replay cannot execute yet")
-    tiles = [
-        memory.read(operand, element) if operand.access == Access.READ else memory.poison(operand, element)
-        for operand, element in zip(operands, loop.elements, strict=True)
-    ]
-    try:
-        values = loop.execute(tiles, instruction.iteration)
-    except ReplayError as error:
-        raise ReplayError(f"{name}: {error}") from None
+        raise ReplayError("it reads elements that it wrote before, which replay cannot execute yet")
+    tiles = [memory.begun(operand, element) for operand, element in zip(operands, loop.elements, strict=True)]
+    values = loop.execute(tiles, instruction.iteration)
     stores = [place for place, operand in enumerate(operands) if operand.access == Access.WRITE]
     elements = tuple(loop.elements[place] for place in stores)
     return _Pending(tuple(operands[place] for place in stores), elements, tuple(values), False)

@@ -1,4 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 """The processor for which machine code is compiled: the running one, or an older one that it imitates.
 
 `ATEN_WORKBENCH_PROCESSOR` restricts kernels to the instructions of a level of the x86-64 ABI, so that any processor

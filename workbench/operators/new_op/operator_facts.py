@@ -9,10 +9,10 @@ from typing import Any, Final, cast
 import torch
 
 from workbench.ground.errors import BadOption
-from workbench.ground.torch_inside.operator_objects import parsed_schema, schema_of_op
+from workbench.ground.torch_inside.operator_objects import parsed_schema
 from workbench.operators.aten.overload_names import overloads
+from workbench.operators.aten.overload_schema import schema_of
 from workbench.operators.new_op.operator_probe import Sample, is_tensor, sample_of
-from workbench.operators.tensors.torch_literals import to_overload
 
 _TAKEN: Final = frozenset(
     {
@@ -131,10 +131,10 @@ class OpFacts:
 
 def facts_of(name: object, *, probe: bool = True) -> OpFacts:
     """The facts of an op that PyTorch knows; `UnknownOverload` for any other. Without `probe` it is not called."""
-    known = [each for each in overloads(name) if not _writes(schema_named(each))] or list(overloads(name))
+    known = [each for each in overloads(name) if not _writes(schema_of(each))] or list(overloads(name))
     main = max(known, key=_plainness)
-    schema = schema_named(main)
-    same = tuple(each for each in known if _needed(schema_named(each)) == _needed(schema))
+    schema = schema_of(main)
+    same = tuple(each for each in known if _needed(schema_of(each)) == _needed(schema))
     namespace, op, _ = main.split(".")
     return _facts(
         f"{namespace}::{op}",
@@ -157,11 +157,6 @@ def facts_of_new(qualified: str, signature: str) -> OpFacts:
             f"such as '(Tensor x, Tensor gate, float alpha=1.0) -> Tensor'"
         ) from None
     return _facts(qualified, (f"{qualified.replace('::', '.')}.default",), (), schema, None, defined=False)
-
-
-def schema_named(overload: str) -> torch.FunctionSchema:
-    """The schema of an overload."""
-    return schema_of_op(to_overload(overload))
 
 
 def _facts(
@@ -196,7 +191,7 @@ def _may_be_missing(argument: torch.Argument) -> bool:
 
 def _plainness(overload: str) -> tuple[bool, bool, int]:
     """The rank of an overload as the one to start with: tensors as results, the default, most tensors."""
-    schema = schema_named(overload)
+    schema = schema_of(overload)
     plain = all(str(each.type) == "Tensor" for each in schema.returns)
     return plain, overload.endswith(".default"), sum(map(is_tensor, schema.arguments))
 

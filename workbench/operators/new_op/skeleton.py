@@ -53,7 +53,7 @@ class Skeleton(OpFacts):
     @property
     def function(self) -> str:
         """The name of a function that calls the op."""
-        return self.name if self.name not in self.call_tensors else f"{self.name}_"
+        return self.name if self.name not in self.tensors else f"{self.name}_"
 
     @property
     def signature(self) -> str:
@@ -66,11 +66,6 @@ class Skeleton(OpFacts):
         if self.results > 1:
             made = ", ".join([made] * self.results)
         return f"{made}  # fill in, if the result has another shape or type: a tensor like the result"
-
-    @property
-    def call_tensors(self) -> tuple[str, ...]:
-        """The tensors of a function that calls the op."""
-        return self.tensors
 
     @property
     def call(self) -> str:

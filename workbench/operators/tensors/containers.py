@@ -185,13 +185,6 @@ def become(store: object, like: object) -> None:
             _set(own, name, getattr(like, name))
 
 
-def classes_in(value: object) -> dict[str, Maker]:
-    """The makers of the user-defined containers in `value`."""
-    flat = Flat()
-    flat.take(value, "")
-    return flat.classes
-
-
 def _key(tree: Tree) -> str:
     """What `Classes` calls the maker of a container of a class of its own, or of a kept thing."""
     context = str(tree.constant.value) if tree.constant is not None else ""

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Unstaged accesses: elements that a hand-written loop loads and stores one by one.
 
 An innermost loop is evaluated for all of its iterations at once, and every load or store in it becomes one affine

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """A module of the scheduled form as closures: loops count, index arithmetic has values, memrefs have boxes.
 
 Compiling once and running the closures makes unrolling quick. A subclass turns linalg ops and unstaged accesses into
@@ -20,17 +18,15 @@ from torch_mlir import ir
 from workbench.ground.errors import DataDecides, not_yet
 from workbench.mlir.affine import compile_expr, compile_map, constant_of, forall_bounds
 from workbench.mlir.bindings import (
-    DYNAMIC_STRIDE,
     Index,
     Value,
     integer,
     kept_axes,
     maker,
     segments,
-    space_of,
     subview_groups,
 )
-from workbench.mlir.dialect import DRAM
+from workbench.mlir.context import operations
 from workbench.mlir.instruction_forms import op_class
 from workbench.scheduling.extraction.memref_boxes import NOWHERE, Box
 from workbench.scheduling.extraction.scalar_index import Number, larger, scalar_function, smaller
@@ -332,19 +328,15 @@ class Evaluator:
         return run
 
     def reshape(self, op: ir.Operation) -> Step:
-        """A reshape of static extents, with the strides of its type. In DRAM a cast may say where it starts, too."""
+        """A reshape of static extents, with the strides of its type."""
         source = self.box_of[op.operands[0]]
         place = self.box_of.setdefault(op.results[0], len(self.box_of))
         kind = ir.MemRefType(op.results[0].type)
-        shape, (strides, start) = tuple(kind.shape), kind.get_strides_and_offset()
-        says = op.name == "memref.reinterpret_cast" and start != DYNAMIC_STRIDE and space_of(op.results[0]) == DRAM
+        shape, laid = tuple(kind.shape), tuple(kind.get_strides_and_offset()[0])
 
         def run(state: State) -> None:
             base = state.boxes[source]
-            offset = start if says else base.offset
-            state.boxes[place] = Box(
-                base.space, base.target, base.slot, offset, shape, tuple(strides), base.element_bytes
-            )
+            state.boxes[place] = Box(base.space, base.target, base.slot, base.offset, shape, laid, base.element_bytes)
 
         return run
 
@@ -355,17 +347,8 @@ def _nothing(state: State) -> None:
 
 def is_access_loop(op: ir.Operation) -> bool:
     """Whether a loop is an innermost one that loads or stores single elements, or hands on what it computes."""
-    inner = list(_inside(op))
+    inner = list(operations(op))[1:]
     touches = len(op.results) > 0 or any(each.name in ("memref.load", "memref.store") for each in inner)
     return touches and not any(
         each.name in ("scf.for", "affine.for", "scf.forall") or each.name.startswith("linalg.") for each in inner
     )
-
-
-def _inside(op: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                found += [inner.operation, *_inside(inner.operation)]
-    return found

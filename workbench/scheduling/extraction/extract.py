@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Reading the tile program off the scheduled form.
 
 Every linalg op of every iteration becomes one instruction, a product one for each array that takes a share of it,
@@ -35,6 +33,7 @@ from simulator.tileprogram.program_builder import ProgramBuilder
 from simulator.units.vector import best_lanes
 from workbench.ground.environment.progress import so_far
 from workbench.ground.errors import not_yet
+from workbench.ir.graph import row_major
 from workbench.mlir.bindings import Value, element_bytes, function_of, space_of
 from workbench.mlir.context import line_of, operations, parse
 from workbench.mlir.dialect import SCRATCHPAD
@@ -46,7 +45,7 @@ from workbench.scheduling.extraction.array_sharing import shared
 from workbench.scheduling.extraction.evaluate import Evaluator, State, Step
 from workbench.scheduling.extraction.lane_layout import Layouts
 from workbench.scheduling.extraction.loop_carried import carried_chains
-from workbench.scheduling.extraction.memref_boxes import Box, argument_box, row_major
+from workbench.scheduling.extraction.memref_boxes import Box, argument_box
 from workbench.scheduling.extraction.program_size import checked_count, slot_bytes
 
 

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Loop-carried values: the chains of operations between iterations that cannot overlap.
 
 A value of `iter_args` is an argument of the loop's body, and the value that the body yields for it is the argument of

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The box of a memref while a program is read off: its place, its extents, its strides."""
 
 from __future__ import annotations
@@ -41,10 +39,3 @@ def argument_box(number: int, argument: Value) -> Box:
     kind = ir.MemRefType(argument.type)
     strides, offset = kind.get_strides_and_offset()
     return Box(Space.DRAM, number, 0, offset, tuple(kind.shape), tuple(strides), element_bytes(kind))
-
-
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides = [1] * len(shape)
-    for axis in reversed(range(len(shape) - 1)):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return tuple(strides)

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """The size of a program, found from its loops before it is read off instruction by instruction."""
 
 from __future__ import annotations
@@ -86,7 +84,7 @@ def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]
                 if user.name in ("scf.for", "affine.for") or user.name.startswith("linalg."):
                     inside.setdefault(user, []).append((f"buf{number}", size * slots))
             number += 1
-    return max(inside.values(), key=lambda each: sum(size for _, size in each), default=[])
+    return max(inside.values(), key=lambda each: sum(size for _, size in each), default=list[tuple[str, int]]())
 
 
 def _users(value: Value) -> list[ir.Operation]:

@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """Index arithmetic of hand-written kernels, evaluated while the tile program is read off.
 
 Every function takes whole numbers or arrays of them: the innermost loop of unstaged accesses is evaluated for all

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 """Roundings of constants: moved before the loop, and those that torch-mlir leaves out.
 
 A number in an ATen call is a double. torch-mlir puts the double before the loop and its conversion into the body, so

@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """From an fx graph of one kernel to its MLIR function with the kernel ABI.
 
 torch-mlir gives a function from tensors to tensors. The kernel ABI is `(inputs..., outputs...)` as memrefs whose

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 """The larger or smaller of two numbers as one operation.
 
 torch-mlir writes it as a comparison and a select, which gives the wrong one of the two if one is NaN. PyTorch gives

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 """Whole numbers of a tensor compared with a number in their own type.
 
 torch-mlir widens the elements to 64 bits, which are four operations of 32 for each of them. Where the number fits in

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """A template's text as a checked kernel: MLIR that parses, in the scheduled form, within its memory.
 
 It reads the record of the kernel, so that a text from a file is read like a new one. For a new one, every error names
@@ -17,6 +15,7 @@ from torch_mlir import ir
 
 from simulator.errors import ProgramError
 from simulator.machine.machine import Machine
+from simulator.tileprogram.boxes import elements_of
 from simulator.tileprogram.program import Access, Space, TileProgram
 from simulator.tileprogram.verifier import verify
 from workbench.ground.errors import (
@@ -149,9 +148,6 @@ def _written_elements(program: TileProgram, argument: int) -> int:
     info = program.arguments[argument]
     seen = np.zeros(info.offset + span(info.shape, info.strides), np.bool_)
     here = (program.space == Space.DRAM) & (program.target == argument) & ((program.access & Access.WRITE) != 0)
-    for row in np.flatnonzero(here):
-        elements = np.array([program.offset[row]])
-        for extent, stride in zip(program.shape[row], program.strides[row], strict=True):
-            elements = (elements[:, None] + stride * np.arange(extent)).ravel() if extent > 1 else elements
-        seen[elements] = True
+    for row in np.flatnonzero(here).tolist():
+        seen[elements_of(program.operand(row))] = True
     return int(seen.sum())

@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """The argument of a builder, with which it makes one node's MLIR.
 
 A builder is a function of one `NodeBuilder`. It makes ops at the place where MLIR's bindings insert them, in whatever
@@ -24,6 +23,7 @@ from workbench.ground.faults.forked_trial import fault_in_fork
 from workbench.ir import Arg, AtenGraph, Literal, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.mlir.bindings import Value
+from workbench.mlir.linalg_ops import end_body, generic_with_body
 from workbench.scheduling.importing.importer import element_type, tensor_type
 
 Argument: TypeAlias = "Value | bool | int | float | str | tuple[Argument, ...] | None"
@@ -109,26 +109,15 @@ class NodeBuilder:
         `fn` is rounded back, as PyTorch computes. `compute="result"` does the same for a result of any type, whole
         numbers included.
         """
-        from torch_mlir.dialects import linalg
-
         if compute not in ("own", "float", "result"):
             raise errors.BuilderArgument(f"compute={compute!r} is unknown; expected 'own', 'float' or 'result'")
         wanted = type or self.type
         shape = list(wanted.shape)
         maps = [_broadcast(list(ir.RankedTensorType(each.type).shape), shape) for each in operands]
         maps.append(ir.AffineMap.get_identity(len(shape)))
-        parallel = ir.ArrayAttr.get([ir.Attribute.parse("#linalg.iterator_type<parallel>")] * len(shape))
-        generic = linalg.GenericOp(
-            [wanted],
-            list(operands),
-            [self.empty(wanted)],
-            ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]),
-            parallel,
-        )
-        elements = [ir.RankedTensorType(each.type).element_type for each in operands]
-        body = generic.regions[0].blocks.append(*elements, wanted.element_type)
+        generic, body = generic_with_body(operands, [self.empty(wanted)], maps, ["parallel"] * len(shape))
         with ir.InsertionPoint(body):
-            numbers: list[Value] = list(body.arguments)[:-1]
+            numbers = list[Value](body.arguments)[:-1]
             if compute != "own":
                 wide = wide_type(wanted.element_type)
                 unsigned = [self.is_unsigned(each) for each in operands]
@@ -136,7 +125,8 @@ class NodeBuilder:
                 own = [converted(each, wanted.element_type, sign) for each, sign in pairs]
                 numbers = [converted(each, wide) for each in own]
             made = one_number(fn(*numbers))
-            linalg.YieldOp([made if compute == "own" else converted(made, wanted.element_type)])
+            made = made if compute == "own" else converted(made, wanted.element_type)
+        end_body(body, [made])
         return generic.result
 
     def is_unsigned(self, operand: Value) -> bool:

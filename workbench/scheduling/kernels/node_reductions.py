@@ -1,6 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-# pyright: reportUnknownLambdaType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
 """Reductions for builders: dims of an operand folded into one or several numbers each."""
 
 from __future__ import annotations
@@ -11,6 +9,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from workbench.mlir.bindings import Value
+from workbench.mlir.index_arithmetic import as_value
+from workbench.mlir.linalg_ops import end_body, generic_with_body
 from workbench.scheduling.kernels.node_builder import NodeBuilder, converted, one_number, wide_type
 
 
@@ -37,23 +37,15 @@ def fold(
     kept = [dim for dim in range(rank) if dim not in dims or keepdim]
     place = [ir.AffineExpr.get_constant(0) if dim in dims else ir.AffineExpr.get_dim(dim) for dim in kept]
     maps = [ir.AffineMap.get_identity(rank), *[ir.AffineMap.get(rank, 0, place)] * len(start)]
-    kinds = [f"#linalg.iterator_type<{'reduction' if dim in dims else 'parallel'}>" for dim in range(rank)]
+    kinds = ["reduction" if dim in dims else "parallel" for dim in range(rank)]
     outs: list[Value] = []
     for number in start:
         empty = tensor.EmptyOp([1 if dim in dims else shape[dim] for dim in kept], number.type).result
         outs.append(linalg.fill(number, outs=[empty]))
-    generic = linalg.GenericOp(
-        [out.type for out in outs],
-        [operand],
-        outs,
-        ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]),
-        ir.ArrayAttr.get([ir.Attribute.parse(kind) for kind in kinds]),
-    )
-    element = ir.RankedTensorType(operand.type).element_type
-    body = generic.regions[0].blocks.append(element, *[number.type for number in start])
+    generic, body = generic_with_body([operand], outs, maps, kinds)
     with ir.InsertionPoint(body):
-        made = fn(*body.arguments, lambda: _place(dims, shape))
-        linalg.YieldOp([one_number(each) for each in made])
+        made = [one_number(each) for each in fn(*body.arguments, lambda: _place(dims, shape))]
+    end_body(body, made)
     return tuple(generic.results)
 
 
@@ -61,15 +53,10 @@ def _place(dims: Sequence[int], shape: Sequence[int]) -> Value:
     """The number of an element among those that are folded, in row-major order."""
     from torch_mlir.dialects import linalg
 
-    found: Value = linalg.IndexOp(dims[0]).result if dims else _index(0)
+    found: Value = linalg.IndexOp(dims[0]).result if dims else as_value(0)
     for dim in dims[1:]:
-        found = arith.AddIOp(arith.MulIOp(found, _index(shape[dim])).result, linalg.IndexOp(dim).result).result
+        found = arith.AddIOp(arith.MulIOp(found, as_value(shape[dim])).result, linalg.IndexOp(dim).result).result
     return found
-
-
-def _index(value: int) -> Value:
-    kind = ir.IndexType.get()
-    return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, value)).result
 
 
 def fold_numbers(

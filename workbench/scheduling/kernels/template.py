@@ -33,6 +33,7 @@ from workbench.ground.environment.notebook_cells import cell_name, cell_with
 from workbench.ground.environment.owners import Owner
 from workbench.ground.errors import TemplateHookUnused, TemplateOutputError, TemplateSyntaxError
 from workbench.ir import Hook, Literal, Mapping, Node, TensorType
+from workbench.ir.graph import row_major
 from workbench.mlir.dialect import SLOTS
 from workbench.scheduling.importing.importer import element_type, layout_strides, memref_type_text
 from workbench.scheduling.kernels.hooks import hook_op
@@ -102,7 +103,7 @@ class Tile:
     def part(self) -> str:
         """The type of one slot's subview whose sizes are all SSA values."""
         extents = "x".join(["?"] * len(self.shape) + [self.element])
-        steps = [str(math.prod(self.shape[axis + 1 :])) for axis in range(len(self.shape))]
+        steps = map(str, row_major(self.shape))
         offset = ", offset: ?" if self.slots > 1 else ""
         return f"memref<{extents}, strided<[{', '.join(steps)}]{offset}>, 1>"
 

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Transform scripts beside a kernel, for MLIR's interpreter to find: put there, made from a mapping, taken away."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Moves reshapes and padding at a kernel's border into the types of its arguments.
 
 A reshape between an argument and the op that reads it, or between the last op and the result, is other extents over
@@ -31,25 +29,30 @@ _AT_BORDERS = ("tensor.pad", "tensor.expand_shape", "tensor.collapse_shape")
 
 
 def has_borders(module: ir.Module) -> bool:
-    """Whether `settle_borders` has any work."""
+    """Whether `SettleBorders` has any work."""
     return any(named(module, name) for name in _AT_BORDERS)
 
 
-def settle_borders(module: ir.Module) -> None:
-    """Takes reshapes and constant padding of arguments, and reshapes of results, to the kernel's border; in place."""
-    with module.context, ir.Location.unknown():
-        while any([_reshaped_before_padding(op) for op in named(module, "tensor.expand_shape")]):
-            pass
-        for op in named(module, "tensor.expand_shape"):
-            _expanded_argument(op)
-        for op in named(module, "tensor.extract_slice"):
-            _cut_argument(op)
-        for op in named(module, "tensor.expand_shape"):  # those of what was cut
-            _expanded_argument(op)
-        for op in named(module, "tensor.pad"):
-            _padded_argument(op)
-        for op in named(module, "bufferization.materialize_in_destination"):
-            _expanded_result(op)
+@dataclass(frozen=True)
+class SettleBorders(KernelPass):
+    """Moves reshapes and padding of arguments and results into the types of the arguments."""
+
+    name = "npu-borders"
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            while any([_reshaped_before_padding(op) for op in named(module, "tensor.expand_shape")]):
+                pass
+            for op in named(module, "tensor.expand_shape"):
+                _expanded_argument(op)
+            for op in named(module, "tensor.extract_slice"):
+                _cut_argument(op)
+            for op in named(module, "tensor.expand_shape"):  # those of what was cut
+                _expanded_argument(op)
+            for op in named(module, "tensor.pad"):
+                _padded_argument(op)
+            for op in named(module, "bufferization.materialize_in_destination"):
+                _expanded_result(op)
 
 
 def _groups(op: ir.Operation) -> list[list[int]]:
@@ -119,9 +122,12 @@ def _expanded_argument(op: ir.Operation) -> None:
     if source is None or DYNAMIC_EXTENT in shape_of(op.results[0]):
         return
     with ir.InsertionPoint(op), op.location:
-        view = _expanded(source, shape_of(op.results[0]), _groups(op))
-        made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
-    op.results[0].replace_all_uses_with(made)
+        _read_instead(op, _expanded(source, shape_of(op.results[0]), _groups(op)))
+
+
+def _read_instead(op: ir.Operation, view: Value) -> None:
+    """Puts the tensor of a view in the place of an op's result, at the insertion point."""
+    op.results[0].replace_all_uses_with(bufferization.to_tensor(op.results[0].type, view, restrict=True))
     op.erase()
 
 
@@ -134,10 +140,7 @@ def _cut_argument(op: ir.Operation) -> None:
     left = list(shape_of(op.results[0]))
     dropped = [axis for axis, size in enumerate(groups[1]) if not (left and size == left[0] and [left.pop(0)])]
     with ir.InsertionPoint(op), op.location:
-        view = subview(source, list(groups[0]), list(groups[1]), dropped, groups[2])
-        made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
-    op.results[0].replace_all_uses_with(made)
-    op.erase()
+        _read_instead(op, subview(source, list(groups[0]), list(groups[1]), dropped, groups[2]))
 
 
 def _expanded_result(op: ir.Operation) -> None:
@@ -180,17 +183,4 @@ def _padded_argument(op: ir.Operation) -> None:
     if source is None or number is None:
         return
     with ir.InsertionPoint(op), op.location:
-        view = padded_view(source, integers(op, "static_low"), integers(op, "static_high"), number)
-        made = bufferization.to_tensor(op.results[0].type, view, restrict=True)
-    op.results[0].replace_all_uses_with(made)
-    op.erase()
-
-
-@dataclass(frozen=True)
-class SettleBorders(KernelPass):
-    """Moves reshapes and padding of arguments and results into the types of the arguments."""
-
-    name = "npu-borders"
-
-    def run(self, module: ir.Module) -> None:
-        settle_borders(module)
+        _read_instead(op, padded_view(source, integers(op, "static_low"), integers(op, "static_high"), number))

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Products that share an operand as one op while their kernel is tiled, so that each tile of it is loaded once.
 
 The op has a result for each product. No array computes such an op: when it is tiled it is taken apart again, and the
@@ -10,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
 from workbench.mlir.bindings import Value, block_of, block_owning, maker, owner_of, segments
 from workbench.mlir.indexed_moves import body_slice
 from workbench.mlir.linalg_loops import indexing_maps, iterators, role_of
-from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.linalg_ops import end_body, generic_with_body, linalg_ops
 from workbench.mlir.named_dims import ID
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.split_gathers import clone_into
-
-if TYPE_CHECKING:
-    from torch_mlir.dialects import linalg
 
 
 def holds_products(module: ir.Module) -> bool:
@@ -43,8 +37,6 @@ class JoinProducts(KernelPass):
     name = "npu-join-products"
 
     def run(self, module: ir.Module) -> None:
-        from torch_mlir.dialects import linalg
-
         products = _products(module)
         count, walks = len(products), indexing_maps(products[0])
         left, right = ([each.operands[place] for each in products] for place in (0, 1))
@@ -56,8 +48,8 @@ class JoinProducts(KernelPass):
             inputs, maps = [*left, right[0]], [*[walks[0]] * count, walks[1]]
             places = [(number, count) for number in range(count)]
         with ir.Location.fused([each.location for each in products]), ir.InsertionPoint(_before_readers(products)):
-            joined = _generic(iterators(products[0]), inputs, outs, [*maps, *[walks[2]] * count])
-            body = joined.regions[0].blocks.append(*(ir.ShapedType(each.type).element_type for each in inputs + outs))
+            walks = [*maps, *[walks[2]] * count]
+            joined, body = generic_with_body(inputs, outs, walks, iterators(products[0]))
         sums: list[Value] = []
         for number, product in enumerate(products):
             block, read = product.regions[0].blocks[0], (*places[number], len(inputs) + number)
@@ -68,8 +60,8 @@ class JoinProducts(KernelPass):
             _place(sums[-1], product.location)
             product.results[0].replace_all_uses_with(joined.results[number])
             product.erase()
-        with ir.InsertionPoint(body), joined.location:
-            linalg.YieldOp(sums)
+        with joined.location:
+            end_body(body, sums)
 
 
 @dataclass(frozen=True)
@@ -107,8 +99,6 @@ def _before_readers(products: Sequence[ir.Operation]) -> ir.Operation:
 
 
 def _take_apart(op: ir.Operation) -> None:
-    from torch_mlir.dialects import linalg
-
     block, maps, inputs = op.regions[0].blocks[0], indexing_maps(op), segments(op)[0]
     *_, end = [each.operation for each in block.operations]
     for number, (total, result) in enumerate(zip(end.operands, op.results, strict=True)):
@@ -118,13 +108,13 @@ def _take_apart(op: ir.Operation) -> None:
         read = [place for place in range(inputs) if block.arguments[place] in used] + [inputs + number]
         operands = [op.operands[place] for place in read]
         with ir.InsertionPoint(op), ops[-1].location:
-            product = _generic(iterators(op), operands[:-1], operands[-1:], [maps[place] for place in read])
-            kinds = [block.arguments[place].type for place in read]
-            body = product.regions[0].blocks.append(*kinds)
-            known = dict(zip([block.arguments[place] for place in read], body.arguments, strict=True))
+            walks = [maps[place] for place in read]
+            product, body = generic_with_body(operands[:-1], operands[-1:], walks, iterators(op))
+            known: dict[Value, Value] = dict(
+                zip([block.arguments[place] for place in read], body.arguments, strict=True)
+            )
             clone_into(body, ops, known)
-            with ir.InsertionPoint(body):
-                linalg.YieldOp([known[total]])
+            end_body(body, [known[total]])
         _place(_start(operands[-1]), product.location)
         if ID in op.attributes:
             product.attributes[ID] = op.attributes[ID]
@@ -145,17 +135,3 @@ def _place(value: Value, location: ir.Location) -> None:
     op = maker(value)
     if op is not None:
         op.location = location
-
-
-def _generic(
-    kinds: Sequence[str], inputs: Sequence[Value], outs: Sequence[Value], maps: Sequence[ir.AffineMap]
-) -> linalg.GenericOp:
-    from torch_mlir.dialects import linalg
-
-    return linalg.GenericOp(
-        [out.type for out in outs],
-        inputs,
-        outs,
-        ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]),
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
-    )

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Results of a kernel made by one op, which is tiled with everything it reads."""
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from torch_mlir.dialects import tensor
 
 from workbench.mlir.bindings import maker, shape_of
 from workbench.mlir.linalg_loops import role_of
-from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.linalg_ops import end_body, generic_with_body, linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.results_in_place import behind_all, stores_of, unread_results
 
@@ -31,8 +29,6 @@ class JoinResults(KernelPass):
     name = "npu-join-results"
 
     def run(self, module: ir.Module) -> None:
-        from torch_mlir.dialects import linalg
-
         stores = _joined(module)
         values = [store.operands[0] for store in stores]
         with stores[0].context, behind_all(module), stores[-1].location:
@@ -40,10 +36,8 @@ class JoinResults(KernelPass):
             empty = [tensor.EmptyOp(kind.shape, kind.element_type).result for kind in kinds]
             rank = len(kinds[0].shape)
             same = ir.AffineMap.get_identity(rank)
-            joined = linalg.GenericOp(kinds, values, empty, [same] * (2 * len(values)), ["parallel"] * rank)
-            block = joined.regions[0].blocks.append(*(kind.element_type for kind in [*kinds, *kinds]))
-            with ir.InsertionPoint(block):
-                linalg.YieldOp(list(block.arguments)[: len(values)])
+            joined, body = generic_with_body(values, empty, [same] * (2 * len(values)), ["parallel"] * rank)
+            end_body(body, list(body.arguments)[: len(values)])
         for store, result in zip(stores, joined.results, strict=True):
             store.operands[0] = result
 

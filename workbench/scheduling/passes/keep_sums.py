@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """A reduction's results as a copy of it, so that its partial sums are not the kernel's result itself.
 
 Where a loop over a parallel dim is inside one over a reduced dim, every tile of the result is added to again and again.

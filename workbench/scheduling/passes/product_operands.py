@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Operands of a product kept apart from it, while neighbours that are elementwise are fused.
 
 MLIR fuses an elementwise op into any generic op that reads it. A product with an extent of one is a generic op. With

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Promotion to the scratchpad: from bufferized loops that work on DRAM to the scheduled form.
 
 Every DRAM region that a linalg op touches gets a scratchpad buffer. It is loaded where the region is defined
@@ -31,7 +29,6 @@ from workbench.mlir.bindings import (
     maker,
     named,
     owner_of,
-    passed_through,
     segments,
     shape_of,
     space_of,
@@ -41,7 +38,7 @@ from workbench.mlir.context import operations
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed_moves import accesses_in
 from workbench.mlir.linalg_loops import role_of
-from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.linalg_ops import linalg_ops, passed_through
 from workbench.mlir.memrefs import full_shape, mixed_shape, replace, root_of, subview
 from workbench.mlir.named_dims import ID
 from workbench.scheduling.passes.kernel_pass import KernelPass
@@ -56,15 +53,22 @@ class _Region:
     users: list[tuple[ir.Operation, int]] = field(default_factory=list[tuple[ir.Operation, int]])
 
 
-def promote(module: ir.Module, buffers: int) -> None:
-    """Rewrites the module in place; `buffers` is how many slots a buffer that is moved inside a loop gets."""
-    with module.context, ir.Location.unknown():
-        promoter = _Promoter(function_of(module), buffers)
-        promoter.promote_intermediates(module)
-        promoter.store_twice(module)
-        promoter.stage_copies(module)
-        promoter.promote_regions(module)
-        promoter.free()
+@dataclass(frozen=True)
+class Promote(KernelPass):
+    """Tiles get their place in the scratchpad, loads and stores; buffers within loops as many slots as it says."""
+
+    name = "npu-promote"
+
+    buffers: int
+
+    def run(self, module: ir.Module) -> None:
+        with module.context, ir.Location.unknown():
+            promoter = _Promoter(function_of(module), self.buffers)
+            promoter.promote_intermediates(module)
+            promoter.store_twice(module)
+            promoter.stage_copies(module)
+            promoter.promote_regions(module)
+            promoter.free()
 
 
 class _Promoter:
@@ -309,14 +313,3 @@ def _ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
     while block_of(op) != block:
         op = owner_of(block_of(op))
     return op
-
-
-@dataclass(frozen=True)
-class Promote(KernelPass):
-    """Tiles get their place in the scratchpad, loads and stores; buffers within loops as many slots as it says."""
-
-    name = "npu-promote"
-    buffers: int
-
-    def run(self, module: ir.Module) -> None:
-        promote(module, self.buffers)

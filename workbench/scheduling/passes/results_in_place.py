@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Results of several shapes: one op is tiled with all that it reads, and what it reads is stored where it is made.
 
 A kernel is tiled by its last op. Another result is made in the loops of that one if the last op reads it, be it through
@@ -24,15 +22,14 @@ from workbench.mlir.bindings import (
     integer,
     maker,
     named,
-    passed_through,
     place_of_result,
     segments,
     shape_of,
 )
 from workbench.mlir.context import operations, print_module
 from workbench.mlir.in_dram import argument_behind
-from workbench.mlir.linalg_loops import indexing_maps
-from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.linalg_loops import indexing_maps, iterators
+from workbench.mlir.linalg_ops import generic_with_body, linalg_ops, passed_through
 from workbench.mlir.memrefs import memref_behind
 from workbench.mlir.named_dims import ID, Payload, analyse, tag
 from workbench.scheduling.passes.kernel_pass import KernelPass
@@ -179,15 +176,13 @@ def _copied(op: ir.Operation, value: Value, store: ir.Operation) -> ir.Operation
     with ir.InsertionPoint(_after(op)), store.location:
         kind = ir.RankedTensorType(value.type)
         empty = tensor.EmptyOp(kind.shape, kind.element_type).result
-        copied = passed_through(value, empty, [kind])
+        copied = passed_through(value, empty)
     value.replace_all_uses_except(copied.results[0], [copied])
     return copied
 
 
 def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> None:
     """Gives the last op operands of which it makes nothing."""
-    from torch_mlir.dialects import linalg
-
     payload = analyse(module)
     described = {op.id: op for op in payload.ops}
     loops, inputs, maps = described[integer(last, ID)].loops, segments(last)[0], indexing_maps(last)
@@ -204,18 +199,10 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
         added.append(ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(dim)) for dim in walked]))
     operands = list(last.operands)
     with behind_all(module), last.location:
-        reads = linalg.GenericOp(
-            [result.type for result in last.results],
-            [*operands[:inputs], *values],
-            operands[inputs:],
-            ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, [*maps[:inputs], *added, *maps[inputs:]])]),
-            last.attributes["iterator_types"],
-        )
+        walks = [*maps[:inputs], *added, *maps[inputs:]]
+        reads, body = generic_with_body([*operands[:inputs], *values], operands[inputs:], walks, iterators(last))
     reads.attributes[UNREAD] = ir.UnitAttr.get()
     block = last.regions[0].blocks[0]
-    kinds = [argument.type for argument in block.arguments]
-    more = [ir.ShapedType(value.type).element_type for value in values]
-    body = reads.regions[0].blocks.append(*kinds[:inputs], *more, *kinds[inputs:])
     given = [*list(body.arguments)[:inputs], *list(body.arguments)[inputs + len(values) :]]
     clone_into(body, [each.operation for each in block.operations], dict(zip(block.arguments, given, strict=True)))
     for old, new in zip(last.results, reads.results, strict=True):
@@ -332,22 +319,14 @@ def _used(op: ir.Operation) -> list[int]:
 
 
 def _forget(op: ir.Operation) -> None:
-    from torch_mlir.dialects import linalg
-
     inputs, maps, block, used = segments(op)[0], indexing_maps(op), op.regions[0].blocks[0], _used(op)
     kept = [*used, *range(inputs, len(block.arguments))]
     operands = list(op.operands)
     with ir.InsertionPoint(op), op.location:
-        left = linalg.GenericOp(
-            [],
-            [operands[place] for place in used],
-            operands[inputs:],
-            ir.ArrayAttr.get([ir.AffineMapAttr.get(maps[place]) for place in kept]),
-            op.attributes["iterator_types"],
-        )
+        reads, walks = [operands[place] for place in used], [maps[place] for place in kept]
+        left, body = generic_with_body(reads, operands[inputs:], walks, iterators(op))
     if ID in op.attributes:
         left.attributes[ID] = op.attributes[ID]
-    body = left.regions[0].blocks.append(*(block.arguments[place].type for place in kept))
-    known = dict(zip([block.arguments[place] for place in kept], body.arguments, strict=True))
+    known: dict[Value, Value] = dict(zip([block.arguments[place] for place in kept], body.arguments, strict=True))
     clone_into(body, [each.operation for each in block.operations], known)
     op.erase()

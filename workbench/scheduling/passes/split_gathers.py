@@ -1,5 +1,4 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false
 """Gathers on tensors: making one, and keeping it an op of its own.
 
 On tensors a gather's body takes its element with `tensor.extract`; bufferization turns that into the `memref.load` of
@@ -11,21 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
+from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, loop_extents
-from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.linalg_ops import end_body, generic_with_body, linalg_ops
 from workbench.scheduling.passes.kernel_pass import KernelPass
-
-if TYPE_CHECKING:
-    from torch_mlir.dialects import linalg
-
-PARALLEL = "#linalg.iterator_type<parallel>"
 
 
 def gather(
@@ -43,31 +37,19 @@ def gather(
     `table` which dim of the result walks it, or `-1 - k`: the k-th index chooses. With `wraps` an index below zero
     counts from the end.
     """
-    from torch_mlir.dialects import linalg
-
     rank = len(kind.shape)
     maps = [_walk(rank, dims) for _, dims in indices] + [ir.AffineMap.get_identity(rank)]
-    made = generic([value for value, _ in indices], tensor.EmptyOp(list(kind.shape), kind.element_type).result, maps)
-    elements = [ir.RankedTensorType(value.type).element_type for value, _ in indices]
-    block = made.regions[0].blocks.append(*elements, kind.element_type)
+    empty = tensor.EmptyOp(list(kind.shape), kind.element_type).result
+    made, block = generic_with_body([value for value, _ in indices], [empty], maps, ["parallel"] * rank)
     with ir.InsertionPoint(block):
         extents = shape_of(table)
         places = [
             index_of(block.arguments[-1 - code], extents[axis] if wraps else None) if code < 0 else loop(code)
             for axis, code in enumerate(axes)
         ]
-        linalg.YieldOp([tensor.ExtractOp(table, places).result])
+        element = tensor.ExtractOp(table, places).result
+    end_body(block, [element])
     return made.results[0]
-
-
-def generic(inputs: Sequence[Value], out: Value, maps: Sequence[ir.AffineMap]) -> linalg.GenericOp:
-    """A `linalg.generic` without reductions whose body is still to be written."""
-    from torch_mlir.dialects import linalg
-
-    parallel = ir.ArrayAttr.get([ir.Attribute.parse(PARALLEL)] * maps[-1].n_dims)
-    return linalg.GenericOp(
-        [out.type], list(inputs), [out], ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, maps)]), parallel
-    )
 
 
 def index_of(number: Value, extent: int | None) -> Value:
@@ -75,7 +57,7 @@ def index_of(number: Value, extent: int | None) -> Value:
     index = arith.IndexCastOp(ir.IndexType.get(), number).result
     if extent is None:
         return index
-    zero, length = (arith.ConstantOp(ir.IndexType.get(), each).result for each in (0, extent))
+    zero, length = as_value(0), as_value(extent)
     below = arith.cmpi(arith.CmpIPredicate.slt, index, zero)
     return arith.select(below, arith.addi(index, length), index)
 
@@ -95,11 +77,16 @@ def holds_gathers(module: ir.Module) -> bool:
     return any(op.name == "linalg.generic" and _extracts(op) for op in linalg_ops(module))
 
 
-def split_gathers(module: ir.Module) -> None:
-    """Gives every fused gather an op of its own; in place."""
-    for op in linalg_ops(module):
-        if op.name == "linalg.generic" and _extracts(op) and not _is_gather(op):
-            _split(op)
+@dataclass(frozen=True)
+class SplitGathers(KernelPass):
+    """A fused gather gets an op of its own."""
+
+    name = "npu-split-gathers"
+
+    def run(self, module: ir.Module) -> None:
+        for op in linalg_ops(module):
+            if op.name == "linalg.generic" and _extracts(op) and not _is_gather(op):
+                _split(op)
 
 
 def _extracts(op: ir.Operation) -> list[ir.Operation]:
@@ -115,8 +102,6 @@ def _is_gather(op: ir.Operation) -> bool:
 
 def _split(op: ir.Operation) -> None:
     """The op with each of its extracts as one operand more, which an op before it gathers."""
-    from torch_mlir.dialects import linalg
-
     taken = _extracts(op)
     with ir.InsertionPoint(op):
         made = [_taken_out(op, each) for each in taken]
@@ -129,16 +114,10 @@ def _split(op: ir.Operation) -> None:
     kept = [number for number in range(inputs) if block.arguments[number] in used]
     walks = [*(maps[number] for number in kept), *(walk for _, walk in made), *maps[inputs:]]
     with ir.InsertionPoint(op), op.location:
-        wider = linalg.GenericOp(
-            [result.type for result in op.results],
-            [*(operands[number] for number in kept), *(value for value, _ in made)],
-            operands[inputs:],
-            ir.ArrayAttr.get([*map(ir.AffineMapAttr.get, walks)]),
-            op.attributes["iterator_types"],
-        )
+        reads = [*(operands[number] for number in kept), *(value for value, _ in made)]
+        wider, body = generic_with_body(reads, operands[inputs:], walks, iterators(op))
     old = [*(block.arguments[number] for number in kept), *(each.results[0] for each in taken)]
     old += list(block.arguments)[inputs:]
-    body = wider.regions[0].blocks.append(*(value.type for value in old))
     clone_into(body, rest, dict(zip(old, body.arguments, strict=True)))
     for result, new in zip(op.results, wider.results, strict=True):
         result.replace_all_uses_with(new)
@@ -147,8 +126,6 @@ def _split(op: ir.Operation) -> None:
 
 def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.AffineMap]:
     """A gather of `extract`'s elements, over the loops that its places depend on, and how the op reads the result."""
-    from torch_mlir.dialects import linalg
-
     block = op.regions[0].blocks[0]
     needed = [each for each in block.operations if each.operation in body_slice(list(extract.operands)[1:], block)]
     used = {value for each in (extract, *needed) for value in each.operands}
@@ -167,12 +144,13 @@ def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.Affin
     element = extract.results[0].type
     with extract.location:
         out = tensor.EmptyOp(shape, element).result
-        made = generic([op.operands[n] for n in numbers], out, [*walks, ir.AffineMap.get_identity(len(kept))])
-        body = made.regions[0].blocks.append(*(block.arguments[n].type for n in numbers), element)
-        known = {block.arguments[number]: value for number, value in zip(numbers, body.arguments, strict=False)}
+        walks.append(ir.AffineMap.get_identity(len(kept)))
+        made, body = generic_with_body([op.operands[n] for n in numbers], [out], walks, ["parallel"] * len(kept))
+        known: dict[Value, Value] = dict(
+            zip([block.arguments[number] for number in numbers], body.arguments, strict=False)
+        )
         clone_into(body, [*(each.operation for each in needed), extract], known, kept)
-        with ir.InsertionPoint(body):
-            linalg.YieldOp([known[extract.results[0]]])
+        end_body(body, [known[extract.results[0]]])
     return made.results[0], _walk(len(iterators(op)), kept)
 
 
@@ -189,13 +167,3 @@ def clone_into(
         if copy.name == "linalg.index" and loops is not None:
             copy.attributes["dim"] = integer_attribute(loops.index(integer(each, "dim")))
         known |= dict(zip(each.results, copy.results, strict=True))
-
-
-@dataclass(frozen=True)
-class SplitGathers(KernelPass):
-    """A fused gather gets an op of its own."""
-
-    name = "npu-split-gathers"
-
-    def run(self, module: ir.Module) -> None:
-        split_gathers(module)

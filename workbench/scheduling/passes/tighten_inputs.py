@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Inputs cut to the elements that the windows over them reach.
 
 A window that moves in steps may leave a rest at the end. Where it has one position only, that loop will be folded away,

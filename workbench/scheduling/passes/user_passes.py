@@ -1,4 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 """Passes of a user's own: Python functions and classes by name."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 """Windows walked point by point, on tiles that already lie in the scratchpad.
 
 An op that moves a window becomes loops over the window's points around the plain op that is left when it stands still.
@@ -13,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, scf
+from torch_mlir.dialects import scf
 
 from workbench.mlir.bindings import Index, Value, segments
-from workbench.mlir.index_arithmetic import weighted
+from workbench.mlir.index_arithmetic import as_value, weighted
 from workbench.mlir.linalg_loops import (
     Terms,
     axis_terms,
@@ -26,7 +24,7 @@ from workbench.mlir.linalg_loops import (
     loop_extents,
     window_loops,
 )
-from workbench.mlir.linalg_ops import linalg_ops
+from workbench.mlir.linalg_ops import generic, linalg_ops
 from workbench.mlir.memrefs import mixed_shape, subview
 from workbench.scheduling.passes.kernel_pass import KernelPass
 
@@ -36,12 +34,17 @@ def has_windows(module: ir.Module) -> bool:
     return not all(is_opened(op) for op in linalg_ops(module))
 
 
-def walk_windows(module: ir.Module) -> None:
-    """Rewrites every op that indexes an axis by more than a plain loop; in place."""
-    with module.context:
-        for op in linalg_ops(module):
-            if not is_opened(op):
-                _walk(op)
+@dataclass(frozen=True)
+class WalkWindows(KernelPass):
+    """Ops that index an axis by more than a plain loop walk their windows, place by place."""
+
+    name = "npu-walk-windows"
+
+    def run(self, module: ir.Module) -> None:
+        with module.context:
+            for op in linalg_ops(module):
+                if not is_opened(op):
+                    _walk(op)
 
 
 def _walk(op: ir.Operation) -> None:
@@ -52,7 +55,7 @@ def _walk(op: ir.Operation) -> None:
         for loop in windows:
             if extents[loop] != 1:
                 with point:
-                    made = scf.ForOp(_value(0), _value(extents[loop]), _value(1))
+                    made = scf.ForOp(as_value(0), as_value(extents[loop]), as_value(1))
                     with ir.InsertionPoint(made.body):
                         scf.YieldOp([])
                 place[loop] = made.induction_variable
@@ -60,10 +63,6 @@ def _walk(op: ir.Operation) -> None:
         with point:
             _standing(op, place, extents)
     op.erase()
-
-
-def _value(index: Index) -> Value:
-    return arith.ConstantOp(ir.IndexType.get(), index).result if isinstance(index, int) else index
 
 
 def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int, Index]) -> None:
@@ -86,17 +85,11 @@ def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int
             exprs = []
         operands.append(value)
         maps.append(ir.AffineMap.get(len(kept), 0, exprs))
-    made = ir.Operation.create(
-        "linalg.generic",
-        operands=operands,
-        attributes={
-            **{name: op.attributes[name] for name in op.attributes if name.startswith("npu.")},
-            "indexing_maps": ir.ArrayAttr.get([ir.AffineMapAttr.get(each) for each in maps]),
-            "iterator_types": ir.ArrayAttr.get([ir.ArrayAttr(op.attributes["iterator_types"])[loop] for loop in kept]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([sum(used[:inputs]), len(used) - inputs]),
-        },
-        regions=1,
-    )
+    reads = sum(used[:inputs])
+    made = generic(operands[:reads], operands[reads:], maps, [kinds[loop] for loop in kept])
+    for name in op.attributes:
+        if name.startswith("npu."):
+            made.attributes[name] = op.attributes[name]
     _renumber(block, number, place)
     block.append_to(made.regions[0])
     for position in reversed(range(len(used))):
@@ -132,15 +125,5 @@ def _renumber(block: ir.Block, number: Mapping[int, int], place: Mapping[int, In
             if loop in number:
                 each.operation.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number[loop])
             else:
-                each.operation.results[0].replace_all_uses_with(_value(place[loop]))
+                each.operation.results[0].replace_all_uses_with(as_value(place[loop]))
                 each.operation.erase()
-
-
-@dataclass(frozen=True)
-class WalkWindows(KernelPass):
-    """Ops that index an axis by more than a plain loop walk their windows, place by place."""
-
-    name = "npu-walk-windows"
-
-    def run(self, module: ir.Module) -> None:
-        walk_windows(module)
