@@ -29,12 +29,12 @@ class Walk:
 
     @property
     def same_scores(self) -> bool:
-        """Whether all of its matrices have the same queries and keys: no product makes several of them at once."""
+        """True if all of its matrices have the same queries and keys: no product makes several of them at once."""
         return not self.steps["query"] and not self.steps["key"]
 
     @property
     def same_keys(self) -> bool:
-        """Whether all of its matrices have the same keys and values."""
+        """True if all of its matrices have the same keys and values."""
         return not self.steps["key"] and not self.steps["value"]
 
 

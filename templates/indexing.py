@@ -72,7 +72,7 @@ def _aligned(index: Value, first: int, together: int, op: NodeBuilder) -> list[i
 
 
 def chosen_by_numbers(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """Whether the indices are numbers. The data decides how many elements a mask chooses, so its result has no fixed
+    """True if the indices are numbers. The data decides how many elements a mask chooses, so its result has no fixed
     shape for a kernel.
 
     Single numbers have no dim to choose along: they are first made a row of one.

@@ -49,7 +49,7 @@ def of_two(
 
 
 def is_number(op: NodeBuilder, name: str) -> bool:
-    """Whether an argument is a plain number. PyTorch rounds a first operand to the other's type, and no second one."""
+    """True if an argument is a plain number. PyTorch rounds a first operand to the other's type, and no second one."""
     return not isinstance(op.numbers.get(name, op[name]), ir.Value)
 
 

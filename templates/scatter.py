@@ -295,7 +295,7 @@ def _map(space: Iterable[str], dims: Iterable[str]) -> str:
 
 
 def _adds_up(node: Node, types: Types[str, TensorType]) -> bool:
-    """Whether it is one pass of updates: a mean, and ops that ignore the old values, need several."""
+    """True if it is one pass of updates: a mean, and ops that ignore the old values, need several."""
     given = arguments(node)
     if not _has_dims(node, types):
         return False
@@ -310,7 +310,7 @@ def _adds_up(node: Node, types: Types[str, TensorType]) -> bool:
 
 
 def _plainly(node: Node, types: Types[str, TensorType]) -> bool:
-    """Whether an index_add or the like adds its values unchanged."""
+    """True if an index_add or the like adds its values unchanged."""
     alpha = arguments(node).get("alpha")
     return (
         _has_dims(node, types)
@@ -321,7 +321,7 @@ def _plainly(node: Node, types: Types[str, TensorType]) -> bool:
 
 
 def _laid_out(node: Node, types: Types[str, TensorType]) -> bool:
-    """Whether indices and values have been broadcast, and indices are numbers."""
+    """True if indices and values have been broadcast, and indices are numbers."""
     given = arguments(node)
     indices, values, accumulate = given["indices"], given["values"], given["accumulate"]
     assert isinstance(indices, Sequence) and isinstance(values, Ref) and isinstance(accumulate, Literal)

@@ -45,7 +45,7 @@ def remove_slot(program: TileProgram, buffer: int) -> TileProgram:
 
 
 def implied(program: TileProgram, edge: int) -> bool:
-    """Whether dropping a dependence changes nothing that matters.
+    """True if dropping a dependence changes nothing that matters.
 
     That is so when its two instructions touch no common byte of which one of them writes any, or when other
     dependences and the queues of the vector and of the scalar unit order them as well.
@@ -56,7 +56,7 @@ def implied(program: TileProgram, edge: int) -> bool:
 
 
 def slot_implied(program: TileProgram, buffer: int) -> bool:
-    """Whether removing a slot of a buffer changes nothing that matters: what shares slots then is ordered anyway."""
+    """True if removing a slot of a buffer changes nothing that matters: what shares slots then is ordered anyway."""
     mutant = remove_slot(program, buffer)
     paths = _paths(mutant)
     owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))

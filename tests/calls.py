@@ -250,7 +250,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _is_told(error: BaseException) -> bool:
-    """Whether our own code raised it with our own words."""
+    """True if our own code raised it with our own words."""
     if isinstance(error, WorkbenchError):
         return True
     frames = traceback.extract_tb(error.__traceback__)

@@ -102,7 +102,7 @@ class ArrayWalk:
 
     @property
     def holds(self) -> bool:
-        """Whether a tile's weights, or the sums it adds to, move in before it begins."""
+        """True if a tile's weights, or the sums it adds to, move in before it begins."""
         return self.stationary != 2 or self.adds
 
     @property

@@ -41,7 +41,7 @@ def ready_time(head: int, number: int, asked: Asked, kinds: Kinds, launch: Launc
 
 @compiled
 def _goes_on(row: int, number: int, table: CostTable, units: UnitStates) -> bool:
-    """Whether a matmul's sums still lie in its array."""
+    """True if a matmul's sums still lie in its array."""
     return bool(table.mark[row] == KEEPS and table.chain[row] >= 0 and table.chain[row] == units.latest[number])
 
 

@@ -161,7 +161,7 @@ def memory_names() -> tuple[str, ...]:
 
 
 def is_file(name: str) -> bool:
-    """Whether it is the path of a user's own memory, not the name of a shipped one."""
+    """True if it is the path of a user's own memory, not the name of a shipped one."""
     return name.endswith(".toml")
 
 
@@ -222,7 +222,7 @@ def _check_refreshes(memory: Memory) -> None:
 
 
 def is_mapping(address: str) -> bool:
-    """Whether a text names each field of an address once, `Bg` or not."""
+    """True if a text names each field of an address once, `Bg` or not."""
     parts = {address[at : at + 2] for at in range(0, len(address), 2)}
     return parts | {"Bg"} == set(FIELDS) and len(address) == 2 * len(parts)
 

@@ -137,7 +137,7 @@ class Machine(MachineRecord):
 
     @property
     def has_links(self) -> bool:
-        """Whether there are links that are held by what they carry: see topology.py."""
+        """True if there are links that are held by what they carry: see topology.py."""
         return self.network.kind != "simple" or self.memory_parts > 1
 
     @property

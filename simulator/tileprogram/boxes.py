@@ -77,7 +77,7 @@ def in_pieces(pieces: npt.NDArray[np.bool_], size: int, program: TileProgram, op
 
 
 def overlap(a: Box, b: Box) -> bool:
-    """Whether two boxes of one argument or slot share a byte; see the module's docstring for when it is exact."""
+    """True if two boxes of one argument or slot share a byte; see the module's docstring for when it is exact."""
     if a.end <= b.first or b.end <= a.first:
         return False
     if a == b:  # most often: a tile is read where it was written
@@ -87,13 +87,13 @@ def overlap(a: Box, b: Box) -> bool:
 
 
 def surely_overlap(a: Box, b: Box) -> bool:
-    """Whether two boxes of one argument or slot share a byte: always exact, and slow where coordinates are not."""
+    """True if two boxes of one argument or slot share a byte: always exact, and slow where coordinates are not."""
     exact = filled(a.dims, b.dims) == a.dims and filled(b.dims, a.dims) == b.dims and _coordinates(a, b) is not None
     return overlap(a, b) and (exact or meet(a, b))
 
 
 def covers(a: Box, b: Box) -> bool:
-    """Whether `a` surely holds every byte of `b`; False when that cannot be proved."""
+    """True if `a` surely holds every byte of `b`; False when that cannot be proved."""
     if a == b:
         return True
     if a.first > b.first or a.end < b.end:
@@ -128,7 +128,7 @@ def moved(box: Box, by: int) -> Box:
 
 
 def meet(a: Box, b: Box) -> bool:
-    """Whether two boxes share a byte, whatever their strides."""
+    """True if two boxes share a byte, whatever their strides."""
     if a.end <= b.first or b.end <= a.first:
         return False
     starts, ends = _runs(a)
@@ -139,7 +139,7 @@ def meet(a: Box, b: Box) -> bool:
 
 
 def holds(a: Box, b: Box) -> bool:
-    """Whether `a` holds every byte of `b`, whatever their strides."""
+    """True if `a` holds every byte of `b`, whatever their strides."""
     if a.first > b.first or a.end < b.end:
         return False
     starts, ends = _runs(a)
@@ -148,7 +148,7 @@ def holds(a: Box, b: Box) -> bool:
 
 
 def holds_together(boxes: Iterable[Box], b: Box) -> bool:
-    """Whether each byte of `b` is in one of the boxes, whatever their strides."""
+    """True if each byte of `b` is in one of the boxes, whatever their strides."""
     runs = [_runs(box) for box in boxes if box.first < b.end and b.first < box.end]
     if not runs:
         return b.first == b.end
@@ -162,7 +162,7 @@ def holds_together(boxes: Iterable[Box], b: Box) -> bool:
 
 
 def _within(inner_starts: I64, inner_ends: I64, starts: I64, ends: I64) -> bool:
-    """Whether each of some runs lies in one of others, which are in order and apart."""
+    """True if each of some runs lies in one of others, which are in order and apart."""
     around = np.searchsorted(starts, inner_starts, side="right") - 1
     return bool(np.all(around >= 0) and np.all(ends[around] >= inner_ends))
 

@@ -73,7 +73,7 @@ class Use:
     last: int
 
     def meets(self, other: Use) -> bool:
-        """Whether both are in use at some instruction."""
+        """True if both are in use at some instruction."""
         return self.first <= other.last and other.first <= self.last
 
 

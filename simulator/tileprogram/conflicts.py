@@ -170,7 +170,7 @@ class Order:
         self.chains = [_Chain(members, self._before) for members in in_order.values()]
 
     def holds(self, earlier: int, later: int, grade: Grade) -> bool:
-        """Whether `later` waits for `earlier` at least as firmly as `grade`.
+        """True if `later` waits for `earlier` at least as firmly as `grade`.
 
         Most often the path leads over an in-order unit, whose summary answers at once. Otherwise it walks backward from
         `later`, nearest edges first and never past `earlier`: most of the rest are neighbours.
@@ -215,6 +215,6 @@ class _Chain:
                     self._first_complete[source] = min(self._first_complete[source], self._first_complete[index])
 
     def orders(self, earlier: int, later: int, grade: Grade) -> bool:
-        """Whether a path from one to the other leads over a member, as firmly as `grade`."""
+        """True if a path from one to the other leads over a member, as firmly as `grade`."""
         first, last = (self._first if grade == Grade.RELEASE else self._first_complete)[earlier], self._last[later]
         return first < last or (first == last != earlier)  # a path that starts with a member counts for its first step

@@ -184,7 +184,7 @@ class DependenceTracker:
                 yield seen.instruction
 
     def _implied(self, earlier: int, grades: dict[int, Grade]) -> bool:
-        """Whether another of the waits orders `earlier` as firmly as its own edge would."""
+        """True if another of the waits orders `earlier` as firmly as its own edge would."""
         return any(
             path_grade(self._waits[later][earlier], grade) >= grades[earlier]
             for later, grade in grades.items()

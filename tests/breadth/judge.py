@@ -160,7 +160,7 @@ def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refused_by_dynamo(call: Call) -> bool:
-    """Whether `torch.compile` itself does not take the call, whoever compiles it."""
+    """True if `torch.compile` itself does not take the call, whoever compiles it."""
     torch._dynamo.reset()
     try:
         call(torch.compile(wrapped(call.function), backend="eager"))

@@ -91,7 +91,7 @@ def judged(given: Sequence[Given]) -> Verdict:
 
 
 def captured_by_pytorch(given: Given) -> bool:
-    """Whether PyTorch takes the call on tensors without data, which is how any capture calls it."""
+    """True if PyTorch takes the call on tensors without data, which is how any capture calls it."""
     mode = FakeTensorMode()
     try:
         with mode:

@@ -112,7 +112,7 @@ def _kinds(overload: str, name: str, base: Given) -> list[Any]:
 
 
 def takes(given: Given) -> bool:
-    """Whether PyTorch itself does, and gives tensors."""
+    """True if PyTorch itself does, and gives tensors."""
     try:
         made = given()
     except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):

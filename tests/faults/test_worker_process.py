@@ -33,7 +33,7 @@ def worker() -> Iterator[WorkerProcess]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process; one that has ended and that nobody has asked about is none."""
+    """True if there is such a process; one that has ended and that nobody has asked about is none."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0] != "Z"
     return False

@@ -86,7 +86,7 @@ class Draw:
         return self.random.choices(("float32", *FLOATS[1:], *INTEGERS, "bool"), (12, 3, 3, 1, 3, 2, 1, 1, 1, 1))[0]
 
     def idle(self) -> bool:
-        """Whether there is nothing to compile yet: all steps gave back what they took."""
+        """True if there is nothing to compile yet: all steps gave back what they took."""
         given = {id(value.tensor) for value in self.values if value.name.startswith("x")}
         return all(id(value.tensor) in given for value in self.values)
 

@@ -117,7 +117,7 @@ def _has_gradients(step: TrainingStep) -> bool:
 
 
 def _leaves_numbers(step: TrainingStep) -> bool:
-    """Whether all parameters are finite after it: a mean square of gradients can be zero where their mean is not."""
+    """True if all parameters are finite after it: a mean square of gradients can be zero where their mean is not."""
     leaves = step.leaves()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -60,7 +60,7 @@ def test_a_moved_view_has_the_same_elements(seed: int):
 
 
 def evenly_spaced(wanted: torch.Tensor) -> bool:
-    """Whether some strides and an offset give these places."""
+    """True if some strides and an offset give these places."""
     first = int(wanted.flatten()[0])
     steps = [int(wanted.select(axis, 1).flatten()[0]) - first if n > 1 else 0 for axis, n in enumerate(wanted.shape)]
     return min(steps, default=0) >= 0 and torch.equal(

@@ -79,7 +79,7 @@ FROM_NOTHING: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] 
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_run_of_no_cycles_has_words_and_an_axis_of_one_moment():
+def test_a_run_of_no_cycles_has_words_in_place_of_a_picture():
     j = wb.trace(torch.t, torch.randn(4, 4))
     assert j.simulated.cycles == 0
     html, text = j.simulated.html(), j.overview.text()
@@ -89,8 +89,7 @@ def test_a_run_of_no_cycles_has_words_and_an_axis_of_one_moment():
         "where the time went\n  nothing runs on the machine: no node of this function computes or moves anything"
     )
     (ax,) = j.simulated.plot().figure.axes
-    for axis in (ax, *ax.child_axes):
-        assert [label.get_text() for label in axis.get_xticklabels()] == ["0"]
+    assert "nothing runs on the machine" in ax.texts[0].get_text() and not ax.axison
 
 
 @pytest.mark.test_all

@@ -186,7 +186,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _negated_anyway(test: ast.expr) -> bool:
-    """Whether another mistake turns the condition round: `!=` for `==`, or `not` left out."""
+    """True if another mistake turns the condition round: `!=` for `==`, or `not` left out."""
     if isinstance(test, ast.Compare):
         return len(test.ops) == 1 and not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)

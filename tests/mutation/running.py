@@ -118,7 +118,7 @@ class Copy:
         return hashlib.sha256("\n".join(tests).encode() + content).hexdigest()
 
     def _fails_without(self, test: str) -> bool:
-        """Whether a test fails on the tree as it is: it would say nothing about a mutant."""
+        """True if a test fails on the tree as it is: it would say nothing about a mutant."""
         if test not in self._fails_anyway:
             alone = [] if "::" in test else ["--collect-only"]  # a file that cannot be imported
             self._fails_anyway[test] = self._pytest([*alone, test], 300)[0] != 0

@@ -35,7 +35,7 @@ class Operator:
         return tuple(plain(argument, dtype) if isinstance(argument, tuple) else argument(dtype) for argument in case)
 
     def takes(self, dtype: torch.dtype) -> bool:
-        """Whether PyTorch itself does."""
+        """True if PyTorch itself does."""
         if self.only:
             return dtype in self.only
         try:

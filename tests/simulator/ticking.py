@@ -213,7 +213,7 @@ class Ticking:
         return [next((place for place in left if place not in wanted), left[0])]
 
     def quiet(self, now: int, banks: list[tuple[int, int, int]]) -> bool:
-        """Whether every bank could be activated; of all banks at once, the limits on several ACTs aside."""
+        """True if every bank could be activated; of all banks at once, the limits on several ACTs aside."""
         if now < self.row_bus:
             return False
         if self.each:

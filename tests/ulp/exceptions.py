@@ -94,6 +94,6 @@ def rows_left_out(overload: str) -> tuple[int, ...]:
 
 
 def allowed(overload: str, dtype: str) -> bool:
-    """Whether the bound need not hold at all."""
+    """True if the bound need not hold at all."""
     found = EXCEPTIONS.get(overload)
     return found is not None and not found.rows and not found.zeros and dtype in (found.dtypes or (dtype,))

@@ -49,7 +49,7 @@ class Found:
 
     @property
     def excepted(self) -> bool:
-        """Whether it is beyond the bound, and the reason is known."""
+        """True if it is beyond the bound, and the reason is known."""
         return not self.within and allowed(self.overload, self.dtype)
 
     @property

@@ -62,7 +62,7 @@ module {
 
 
 def same_but_for_names(before: str, after: str) -> bool:
-    """Whether one renaming makes the two the same; a kernel's own name is one, too."""
+    """True if one renaming makes the two the same; a kernel's own name is one, too."""
     return canonical(before) == canonical(after)
 
 

@@ -82,7 +82,7 @@ def watch_backward(
 
 
 def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]) -> bool:
-    """Whether hooks wait for the gradient that goes this way: autograd would call them with None. They get zeros, as
+    """True if hooks wait for the gradient that goes this way: autograd would call them with None. They get zeros, as
     from PyTorch's own compilers."""
     function, place = edge
     variable = getattr(function, "variable", None)  # of a leaf

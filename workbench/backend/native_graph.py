@@ -146,7 +146,7 @@ _OF_OPTIONS: Final = BadOption | FusionError | MappingError | MappingFileError |
 
 
 def _about_the_graph(error: Exception) -> bool:
-    """Whether a graph cannot be captured; not an error in an option, nor a fault of ours.
+    """True if a graph cannot be captured; not an error in an option, nor a fault of ours.
 
     What PyTorch's own run of the graph has other gradients of than eager PyTorch is refused, too."""
     if isinstance(error, WorkbenchError):

@@ -100,7 +100,7 @@ def raised(name: str, what: str, place: str) -> errors.CaptureFailed:
 
 
 def is_of_torch(error: BaseException) -> bool:
-    """Whether it was raised inside PyTorch, and not by the user's code."""
+    """True if it was raised inside PyTorch, and not by the user's code."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and is_torchs(frames[-1].filename)
 

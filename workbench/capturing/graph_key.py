@@ -84,7 +84,7 @@ def graph_key(
 
 
 def only_pytorchs(graph: AtenGraph) -> bool:
-    """Whether every kernel of the graph's ops came with PyTorch: somebody may have given one of its ops another."""
+    """True if every kernel of the graph's ops came with PyTorch: somebody may have given one of its ops another."""
     for op in {node.op for node in graph.nodes}:
         namespace, name, overload = op.split(".")
         found = getattr(getattr(getattr(torch.ops, namespace), name), overload)
@@ -100,12 +100,12 @@ def _is_pytorchs(function: Callable[..., object]) -> bool:
 
 
 def _modes() -> bool:
-    """Whether somebody's code sees every call, or a transform is under way."""
+    """True if somebody's code sees every call, or a transform is under way."""
     return any_mode() or transform_at_work()
 
 
 def _replaced() -> bool:
-    """Whether somebody's code stands in the place of a function of PyTorch's: a graph calls both by one name."""
+    """True if somebody's code stands in the place of a function of PyTorch's: a graph calls both by one name."""
     found = (each for space in _SPACES for name, each in vars(space).items() if not name.startswith("_"))
     return any(map(_is_foreign, found))
 

@@ -54,7 +54,7 @@ class Known:
     """The paths of the user's inputs."""
 
     def strange(self, value: object) -> bool:
-        """Whether it is a tensor with data that the trace did not find."""
+        """True if it is a tensor with data that the trace did not find."""
         return isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and id(value) not in self.tensors
 
 
@@ -211,7 +211,7 @@ class Parts(TorchFunctionMode):
         return {str(id(module)): (path, type(module)) for path, module in self._modules}
 
     def _elsewhere(self) -> bool:
-        """Whether another thread calls, which may train a model of its own meanwhile."""
+        """True if another thread calls, which may train a model of its own meanwhile."""
         return threading.get_ident() != self._thread
 
     def _into_module(self, module: nn.Module, _: object) -> None:

@@ -128,7 +128,7 @@ def stores_of(container: object) -> list[Store]:
 
 
 def _same(now: Store, before: Store) -> bool:
-    """Whether they hold the very same objects, under the same keys."""
+    """True if they hold the very same objects, under the same keys."""
     if isinstance(now, dict) and isinstance(before, dict):
         return _same(list(now), list(before)) and _same(list(now.values()), list(before.values()))
     return len(now) == len(before) and all(one is other for one, other in zip(now, before, strict=True))

@@ -210,7 +210,7 @@ _MOVES: Final = frozenset("clone copy_ _to_copy contiguous empty_like zeros_like
 
 
 def _only_moves(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether an op computes nothing: it makes a tensor, looks at one in another way, or copies it."""
+    """True if an op computes nothing: it makes a tensor, looks at one in another way, or copies it."""
     name, tensors = _name(func), any(isinstance(each, torch.Tensor) for each in tree_leaves((args, kwargs)))
     return not tensors or name in _MOVES or name.startswith("new_") or _untouched(func, _written(func, args, kwargs))
 
@@ -229,7 +229,7 @@ def _written(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) ->
 
 
 def _has_wide(given: Any, native: Any) -> bool:
-    """Whether the op is computed in 64 bits anyway."""
+    """True if the op is computed in 64 bits anyway."""
     leaves = [each for each in (*tree_leaves(native), *tree_leaves(given)) if isinstance(each, torch.Tensor)]
     return any(each.dtype in (WIDE, torch.complex128) for each in leaves if each.dim()) or (
         all(each.dtype in (WIDE, torch.complex128) for each in leaves if each.is_floating_point() or each.is_complex())

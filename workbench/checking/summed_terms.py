@@ -38,7 +38,7 @@ NORMS: Final = ("linalg_vector_norm", "norm")
 
 
 def is_rooted(args: Any) -> bool:
-    """Whether a norm is a root that a library takes: of an order that is neither 0, 1, 2 nor infinite."""
+    """True if a norm is a root that a library takes: of an order that is neither 0, 1, 2 nor infinite."""
     order = args[1] if len(args) > 1 and args[1] is not None else 2
     return order not in (0, 1, 2) and not math.isinf(order)
 

@@ -179,12 +179,12 @@ class _Comparison:
 
     @property
     def open(self) -> bool:
-        """Whether elements are left that more draws may explain."""
+        """True if elements are left that more draws may explain."""
         return not self.problem and bool(self.bad.any())
 
     @property
     def hopeless(self) -> bool:
-        """Whether an element is so far beyond its bound that no number of draws will explain it."""
+        """True if an element is so far beyond its bound that no number of draws will explain it."""
         if not self.open or self.draws < TELLING or not self.close:
             return False
         allowed = self.allowed[self.allowed.isfinite()]

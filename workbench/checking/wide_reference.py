@@ -111,7 +111,7 @@ class Answers:
         return found if _alike(found, self.native) else None
 
     def change_from_call_to_call(self) -> bool:
-        """Whether the function gives another answer to the same call, as with random numbers of another generator than
+        """True if the function gives another answer to the same call, as with random numbers of another generator than
         PyTorch's. It is called once more only where the reference does not show that it gives the same.
 
         Sums of several threads may differ in their last digits; random numbers change more than half of the digits.

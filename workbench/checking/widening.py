@@ -237,7 +237,7 @@ class Wide(TorchDispatchMode):
 
 
 def _draws_lots(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
-    """Whether a call of an op draws random numbers; attention does not where it drops nothing."""
+    """True if a call of an op draws random numbers; attention does not where it drops nothing."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     names = [argument.name for argument in schema_of_op(func).arguments]

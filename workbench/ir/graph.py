@@ -71,7 +71,7 @@ def span(shape: Iterable[int], strides: Iterable[int]) -> int:
 
 
 def same_steps(shape: Iterable[int], left: Iterable[int], right: Iterable[int]) -> bool:
-    """Whether strides agree, but for axes that are never stepped along."""
+    """True if strides agree, but for axes that are never stepped along."""
     steps = list(zip(shape, left, right, strict=True))
     return any(not extent for extent, _, _ in steps) or all(extent == 1 or one == two for extent, one, two in steps)
 

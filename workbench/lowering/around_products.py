@@ -71,7 +71,7 @@ def around_product(group: Candidate, *, whole: bool = True) -> str:
 
 
 def _meet(group: Candidate, products: tuple[Node, ...]) -> bool:
-    """Whether an op depends on several products."""
+    """True if an op depends on several products."""
     behind: dict[str, set[str]] = {value: {node.name} for node in products for value in node.results}
     for node in group.nodes:
         found = set[str]().union(*(behind.get(value, set()) for value in node.operands))
@@ -96,7 +96,7 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
 
 
 def makes_operand(group: Candidate, node: Node) -> bool:
-    """Whether a product of the group reads what the node makes, or what others make of that."""
+    """True if a product of the group reads what the node makes, or what others make of that."""
     return any(node.name in _before(group, product) for product in group.of("contraction"))
 
 
@@ -198,7 +198,7 @@ def _rows(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
 
 
 def _flows(group: Candidate, product: Node) -> bool:
-    """Whether all reductions depend on the product."""
+    """True if all reductions depend on the product."""
     known = {*product.results}
     for node in group.nodes:
         if known.intersection(node.operands):

@@ -107,7 +107,7 @@ class Assembly:
             self.reading[item.node.name] = replace(item, route="view", rule=COPY_AT_ITS_MAKER)
 
     def _read_once(self, value: str) -> bool:
-        """Whether a value, and what it is a view of, has one reader each."""
+        """True if a value, and what it is a view of, has one reader each."""
         maker = self.made_by.get(value)
         if maker is None or self.readers[value] != 1:
             return False
@@ -115,7 +115,7 @@ class Assembly:
         return not is_view or self._read_once(maker.node.operands[0])
 
     def _side_by_side(self, item: LoweredNode) -> bool:
-        """Whether the parts follow each other in a later result already, as layers that grow by concatenation have it.
+        """True if the parts follow each other in a later result already, as layers that grow by concatenation have it.
 
         Then this result is a view of that one. A copy that was to be made for the later one is made for this one.
         """

@@ -94,7 +94,7 @@ def _readers(items: Iterable[LoweredNode], again: Mapping[str, str]) -> Counter[
 
 
 def _movable(item: LoweredNode, view: LoweredNode, types: dict[str, TensorType], use: _Use) -> bool:
-    """Whether a node may follow the view instead, and the product's kernel would take it in."""
+    """True if a node may follow the view instead, and the product's kernel would take it in."""
     node = item.node
     if item.route != "automatic" or class_of(node.op) != "pointwise" or view.node.op not in (*_RESHAPES, *_TURNS):
         return False

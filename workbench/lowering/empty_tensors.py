@@ -54,7 +54,7 @@ _EXTREMES = _names(
 
 
 def makes_nothing(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """Whether no result has an element."""
+    """True if no result has an element."""
     return all(types[value].numel == 0 for value in node.results)
 
 

@@ -53,7 +53,7 @@ class GraphValues:
         """Values that the function returns or stores."""
 
     def read_once(self, value: str) -> bool:
-        """Whether one node reads it, and nothing else needs it."""
+        """True if one node reads it, and nothing else needs it."""
         return len(self.readers.get(value, ())) == 1 and value not in self.kept
 
     def number(self, arg: Arg | None) -> float | None:
@@ -102,7 +102,7 @@ def _held(number: float, dtype: str) -> float | None:
 
 
 def unchanged(node: Node) -> bool:
-    """Whether its result has the numbers of its operand, perhaps rounded."""
+    """True if its result has the numbers of its operand, perhaps rounded."""
     if node.op == "aten.dropout.default":
         return arguments(node)["train"] == Literal("bool", False)
     return node.op in _SAME

@@ -274,7 +274,7 @@ class Grouping:
         return reads_again(group) if kind_of(nodes, self.classes) == "reduction" else ""
 
     def _are_alike(self, node: Node, last: Node) -> bool:
-        """Whether two nodes make results of one shape in one pass. The last may even be an assertion, without any."""
+        """True if two nodes make results of one shape in one pass. The last may even be an assertion, without any."""
         kinds = node_class(node, self.classes), node_class(last, self.classes)
         in_one_pass = kinds in (("pointwise", "pointwise"), ("contraction", "pointwise"))
         return in_one_pass and self.types[node.results[0]].shape == self.types[last.results[0]].shape
@@ -287,13 +287,13 @@ class Grouping:
         return None if reason == BETWEEN else reason
 
     def _between(self, first: int, second: int) -> bool:
-        """Whether another group's node lies between, or the second group reads a view of what the first one makes."""
+        """True if another group's node lies between, or the second group reads a view of what the first one makes."""
         begin, end = (self._place[self.members(group)[-1].name] for group in (first, second))
         others = any(self.group_of[node.name] not in (first, second) for node in self.nodes[begin:end])
         return others or self._reads_views_of_itself(self._joined(first, second))
 
     def _reads_views_of_itself(self, nodes: tuple[Node, ...]) -> bool:
-        """Whether some of these nodes read views of what others make: no kernel holds a view."""
+        """True if some of these nodes read views of what others make: no kernel holds a view."""
         made = {value for node in nodes for value in node.results}
         return any(self.bases.get(value) in made for node in nodes for value in node.operands)
 

@@ -92,7 +92,7 @@ def _ending_in(values: GraphValues, last: Node) -> HandWritten | None:
 
 
 def _weighs(values: GraphValues, softmax: Node, axis: int) -> bool:
-    """Whether what a softmax makes are weights of what the product after it sums: they add up to one along the dim of
+    """True if what a softmax makes are weights of what the product after it sums: they add up to one along the dim of
     that sum. Along another dim it is no attention, and its parts are kernels by the rules of their own."""
     rank = len(values.types[softmax.results[0]].shape)
     return values.number(softmax.args[1]) in (axis, rank + axis)
@@ -207,7 +207,7 @@ class _Scores:
             self.mask, self.hidden, self.hides = mask.value, hidden, hides
 
     def _masks(self, node: Node) -> bool:
-        """Whether the kernel can do this mask: one, after the scale."""
+        """True if the kernel can do this mask: one, after the scale."""
         if self.mask:
             self.refuse(f"{node.name} is a second mask, and the kernel reads one")
         if self.scale != 1:

@@ -42,7 +42,7 @@ class KernelOrder:
             later.discard(group)
 
     def may_join(self, first: int, second: int) -> bool:
-        """Whether no third group stands between the two: it would have to come both before and after them."""
+        """True if no third group stands between the two: it would have to come both before and after them."""
         ends = {first, second}
         ahead = [each for group in ends for each in self._after[group] - ends]
         seen = set(ahead)

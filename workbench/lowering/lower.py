@@ -245,7 +245,7 @@ class _Work:
         return any(self.types[value].numel == 0 for value in node.operands)
 
     def _counts_from_outside(self, node: Node) -> bool:
-        """Whether it addresses an input's storage directly, of which the record knows only a view."""
+        """True if it addresses an input's storage directly, of which the record knows only a view."""
         if node.op != "aten.as_strided.default" or len(node.args) < 4 or node.args[3] == Literal("none", None):
             return False
         maker = {value: each for each in self.graph.nodes for value in each.results}
@@ -258,7 +258,7 @@ class _Work:
         return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))
 
     def _importable(self, node: Node, parent: Node) -> bool:
-        """Whether torch-mlir takes the node and comes back; what it is not known to take is tried elsewhere."""
+        """True if torch-mlir takes the node and comes back; what it is not known to take is tried elsewhere."""
         if proven(node, self.types):
             return True
         verdict = TRIALS.verdict(import_trial(node.name, [node], self.types, node.results))

@@ -43,7 +43,7 @@ def at_their_readers(
 
 
 def _has_shape(source: Creation, shape: tuple[int, ...], types: Mapping[str, TensorType]) -> bool:
-    """Whether the creation op can make a view of its result at once: by extents of one, or if all numbers are one."""
+    """True if the creation op can make a view of its result at once: by extents of one, or if all numbers are one."""
     node = source[0].node
     whole = types[node.results[0]].shape
     return node.op == _EVERYWHERE or (node.op in _ALONG_A_DIM and [*_wide(shape)] == [*_wide(whole)])

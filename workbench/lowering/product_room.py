@@ -128,7 +128,7 @@ class Room:
 
 
 def counts(graph: KernelGraph, room: Room, other: Room) -> bool:
-    """Whether another room may group a graph in another way."""
+    """True if another room may group a graph in another way."""
     products = {kernel.name for kernel in graph.kernels if kernel.kind == "contraction"}
     kernel_of = {item.node.name: item.kernel for item in graph.nodes}
     of_rows = any(

@@ -113,7 +113,7 @@ def _kept(group: Candidate) -> set[str]:
 
 
 def _aligned(shape: Shape, space: Shape, dims: tuple[int, ...]) -> bool:
-    """Whether broadcasting a reduced result over the space puts each row's result against that row."""
+    """True if broadcasting a reduced result over the space puts each row's result against that row."""
     if len(shape) == len(space):
         return all(n == (1 if dim in dims else space[dim]) for dim, n in enumerate(shape))
     kept = tuple(dim for dim in range(len(space)) if dim not in dims)

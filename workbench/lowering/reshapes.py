@@ -59,7 +59,7 @@ class _Moves:
             self.of_product.update(node.results)
 
     def _reduces_rows(self, node: Node) -> bool:
-        """Whether it reduces the last dim of a reshaped result of a product, and of what followed it, kept whole."""
+        """True if it reduces the last dim of a reshaped result of a product, and of what followed it, kept whole."""
         operand = node.operands[0]
         source = self.source.get(operand)
         if not self.rows or source is None or source not in self.of_product:
@@ -110,7 +110,7 @@ class _Moves:
         return shape if all(_follows(self.types[value], result.shape, shape) for value in others) else None
 
     def _is_of_rows(self, value: str, shape: tuple[int, ...], flat: tuple[int, ...]) -> bool:
-        """Whether it has one number for each row, under either shape."""
+        """True if it has one number for each row, under either shape."""
         source = self.source.get(value)
         if source is None or not shape or not flat or shape[-1] != flat[-1]:
             return False
@@ -145,7 +145,7 @@ class _Moves:
 
 
 def _follows(operand: TensorType, shape: tuple[int, ...], flat: tuple[int, ...]) -> bool:
-    """Whether an operand means the same under both shapes: all of it reshaped, or broadcast along the last dim."""
+    """True if an operand means the same under both shapes: all of it reshaped, or broadcast along the last dim."""
     if operand.shape == shape:
         return contiguous(operand)
     return operand.shape == () or (

@@ -40,7 +40,7 @@ def _edge(producer: LoweredNode, consumer: Node, value: str, grouping: Grouping)
 
 
 def _in_order(made: TensorType, seen: TensorType) -> bool:
-    """Whether a view shows all of a value, element after element."""
+    """True if a view shows all of a value, element after element."""
     return contiguous(made) and contiguous(seen) and made.numel == seen.numel and made.offset == seen.offset
 
 

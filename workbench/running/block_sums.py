@@ -71,7 +71,7 @@ def cut_into_blocks(op: ir.Operation) -> None:
 
 
 def _only_adds_floats(op: ir.Operation) -> bool:
-    """Whether each result is its old value plus a term that does not depend on it."""
+    """True if each result is its old value plus a term that does not depend on it."""
     block = op.regions[0].blocks[0]
     *_, end = block.operations
     outputs = list(block.arguments)[segments(op)[0] :]

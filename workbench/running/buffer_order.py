@@ -51,7 +51,7 @@ def order_buffers(module: ir.Module, *, calls: bool) -> None:
 
 
 def _may_move(value: Value) -> bool:
-    """Whether all that uses a buffer takes it with other strides."""
+    """True if all that uses a buffer takes it with other strides."""
     for use in value.uses:
         op = use.owner.operation
         if op.name == "memref.subview":
@@ -142,7 +142,7 @@ def _lay_out(buffer: Value, order: Order) -> None:
 
 
 def _views_keep_shapes(value: Value, strides: Sequence[int]) -> bool:
-    """Whether the subviews of a memref have the shapes with these strides that they have now.
+    """True if the subviews of a memref have the shapes with these strides that they have now.
 
     Two axes of one element may get the same stride. MLIR then takes the first for the dropped one, which may have been
     the other: `1x?` would become `?x1`.

@@ -37,7 +37,7 @@ def speed_up_reductions(module: ir.Module) -> bool:
 
 
 def knows_its_place(operation: ir.Operation) -> bool:
-    """Whether the body asks where it is, or reads or writes elsewhere: then the order of the loops may matter."""
+    """True if the body asks where it is, or reads or writes elsewhere: then the order of the loops may matter."""
     names = [item.operation.name for item in operation.regions[0].blocks[0].operations]
     return any(name == "linalg.index" or name.startswith("memref.") for name in names)
 

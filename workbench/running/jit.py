@@ -99,7 +99,7 @@ class Layout:
         return span(self.shape, self.strides) * self.dtypes[0].itemsize
 
     def matches(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor lies as the kernel expects. Strides of dims that are never stepped do not count."""
+        """True if the tensor lies as the kernel expects. Strides of dims that are never stepped do not count."""
         if tensor.shape != self.shape or tensor.dtype not in self.dtypes:
             return False
         return tensor.stride() == self.strides or same_steps(self.shape, tensor.stride(), self.strides)

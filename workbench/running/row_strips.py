@@ -83,7 +83,7 @@ def _stretches(block: ir.Block) -> list[list[ir.Operation]]:
 
 
 def _is_simple(op: ir.Operation) -> bool:
-    """Whether an op computes its one result from operands of known sizes, wherever it stands in them."""
+    """True if an op computes its one result from operands of known sizes, wherever it stands in them."""
     return (
         segments(op)[1] == 1
         and is_opened(op)
@@ -132,7 +132,7 @@ def _axis_of(value: Value, indexing: ir.AffineMap, loop: int) -> int | None:
 
 
 def _kept_apart(run: _Run) -> bool:
-    """Whether rows follow one another in memory, and what an op writes is read and written by the others as one view,
+    """True if rows follow one another in memory, and what an op writes is read and written by the others as one view,
     row by row."""
     written = {root_of(op.operands[-1]) for op in run.ops}
     seen: dict[Value, tuple[Value, int | None]] = {}
@@ -221,7 +221,7 @@ def _smaller(value: Value, axis: int, strip: int, run: _Run) -> Value | None:
 
 
 def _used_by(value: Value, ops: set[ir.Operation]) -> bool:
-    """Whether these ops alone read and write a buffer."""
+    """True if these ops alone read and write a buffer."""
     for use in value.uses:
         op = use.owner.operation
         if op.name in ("memref.subview", "memref.reinterpret_cast"):

@@ -89,7 +89,7 @@ class _Step:
 
     @property
     def may_share(self) -> bool:
-        """Whether it may run beside others: who tries a kernel compiles it, and so takes a turn that this thread may
+        """True if it may run beside others: who tries a kernel compiles it, and so takes a turn that this thread may
         have."""
         return self.native and not (isinstance(self.kernel, TriedKernel) and not self.kernel.is_remembered())
 

@@ -32,7 +32,7 @@ class Touched:
 
 
 def _apart(one: TensorType, other: TensorType) -> bool:
-    """Whether two parts of one storage are known to share no element: boxes of the same strides, side by side."""
+    """True if two parts of one storage are known to share no element: boxes of the same strides, side by side."""
     if one.strides != other.strides or min(one.strides, default=0) < 1:
         return False
     begins, others = one.offset, other.offset

@@ -35,7 +35,7 @@ def spare_copies(ops: Sequence[ir.Operation], buffers: Collection[Value]) -> Non
 
 
 def _is_copy(op: ir.Operation) -> bool:
-    """Whether each element is written where it was read, in memory of the same order."""
+    """True if each element is written where it was read, in memory of the same order."""
     if len(op.operands) != 2 or not all(isinstance(value.type, ir.MemRefType) for value in op.operands):
         return False
     block = op.regions[0].blocks[0]
@@ -45,7 +45,7 @@ def _is_copy(op: ir.Operation) -> bool:
 
 
 def _same_order(one: Value, other: Value) -> bool:
-    """Whether the elements that follow one another in one memref do so in the other."""
+    """True if the elements that follow one another in one memref do so in the other."""
     return _closest(one) == _closest(other)
 
 
@@ -56,7 +56,7 @@ def _closest(value: Value) -> list[int]:
 
 
 def _is_spared_load(copy: ir.Operation, ops: Sequence[ir.Operation]) -> bool:
-    """Whether nothing else fills the buffer, and nothing changes what it is filled with."""
+    """True if nothing else fills the buffer, and nothing changes what it is filled with."""
     source, target = copy.operands
     others = [op for op in ops if op != copy]
     first = min((ops.index(op) for op in others if target in op.operands), default=len(ops))

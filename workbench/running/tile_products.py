@@ -187,7 +187,7 @@ def _both_ways(m: _Dim, n: _Dim, k: _Dim, every: Sequence[_Dim]) -> Iterator[_Ca
 
 
 def is_plain_product(op: ir.Operation) -> bool:
-    """Whether an op adds products of two f32 memrefs to a third, and nothing else."""
+    """True if an op adds products of two f32 memrefs to a third, and nothing else."""
     if len(op.operands) != 3 or "operandSegmentSizes" not in op.attributes or segments(op) != [2, 1]:
         return False
     kinds = [value.type for value in op.operands]
@@ -220,7 +220,7 @@ def _extent(value: Value, axis: int) -> _Extent:
 
 
 def _within_a_buffer(op: ir.Operation, value: Value) -> bool:
-    """Whether an operand is a part of a buffer, each axis of which is walked by one loop: then no two of its rows
+    """True if an operand is a part of a buffer, each axis of which is walked by one loop: then no two of its rows
     overlap, however long they are."""
     source = maker(value)
     while source is not None and source.name in ("memref.subview", "memref.reinterpret_cast"):

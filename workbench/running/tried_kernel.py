@@ -29,7 +29,7 @@ class TriedKernel:
         return self.get() if self.passed else self._run
 
     def is_remembered(self) -> bool:
-        """Whether this process knows that a worker came back from it: then nothing is left to try."""
+        """True if this process knows that a worker came back from it: then nothing is left to try."""
         self.passed = self.passed or TRIALS.remembers(self._trial(()))
         return self.passed
 

@@ -39,7 +39,7 @@ def _bus(payload: Payload, machine: Machine, mapping: Mapping) -> int:
 
 
 def _is_plain(access: Access) -> bool:
-    """Whether each of its elements is loaded: not of a border, nor between the elements that a window touches."""
+    """True if each of its elements is loaded: not of a border, nor between the elements that a window touches."""
     return not access.padded and all(
         len(terms) < 2 and all(factor == 1 for _, factor in terms) for terms in access.axes
     )

@@ -24,7 +24,7 @@ _HANDLE = "!transform.any_op"
 
 
 def splits_reduction(payload: Payload, mapping: Mapping) -> bool:
-    """Whether a vector reduction is walked in tiles, so that its elementwise neighbours must be recomputed per pass."""
+    """True if a vector reduction is walked in tiles, so that its elementwise neighbours must be recomputed per pass."""
     return payload.contraction is None and any(mapping.tile[dim] < payload.dims[dim] for dim in payload.reduced)
 
 
@@ -87,7 +87,7 @@ def _outer(payload: Payload, mapping: Mapping, inside: tuple[str, ...]) -> list[
 
 
 def _is_alone(payload: Payload) -> bool:
-    """Whether the last op is a copy of an argument: of memrefs, into whose loops nothing is fused."""
+    """True if the last op is a copy of an argument: of memrefs, into whose loops nothing is fused."""
     return payload.last.role == "copy" and not payload.reduced
 
 
@@ -106,7 +106,7 @@ def _walked(op: PayloadOp, payload: Payload) -> tuple[str, ...]:
 
 
 def _has_own_loops(op: PayloadOp, payload: Payload) -> bool:
-    """Whether an op has loops over the dims inside a reduced one: what is done with the sums in the end, and the zeros
+    """True if an op has loops over the dims inside a reduced one: what is done with the sums in the end, and the zeros
     from which a product's start, since an array starts from them by itself if it is a tile."""
     product = payload.contraction
     zeros = product is not None and op.role == "fill" and {*op.loops} == {*product.loops} - {*product.reduced}

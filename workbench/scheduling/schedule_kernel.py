@@ -185,7 +185,7 @@ def _slots(wanted: UserMapping | None) -> list[tuple[int, ...]]:
 
 
 def _leaves_nothing(wanted: UserMapping, payload: Payload, machine: Machine) -> bool:
-    """Whether the user says all that the heuristic would choose."""
+    """True if the user says all that the heuristic would choose."""
     known = "cores" in wanted or len(machine.shares) == 1
     return known and {"order", "buffers"} <= wanted.keys() and set(wanted.get("tile", {})) == set(payload.dims)
 

@@ -78,7 +78,7 @@ def _has_own_loop(op: PayloadOp, payload: Payload, tile: Mapping[str, int]) -> b
 
 
 def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
-    """Whether every box, and the space of every vector pass, has at most `MAX_RANK` axes of more than one element."""
+    """True if every box, and the space of every vector pass, has at most `MAX_RANK` axes of more than one element."""
     boxes = [access.extents(tile) for op in payload.ops for access in op.accesses]
     windows = payload.windows
     boxes += [
@@ -88,7 +88,7 @@ def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
 
 
 def rows_fit(payload: Payload, machine: Machine, buffers: int) -> bool:
-    """Whether one row, with all it reduces, fits into the scratchpad, as a box of at most `MAX_RANK` axes."""
+    """True if one row, with all it reduces, fits into the scratchpad, as a box of at most `MAX_RANK` axes."""
     if set(outermost(payload)) & set(payload.reduced):
         return False
     tile = {dim: extent if dim in payload.reduced else 1 for dim, extent in payload.dims.items()}

@@ -208,7 +208,7 @@ def _run(access: Access, tile: Mapping[str, int], payload: Payload) -> tuple[int
 
 
 def in_short_runs(payload: Payload, machine: Machine, tile: Mapping[str, int]) -> bool:
-    """Whether a tile moves some tensor in runs shorter than a request of the memory, or than a queue is wide, and a
+    """True if a tile moves some tensor in runs shorter than a request of the memory, or than a queue is wide, and a
     wider tile would not."""
     least = max(machine.dram.request_bytes, machine.dma.bytes_per_cycle)
     moved = [access for op in payload.ops for access in op.accesses if access.argument >= 0]

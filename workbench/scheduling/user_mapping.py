@@ -144,7 +144,7 @@ def with_named(
 
 
 def few_wide(tile: dict[str, int]) -> bool:
-    """Whether a box along all dims of a tile has few enough axes."""
+    """True if a box along all dims of a tile has few enough axes."""
     return sum(size > 1 for size in tile.values()) <= MAX_RANK
 
 

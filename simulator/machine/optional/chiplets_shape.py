@@ -58,7 +58,7 @@ def stations(machine: MachineRecord, queue: int, channel: int, back: bool) -> li
 
 
 def is_between(begin: str, end: str) -> bool:
-    """Whether a link between these two places is one between chiplets."""
+    """True if a link between these two places is one between chiplets."""
     return all(re.fullmatch(r"chiplet\d+(\.crossbar)?", place) for place in (begin, end))
 
 

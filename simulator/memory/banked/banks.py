@@ -175,7 +175,7 @@ def precharge(figures: I64, gates: I64, bank: int, now: int) -> None:
 
 @compiled
 def all_closed(gates: I64, first: int, last: int) -> bool:
-    """Whether none of some banks has a row open."""
+    """True if none of some banks has a row open."""
     for bank in range(first, last):  # noqa: SIM110
         if gates[bank, _OPEN] >= 0:
             return False
@@ -223,7 +223,7 @@ def mark_fresh(figures: I64, gates: I64, bank: int) -> None:
 
 @compiled
 def is_fresh(gates: I64, bank: int) -> bool:
-    """Whether a bank has been refreshed in this round."""
+    """True if a bank has been refreshed in this round."""
     return gates[bank, _FRESH] == 1
 
 

@@ -111,7 +111,7 @@ def free(of: Channel, entry: int) -> None:
 
 @compiled
 def is_written(of: Channel, request: int) -> bool:
-    """Whether a write of the place that is read is queued."""
+    """True if a write of the place that is read is queued."""
     for run in range(of.clock[RUNS + WRITES]):
         entry = of.lists[WRITES, FIRST, run]
         if (of.entries[entry, REQUEST] ^ (request + 1)) & of.figures[ALIKE] == 0:
@@ -124,7 +124,7 @@ def is_written(of: Channel, request: int) -> bool:
 
 @compiled
 def asks_for(of: Channel, which: int, first: int, last: int) -> bool:
-    """Whether a request of a list is for one of some banks."""
+    """True if a request of a list is for one of some banks."""
     for run in range(of.clock[RUNS + which]):  # noqa: SIM110
         if first <= of.lists[which, BANK, run] < last:
             return True
@@ -133,7 +133,7 @@ def asks_for(of: Channel, which: int, first: int, last: int) -> bool:
 
 @compiled
 def waited_for(of: Channel, bank: int) -> bool:
-    """Whether any request is for a bank."""
+    """True if any request is for a bank."""
     for which in range(LISTS):  # noqa: SIM110
         if asks_for(of, which, bank, bank + 1):
             return True

@@ -76,7 +76,7 @@ class Pattern:
         return BadPattern(self.name, self.place, reason)
 
     def takes(self, bound: Bound) -> bool:
-        """Whether it is for these tensors and numbers."""
+        """True if it is for these tensors and numbers."""
         if self._takes is None:
             return True
         try:

@@ -63,7 +63,7 @@ class PatternGraph:
 
     @cached_property
     def has_numbers(self) -> bool:
-        """Whether numbers are among its arguments, which may follow from extents."""
+        """True if numbers are among its arguments, which may follow from extents."""
         return any(literal.kind in ("int", "float") for node in self.nodes for literal in node.literals)
 
     @cached_property
@@ -241,7 +241,7 @@ def _is(literal: Literal, number: bool | int | float) -> bool:
 
 
 def same_literal(one: Literal, other: Literal) -> bool:
-    """Whether two literals are the same number, text or none: 1 is also 1.0, but neither is true."""
+    """True if two literals are the same number, text or none: 1 is also 1.0, but neither is true."""
     numbers = ("int", "float")
     if one.kind in numbers and other.kind in numbers:
         return one.value == other.value or (one.value != one.value and other.value != other.value)

@@ -220,7 +220,7 @@ def _begin_loop(line: int, instruction: Instruction, memory: _Memory, ops: _Ops)
 
 
 def _feeds_itself(operands: Sequence[Operand]) -> bool:
-    """Whether a load may read the result of an earlier store, of its own or an earlier iteration."""
+    """True if a load may read the result of an earlier store, of its own or an earlier iteration."""
     for place, read in enumerate(operands):
         for other, write in enumerate(operands):
             if read.access != Access.READ or write.access != Access.WRITE:

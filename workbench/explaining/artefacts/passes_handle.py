@@ -76,7 +76,7 @@ class Pass(Shown):
 
     @property
     def changes(self) -> bool:
-        """Whether it changed more than names."""
+        """True if it changed more than names."""
         return self.step.changes
 
     @knows_its_options

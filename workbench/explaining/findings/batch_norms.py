@@ -60,7 +60,7 @@ def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node,
 
 
 def _in_batches(graph: AtenGraph, layer: Node) -> bool:
-    """Whether its result's second axis, which a batch norm normalises over, is that of its channels."""
+    """True if its result's second axis, which a batch norm normalises over, is that of its channels."""
     rank = next(rank for op, rank in _WEIGHTED.items() if layer.op.startswith(op))
     return len(graph.types[layer.results[0]].shape) == rank
 
@@ -94,7 +94,7 @@ def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> 
 
 
 def _folds(layer: object, norm: object) -> bool:
-    """Whether it has no subclass or hook whose work would be lost."""
+    """True if it has no subclass or hook whose work would be lost."""
     from torch import nn
 
     folded = isinstance(layer, folded_window_class())

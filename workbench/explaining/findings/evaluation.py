@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def goes_with_evaluation(module_at: ModuleAt, path: str) -> bool:
-    """Whether it is one of PyTorch's own modules in training mode, and no module above has its own `train` or `eval`.
+    """True if it is one of PyTorch's own modules in training mode, and no module above has its own `train` or `eval`.
 
     The effect of `self.training` in a user's module is not known. A batch norm without running statistics computes mean
     and variance in evaluation as well.

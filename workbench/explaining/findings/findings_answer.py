@@ -218,6 +218,6 @@ def _what_is_left(*, step_count: int, left: int, others: int, same_machine: bool
 
 
 def _open(each: Finding, done: set[tuple[str, str]], same_machine: bool) -> bool:
-    """Whether a finding's remedy is still to be followed."""
+    """True if a finding's remedy is still to be followed."""
     wanted = each.remedy is not None and not (same_machine and each.remedy.machine)
     return wanted and (each.rule, each.kernel) not in done

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def folds(module: object) -> bool:
-    """Whether `folded_window` takes it: a plain convolution over images, with zero padding and without dilation. The
+    """True if `folded_window` takes it: a plain convolution over images, with zero padding and without dilation. The
     work of a subclass or a hook would be lost."""
     from torch import nn
 

@@ -48,7 +48,7 @@ def with_submodule(model: nn.Module, path: str, part: nn.Module) -> nn.Module:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether it has hooks, whose work has no node of its own."""
+    """True if it has hooks, whose work has no node of its own."""
     from workbench.ground.torch_inside.module_inside import forward_hooks
 
     return any(forward_hooks(module))

@@ -22,7 +22,7 @@ def function_with_numpy(target: Callable[..., object]) -> str:
 
 
 def _is_method(function: types.FunctionType) -> bool:
-    """Whether a class has it, with which all of its other methods are reached as well."""
+    """True if a class has it, with which all of its other methods are reached as well."""
     owner = function.__qualname__.rpartition(".")[0]
     return bool(owner) and not owner.endswith("<locals>")
 

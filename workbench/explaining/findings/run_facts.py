@@ -52,7 +52,7 @@ def numbers_of(node: Node, place: int, usual: int) -> tuple[int, int]:
 
 
 def channels_innermost(kind: TensorType) -> bool:
-    """Whether all channels of a pixel are adjacent."""
+    """True if all channels of a pixel are adjacent."""
     return len(kind.shape) == 4 and kind.shape[1] > 1 and kind.strides[1] == 1
 
 

@@ -151,7 +151,7 @@ def _narrowed(
 
 
 def _narrows(weight: torch.Tensor) -> bool:
-    """Whether `module.bfloat16()` changes a weight."""
+    """True if `module.bfloat16()` changes a weight."""
     import torch
 
     return weight.is_floating_point() and weight.dtype != torch.bfloat16

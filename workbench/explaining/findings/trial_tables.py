@@ -91,7 +91,7 @@ class StepTable(_ReadTable):
 
     @property
     def _whole(self) -> bool:
-        """Whether a step's columns are complete: some may have been dropped in place."""
+        """True if a step's columns are complete: some may have been dropped in place."""
         return {"step", "rule", "remedy", "cycles", "gain", "kept", "untried"} <= {*self.columns}
 
     def __repr__(self) -> str:

@@ -136,7 +136,7 @@ class Experiment(Shown, Generic[J]):
 
     @property
     def busy(self) -> bool:
-        """Whether a setting waits or is being computed."""
+        """True if a setting waits or is being computed."""
         return not self._closed and self._asked != self._answered
 
     @property

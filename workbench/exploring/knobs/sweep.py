@@ -103,12 +103,12 @@ class Sweep(Shown, Generic[J]):
 
     @property
     def done(self) -> bool:
-        """Whether no more points will come: all are finished, or it was stopped."""
+        """True if no more points will come: all are finished, or it was stopped."""
         return self._over.is_set()
 
     @property
     def stopped(self) -> bool:
-        """Whether it ended before all points were finished."""
+        """True if it ended before all points were finished."""
         return self.done and len(self._points) < self.total
 
     @knows_its_options

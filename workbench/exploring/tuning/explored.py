@@ -84,7 +84,7 @@ class Explored:
             turn += 1
 
     def _is_near(self, candidate: Candidate) -> bool:
-        """Whether it differs in one thing alone from one of the fastest."""
+        """True if it differs in one thing alone from one of the fastest."""
         kept = [self.space.candidates[place].mapping for place in self.fastest[:KEPT]]
         return any(_differences(candidate.mapping, each) == 1 for each in kept)
 

@@ -119,7 +119,7 @@ def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Exe
 
 
 def _is_a_cost(found: Measured) -> bool:
-    """Whether cycles and bytes are numbers that a simulation can end with."""
+    """True if cycles and bytes are numbers that a simulation can end with."""
     counts = [each for each in (found.cycles, found.bytes) if each is not None]
     return all(type(each) is int and each >= 0 for each in counts) and found.cycles != 0
 

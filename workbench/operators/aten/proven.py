@@ -30,7 +30,7 @@ def signature(node: Node, types: Mapping[str, TensorType]) -> str:
 
 
 def proven(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """Whether the sweep found this overload safe between these element types."""
+    """True if the sweep found this overload safe between these element types."""
     return processor().level in processors() and signature(node, types) in known().get(node.op, frozenset())
 
 
@@ -52,7 +52,7 @@ def changed(lowered: KernelGraph, scheduled: ScheduledProgram, names: Iterable[s
 
 
 def kernel_proven(lowered: KernelGraph, kernel: Kernel, registrations: Registrations) -> bool:
-    """Whether all of a kernel's nodes are known to be safe."""
+    """True if all of a kernel's nodes are known to be safe."""
     return all(_trusted(lowered.node(name), lowered.types, registrations) for name in kernel.nodes)
 
 

@@ -88,7 +88,7 @@ class Registration:
         return self.overload, self.route, self.dialect
 
     def takes_node(self, node: Node, types: Mapping[str, TensorType]) -> bool:
-        """Whether it is for this node; an exception of `takes=` becomes an error that names its owner."""
+        """True if it is for this node; an exception of `takes=` becomes an error that names its owner."""
         if self.takes is None:
             return True
         try:

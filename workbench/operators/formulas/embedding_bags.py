@@ -67,7 +67,7 @@ def embedding_bag_of_users(
 
 
 def _is_one_product(b: Builder, weight: Ref, each: Ref | None, padding: int) -> bool:
-    """Whether PyTorch sums without knowing the bag of each index, and keeps none."""
+    """True if PyTorch sums without knowing the bag of each index, and keeps none."""
     kind = b.type(weight)
     dense = kind.strides[1] == 1 and (each is None or b.type(each).strides == (1,))
     return to_dtype(kind.dtype) in (torch.float32, torch.float16) and dense and padding < 0

@@ -85,7 +85,7 @@ def _computed_in(
 
 
 def _odd(op: str, common: torch.dtype, wanted: torch.dtype, found: list[torch.dtype]) -> bool:
-    """Whether the importer would not do it by itself."""
+    """True if the importer would not do it by itself."""
     mixed = [dtype for dtype in found if dtype != wanted]
     return (
         wanted != common
@@ -96,7 +96,7 @@ def _odd(op: str, common: torch.dtype, wanted: torch.dtype, found: list[torch.dt
 
 
 def _loses(op: str, common: torch.dtype, numbers: list[int | float], kwargs: Mapping[str, object]) -> bool:
-    """Whether a number of a call is more than a 16-bit float can hold, or a factor beside the operation."""
+    """True if a number of a call is more than a 16-bit float can hold, or a factor beside the operation."""
     if op in SCALED:
         return common in HALF and any(float(torch.tensor(number, dtype=common)) != number for number in numbers)
     return kwargs.get("alpha", 1) != 1

@@ -50,7 +50,7 @@ def _convolution(dims: int) -> Formula:
 
 
 def _is_apart(b: Builder, x: Ref, groups: int) -> bool:
-    """Whether each group is a convolution of its own: over volumes torch-mlir has none with one channel a group."""
+    """True if each group is a convolution of its own: over volumes torch-mlir has none with one channel a group."""
     return b.rank(x) == 5 and groups > 1 and b.type(x).shape[1] == groups
 
 

@@ -41,7 +41,7 @@ class ArgumentFacts:
 
     @property
     def optional(self) -> bool:
-        """Whether None may be given for it."""
+        """True if None may be given for it."""
         return "Optional" in self.type
 
     @property
@@ -120,7 +120,7 @@ class OpFacts:
 
     @property
     def elementwise(self) -> bool:
-        """Whether it computes number by number. A new op counts as elementwise, the simplest case."""
+        """True if it computes number by number. A new op counts as elementwise, the simplest case."""
         return self.sample.elementwise if self.sample else not self.defined
 
     @property
@@ -201,7 +201,7 @@ def _needed(schema: torch.FunctionSchema) -> list[tuple[str, str]]:
 
 
 def _writes(schema: torch.FunctionSchema) -> bool:
-    """Whether it changes an argument in place. Captured graphs are functional, so such an overload is never in one."""
+    """True if it changes an argument in place. Captured graphs are functional, so such an overload is never in one."""
     return any(each.alias_info is not None and each.alias_info.is_write for each in cast("list[Any]", schema.arguments))
 
 

@@ -63,7 +63,7 @@ def sample_of(overload: str, schema: torch.FunctionSchema) -> Sample | None:
 
 
 def is_tensor(argument: torch.Argument) -> bool:
-    """Whether an argument of a schema is a tensor, maybe an optional one, or a list of them."""
+    """True if an argument of a schema is a tensor, maybe an optional one, or a list of them."""
     return "Tensor" in str(argument.type)
 
 

@@ -38,7 +38,7 @@ def as_fused(result: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
 
 
 def _is_fused(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether PyTorch computes this attention by its fused kernel, asked with tensors of the same kinds."""
+    """True if PyTorch computes this attention by its fused kernel, asked with tensors of the same kinds."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]), no_modes():

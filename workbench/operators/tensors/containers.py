@@ -55,7 +55,7 @@ class Kept:
         return self.value
 
     def same(self, other: object) -> bool:
-        """Whether a call that is given the other one computes the same."""
+        """True if a call that is given the other one computes the same."""
         return same_value(self.value, other)
 
 
@@ -157,7 +157,7 @@ def stores(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def can_change(value: object) -> bool:
-    """Whether a container can be given other things to hold."""
+    """True if a container can be given other things to hold."""
     return not isinstance(value, (tuple, torch.Size))
 
 
@@ -169,7 +169,7 @@ def held_by(store: object, path: str, flat: Flat) -> Tree:
 
 
 def can_become(value: object) -> bool:
-    """Whether `become` can have it hold other things; else only its class knows how."""
+    """True if `become` can have it hold other things; else only its class knows how."""
     return isinstance(value, (list, dict)) or type(value) not in pytree.SUPPORTED_NODES
 
 
@@ -216,7 +216,7 @@ _OF_PYTHON = 1 << 9
 
 
 def _is_plain_object(value: object) -> bool:
-    """Whether its attributes are all there is to it: it can be made of them without a call of its own code."""
+    """True if its attributes are all there is to it: it can be made of them without a call of its own code."""
     cls = type(value)
     if not hasattr(value, "__dict__") or callable(value) or isinstance(value, enum.Enum):
         return False
@@ -228,7 +228,7 @@ def _is_plain_object(value: object) -> bool:
 
 
 def _has_no_tensor(value: object) -> bool:
-    """Whether it can be kept as it is: nothing that changes from call to call, and a graph would have to read."""
+    """True if it can be kept as it is: nothing that changes from call to call, and a graph would have to read."""
     if isinstance(value, (type, enum.Enum, types.ModuleType, types.BuiltinFunctionType)):
         return True
     if isinstance(value, (set, frozenset)):

@@ -90,7 +90,7 @@ def _looked_into(value: object, path: str, read: Callable[[], object], found: Re
 
 
 def _stores(value: object) -> bool:
-    """Whether tensors can be put into it."""
+    """True if tensors can be put into it."""
     return isinstance(value, (list, dict, set, deque, nn.Module)) or (
         attributes_of(value) is not None and not callable(value)
     )

@@ -29,7 +29,7 @@ _COUNTED: Final = 1 << 22
 
 
 def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether some byte is part of both. Large ones whose first and last bytes cross are taken to share some."""
+    """True if some byte is part of both. Large ones whose first and last bytes cross are taken to share some."""
     if not one.numel() or not other.numel() or memory_of(one) != memory_of(other):
         return False
     (first, last), (begin, end) = _reach(one), _reach(other)
@@ -100,7 +100,7 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_lazy(tensor: torch.Tensor) -> bool:
-    """Whether its numbers are others than those in its memory."""
+    """True if its numbers are others than those in its memory."""
     return tensor.is_neg() or tensor.is_conj() or is_zero_tensor(tensor)
 
 
@@ -155,7 +155,7 @@ def not_strided(tensor: torch.Tensor) -> str:
 
 
 def _dispatches(kind: type) -> bool:
-    """Whether the class computes its own ops, and so need not have its numbers in memory."""
+    """True if the class computes its own ops, and so need not have its numbers in memory."""
     return cast(Any, kind).__torch_dispatch__ is not cast(Any, torch.Tensor).__torch_dispatch__
 
 

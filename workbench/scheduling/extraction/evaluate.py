@@ -346,7 +346,7 @@ def _nothing(state: State) -> None:
 
 
 def is_access_loop(op: ir.Operation) -> bool:
-    """Whether a loop is an innermost one that loads or stores single elements, or hands on what it computes."""
+    """True if a loop is an innermost one that loads or stores single elements, or hands on what it computes."""
     inner = list(operations(op))[1:]
     touches = len(op.results) > 0 or any(each.name in ("memref.load", "memref.store") for each in inner)
     return touches and not any(

@@ -389,7 +389,7 @@ def _lines(text: str, context: ir.Context) -> list[int]:
 
 
 def _is_written(argument: Value) -> bool:
-    """Whether some copy or store writes an argument."""
+    """True if some copy or store writes an argument."""
     for use in argument.uses:
         op = use.owner.operation
         if op.name in ("linalg.copy", "memref.store") and use.operand_number == 1:

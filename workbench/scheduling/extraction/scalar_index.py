@@ -90,5 +90,5 @@ def scalar_function(op: ir.Operation) -> Callable[..., Number] | None:
 
 
 def _whole(op: ir.Operation) -> bool:
-    """Whether every result is an index or an integer."""
+    """True if every result is an index or an integer."""
     return all(isinstance(result.type, (ir.IndexType, ir.IntegerType)) for result in op.results)

@@ -130,7 +130,7 @@ class NodeBuilder:
         return generic.result
 
     def is_unsigned(self, operand: Value) -> bool:
-        """Whether an operand holds `u8` or `bool`, which MLIR's types do not show."""
+        """True if an operand holds `u8` or `bool`, which MLIR's types do not show."""
         pairs = zip(self.operands, self.dtypes, strict=True)
         return any(dtype in UNSIGNED for known, dtype in pairs if known == operand)
 

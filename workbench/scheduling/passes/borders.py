@@ -29,7 +29,7 @@ _AT_BORDERS = ("tensor.pad", "tensor.expand_shape", "tensor.collapse_shape")
 
 
 def has_borders(module: ir.Module) -> bool:
-    """Whether `SettleBorders` has any work."""
+    """True if `SettleBorders` has any work."""
     return any(named(module, name) for name in _AT_BORDERS)
 
 

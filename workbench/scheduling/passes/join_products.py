@@ -21,12 +21,12 @@ from workbench.scheduling.passes.split_gathers import clone_into
 
 
 def holds_products(module: ir.Module) -> bool:
-    """Whether a kernel has several products, each an op of its own."""
+    """True if a kernel has several products, each an op of its own."""
     return len(_products(module)) > 1
 
 
 def joins_products(module: ir.Module) -> bool:
-    """Whether an op of it is several products."""
+    """True if an op of it is several products."""
     return bool(_joined(module))
 
 

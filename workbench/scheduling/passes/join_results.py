@@ -15,7 +15,7 @@ from workbench.scheduling.passes.results_in_place import behind_all, stores_of, 
 
 
 def results_apart(module: ir.Module) -> bool:
-    """Whether one op can hand on results that are made by several."""
+    """True if one op can hand on results that are made by several."""
     return len({store.operands[0].owner for store in _joined(module)}) > 1
 
 

@@ -49,7 +49,7 @@ class ReleaseOperands(KernelPass):
 
 
 def makes_operands(module: ir.Module) -> bool:
-    """Whether an op of the kernel makes an operand of a product that is a generic op."""
+    """True if an op of the kernel makes an operand of a product that is a generic op."""
     return any(
         (made := maker(op.operands[position])) is not None and made.name == "linalg.generic"
         for op in linalg_ops(module)

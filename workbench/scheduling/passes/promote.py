@@ -248,7 +248,7 @@ def _loops_around(block: ir.Block, home: ir.Block) -> list[ir.Operation]:
 
 
 def _transposed(source: Value, target: Value) -> bool:
-    """Whether two views are contiguous along different axes. What is broadcast along the target's only fills it."""
+    """True if two views are contiguous along different axes. What is broadcast along the target's only fills it."""
     strides, others = ([*ir.MemRefType(each.type).get_strides_and_offset()[0]] for each in (source, target))
     long = [axis for axis, extent in enumerate(shape_of(target)) if extent != 1]
     reads, writes = ([axis for axis in long if each[axis] == 1] for each in (strides, others))
@@ -256,7 +256,7 @@ def _transposed(source: Value, target: Value) -> bool:
 
 
 def _is_written_by_tiles(result: Value, copied: ir.Operation) -> bool:
-    """Whether all that a kernel writes of a result are tiles that linalg ops make, besides the copy of it."""
+    """True if all that a kernel writes of a result are tiles that linalg ops make, besides the copy of it."""
     made = maker(result)
     if made is not None and len(list(made.operands[0].uses)) > 1:
         return False
@@ -294,7 +294,7 @@ def _linalg_users(value: Value) -> list[ir.Operation]:
 
 
 def _reads(op: ir.Operation, position: int) -> bool:
-    """Whether the op uses the old contents of this operand."""
+    """True if the op uses the old contents of this operand."""
     if not _writes(op, position):
         return True
     if op.name in ("linalg.fill", "linalg.copy"):

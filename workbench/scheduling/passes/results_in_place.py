@@ -57,7 +57,7 @@ def behind_all(module: ir.Module) -> ir.InsertionPoint:
 
 
 def made_apart(module: ir.Module) -> bool:
-    """Whether a kernel's results are made by several ops."""
+    """True if a kernel's results are made by several ops."""
     return len({store.operands[0].owner for store in stores_of(module)}) > 1
 
 
@@ -119,7 +119,7 @@ def _last(module: ir.Module, known: ir.Operation | None = None) -> ir.Operation:
 
 
 def _made_by_others(store: ir.Operation, last: ir.Operation) -> bool:
-    """Whether an op other than the last one makes what is stored. An argument's own numbers are copied at the end."""
+    """True if an op other than the last one makes what is stored. An argument's own numbers are copied at the end."""
     return maker(store.operands[0]) != last and memref_behind(store.operands[0]) is None
 
 
@@ -236,7 +236,7 @@ def _places(module: ir.Module) -> list[ir.Operation]:
 
 
 def writes_from_shares(module: ir.Module) -> bool:
-    """Whether the cores' own work writes results in place."""
+    """True if the cores' own work writes results in place."""
     return bool(named(module, "scf.forall")) and bool(_places(module))
 
 
@@ -296,7 +296,7 @@ def _not_scheduled(module: ir.Module, *problems: Problem) -> ScheduledFormError:
 
 
 def reads_unread(module: ir.Module) -> bool:
-    """Whether an op has operands only so that what makes them is tiled with it."""
+    """True if an op has operands only so that what makes them is tiled with it."""
     return any(UNREAD in op.attributes for op in linalg_ops(module))
 
 

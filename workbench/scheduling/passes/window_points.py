@@ -30,7 +30,7 @@ from workbench.scheduling.passes.kernel_pass import KernelPass
 
 
 def has_windows(module: ir.Module) -> bool:
-    """Whether some op indexes an axis by more than a plain loop."""
+    """True if some op indexes an axis by more than a plain loop."""
     return not all(is_opened(op) for op in linalg_ops(module))
 
 

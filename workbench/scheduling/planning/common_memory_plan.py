@@ -107,7 +107,7 @@ class _Launches:
         return [use for use in range(first, last + 1) if storage.address in self.addresses[use]]
 
     def looks_inside(self, use: int, storage: Storage) -> bool:
-        """Whether a launch touches it with anything but copies of boxes."""
+        """True if a launch touches it with anything but copies of boxes."""
         launched = self.given[use]
         if launched is None:
             return False

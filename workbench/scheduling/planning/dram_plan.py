@@ -32,7 +32,7 @@ class Lifetime:
     last: int
 
     def meets(self, other: Lifetime) -> bool:
-        """Whether both are alive at some launch."""
+        """True if both are alive at some launch."""
         return self.first <= other.last and other.first <= self.last
 
 

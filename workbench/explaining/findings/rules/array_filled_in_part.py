@@ -101,7 +101,7 @@ def _written(path: str) -> str:
 
 
 def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> bool:
-    """Whether a module is only this convolution, run once: one group, zero padding, no dilation."""
+    """True if a module is only this convolution, run once: one group, zero padding, no dilation."""
     if len(node.operands) < 2 or node.op != "aten.conv2d.default":
         return False
     if len(facts.lowered.types[node.operands[0]].shape) != 4:  # the fold needs a batch

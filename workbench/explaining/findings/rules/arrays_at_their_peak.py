@@ -50,7 +50,7 @@ def _remedy(facts: Facts, kernel: ComputedFacts) -> Remedy | None:
 
 
 def at_peak(facts: Facts, kernel: KernelFacts) -> bool:
-    """Whether a kernel's multiplications are near the arrays' peak."""
+    """True if a kernel's multiplications are near the arrays' peak."""
     able = AT_PEAK * facts.machine.peak_macs_per_cycle * kernel.cycles
     return 0 < able <= multiplications(facts, kernel)
 

@@ -63,7 +63,7 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
 
 
 def at_memorys_peak(facts: Facts, kernel: ComputedFacts) -> bool:
-    """Whether a kernel moves bytes nearly as fast as the memory can."""
+    """True if a kernel moves bytes nearly as fast as the memory can."""
     able = AT_PEAK * float(facts.machine.bus_bytes_per_cycle) * kernel.cycles
     return 0 < able <= _asked(facts, kernel)
 

@@ -156,7 +156,7 @@ def _halo(facts: Facts, kernel: ComputedFacts, image: TensorType) -> tuple[float
 
 
 def _channels_apart(kernel: ComputedFacts) -> bool:
-    """Whether windows move over single channels."""
+    """True if windows move over single channels."""
     return {"c", "oh", "ow", "kh"} <= set(kernel.scheduled.dims)
 
 

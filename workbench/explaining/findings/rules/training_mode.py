@@ -86,7 +86,7 @@ def _trains(node: Node) -> bool:
 
 
 def _goes(facts: Facts, node: Node) -> bool:
-    """Whether `model.eval()` changes it: if no module is known, any node of a module counts."""
+    """True if `model.eval()` changes it: if no module is known, any node of a module counts."""
     if facts.module_at is None:
         return bool(node.origin.module)
     return goes_with_evaluation(facts.module_at, node.origin.module)

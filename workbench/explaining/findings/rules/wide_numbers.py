@@ -1,6 +1,8 @@
 """Floats of 32 bits or more at a roof. A kernel at the memory's peak is faster only with fewer bytes, and one at the
 arrays' peak, where these take several passes for a wide float, only with narrower ones. A model has one type as a rule:
-the remedy changes all of its kernels, so there is one finding for all, and its saving is that of the whole run."""
+the remedy changes all of its kernels, so there is one finding for all, and its saving is that of the whole run. Sums
+stay in 32 bits, so a kernel converts what it adds to them: where that takes the vector unit longer than the kernel
+takes, as in a depthwise convolution, nothing is spared."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Compared:
 
     @property
     def identical(self) -> bool:
-        """Whether nothing differs: neither code, nor cycles, nor bytes."""
+        """True if nothing differs: neither code, nor cycles, nor bytes."""
         return all(group.identical for group in self.matching.groups) and len({run.launching for run in self.runs}) == 1
 
     @cached_property

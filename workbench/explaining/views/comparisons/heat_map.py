@@ -57,7 +57,7 @@ class HeatMap:
 
     @property
     def by_time(self) -> bool:
-        """Whether cycles are of different lengths, so that time is compared instead."""
+        """True if cycles are of different lengths, so that time is compared instead."""
         return _CLOCK in self.knobs
 
     def cost(self, spot: Spot) -> float:

@@ -99,7 +99,7 @@ class Group:
 
     @property
     def identical(self) -> bool:
-        """Whether every journey does the same, in as many cycles and with as many bytes."""
+        """True if every journey does the same, in as many cycles and with as many bytes."""
         return len({(part.cycles, part.bytes, part.code) for part in self.parts}) == 1
 
 

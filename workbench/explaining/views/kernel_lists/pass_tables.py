@@ -39,7 +39,7 @@ class Step:
 
     @property
     def changes(self) -> bool:
-        """Whether it changed more than names."""
+        """True if it changed more than names."""
         return self.diff is None or not self.diff.empty
 
     @property

@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def is_named(self) -> bool:
-        """Whether slots have names beside them."""
+        """True if slots have names beside them."""
         return any(panel.names for panel in self.panels)
 
     @property

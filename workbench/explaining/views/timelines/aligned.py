@@ -105,7 +105,7 @@ class Aligned:
 
     @property
     def launching(self) -> bool:
-        """Whether some launch takes time before its kernel begins."""
+        """True if some launch takes time before its kernel begins."""
         return any(stay and stay.launching < stay.start for column in self.columns for stay in column.stays)
 
     @property

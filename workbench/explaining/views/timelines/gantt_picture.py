@@ -31,7 +31,6 @@ def gantt_picture(view: Gantt, width: float = 860, *, scale: int = 0, part: str 
     told = f"{part or 'timeline'}: {view.makespan:,} cycles"
     if not view.lanes:
         return Picture(told, nothing=NOTHING)
-    ends = (Tick(0, "0"),) if not max(scale, view.makespan) else None
     marks = list[Mark](_launching(view))
     for lane, top in enumerate(tops):
         marks += _lane(view, lane, top, width / whole, whole)
@@ -39,14 +38,14 @@ def gantt_picture(view: Gantt, width: float = 860, *, scale: int = 0, part: str 
         told,
         width,
         bottom,
-        Axis(0, whole, "cycles", ends, "line", whole=True),
+        Axis(0, whole, "cycles", None, "line", whole=True),
         Axis(bottom, 0, ticks=(Tick(8, "", BUSY), *_names(view, tops))),
         tuple(marks),
         tuple(_entries(view)),
         f"{told}, {view.makespan / view.clock_mhz:,.2f} µs" if part else "",
         notes=(f"idle throughout: {', '.join(view.unused)}",) if view.unused else (),
         behind=tuple(_bands(view, width / whole, bottom)),
-        above=Axis(0, whole / view.clock_mhz, f"µs at {view.clock_mhz:g} MHz", ends),
+        above=Axis(0, whole / view.clock_mhz, f"µs at {view.clock_mhz:g} MHz", None),
     )
 
 
