@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 MOST_CHANGELOG_LINES, MOST_TITLE_LETTERS = 80, 72
@@ -68,8 +69,10 @@ def _git(root: Path, *arguments: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def unclear_docstrings(source: str) -> Iterator[tuple[int, str]]:
+@cache  # the house asks for violations, then for a summary
+def unclear_docstrings(source: str) -> tuple[tuple[int, str], ...]:
     """Line and first word of each docstring with one of the `OPENINGS`, those of attributes included."""
+    found = list[tuple[int, str]]()
     for owner in ast.walk(ast.parse(source)):
         body = getattr(owner, "body", None)
         if not isinstance(body, list):
@@ -78,7 +81,8 @@ def unclear_docstrings(source: str) -> Iterator[tuple[int, str]]:
             text = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else None
             first = re.match(r"\w+", text.strip()) if isinstance(text, str) else None
             if first and first[0].lower() in OPENINGS and not (first[0] == "Whether" and _is_bool(before)):
-                yield node.lineno, first[0]
+                found.append((node.lineno, first[0]))
+    return tuple(found)
 
 
 def _is_bool(node: ast.AST) -> bool:

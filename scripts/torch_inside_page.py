@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scripts.check_private_torch import BORDER, Taken, needs  # noqa: E402 - found from the root, wherever this runs
+from scripts.written_files import write_or_check  # noqa: E402
 
 PAGE = "docs/design/torch-inside.md"
 FIRST_LINE = "## What is taken"
@@ -40,14 +41,7 @@ def _row(each: Taken) -> str:
 
 
 def main() -> int:
-    wanted = page(ROOT)
-    if "--check" in sys.argv[1:]:
-        differs = (ROOT / PAGE).read_text(encoding="utf-8") != wanted
-        if differs:
-            print(f"{PAGE} is older than {BORDER}: run python scripts/torch_inside_page.py")
-        return int(differs)
-    (ROOT / PAGE).write_text(wanted, encoding="utf-8")
-    return 0
+    return write_or_check(lambda root: iter([(root / PAGE, page(root))]), "scripts/torch_inside_page.py")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any, Final, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from scripts.written_files import write_or_check  # noqa: E402
 from workbench.stages.options import OPTIONS, Option, Options  # noqa: E402
 from workbench.stages.pipeline import Stages  # noqa: E402
 
@@ -112,17 +112,7 @@ def _cells(name: str, option: Option, default: Any) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, and fail where something differs")
-    check = parser.parse_args().check
-    stale = [
-        (path, text) for path, text in texts(ROOT) if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-    for path, text in stale:
-        if not check:
-            path.write_text(text, encoding="utf-8")
-        print(f"{path.relative_to(ROOT)}: {'differs; run scripts/write_options.py' if check else 'written'}")
-    return int(check and bool(stale))
+    return write_or_check(texts, "scripts/write_options.py")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ number, which never change: files of programs have them.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import re
 import sys
@@ -15,7 +14,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.written_files import write_or_check
+
 TABLE: Final = "simulator/units/unit_table.py"
 OPCODES: Final = "simulator/tileprogram/opcodes.py"
 _ROW: Final = re.compile(r"(?<=^OF_A_CORE: Final\[tuple\[Unit, \.\.\.\]\] = \().*?(?=\)$)", re.M | re.S)
@@ -54,17 +56,7 @@ def _units(root: Path) -> dict[str, list[str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the files, or names those that differ."""
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--check", action="store_true", help="write nothing; fail where a file differs")
-    asked.add_argument("--root", type=Path, default=ROOT, help="the tree (default: this one)")
-    given = asked.parse_args(arguments)
-    differ = [(path, text) for path, text in texts(given.root) if path.read_text(encoding="utf-8") != text]
-    for path, text in differ:
-        print(f"{path} differs" if given.check else f"wrote {path}")
-        if not given.check:
-            path.write_text(text, encoding="utf-8")
-    return int(bool(differ) and given.check)
+    return write_or_check(texts, "scripts/write_units.py", arguments)
 
 
 if __name__ == "__main__":

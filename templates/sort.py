@@ -51,11 +51,6 @@ def power_of_two(at_least: int) -> int:
     return 1 << max(at_least - 1, 0).bit_length()
 
 
-def _halves(width: int) -> list[int]:
-    """The width, its half, and so on to 1."""
-    return [width >> by for by in range(width.bit_length())]
-
-
 class Sort(Template):
     """All of a row, or its first `kept` numbers, in order."""
 
@@ -108,7 +103,11 @@ class Sort(Template):
             step = OPERATIONS * (vector.alu_latency_cycles + pairs / vector.alus)
             return self._passes(width) * (machine.dram_latency_cycles + deep * (deep + 1) / 2 * step)
 
-        able = [width for width in _halves(widest) if width >= 2 * self.kept and self._passes(width) <= PASSES]
+        able = [
+            width
+            for width in (widest >> by for by in range(widest.bit_length()))
+            if width >= 2 * self.kept and self._passes(width) <= PASSES
+        ]
         return min(able, key=cycles, default=widest)
 
     def _passes(self, width: int) -> int:

@@ -59,7 +59,7 @@ def slot_implied(program: TileProgram, buffer: int) -> bool:
     """True if removing a slot of a buffer changes nothing that matters: what shares slots then is ordered anyway."""
     mutant = remove_slot(program, buffer)
     paths = _paths(mutant)
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     users = sorted(set(owner[(program.space == 1) & (program.target == buffer)].tolist()))
     everyone = sorted(set(owner[program.space == 1].tolist()))
     for later in everyone:

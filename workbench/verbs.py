@@ -21,7 +21,7 @@ from workbench.ground.errors import BadOption, FusionError, HostRoute, IdleStep,
 from workbench.ir import AtenGraph, KernelGraph, RecordFormatError, archive
 from workbench.journey import Journey
 from workbench.stages.journey_request import GraphCall, Request
-from workbench.stages.option_checks import checked_capture, checked_seconds, machine_of, warn_without_common_memory
+from workbench.stages.option_checks import checked_seconds, machine_of, warn_without_common_memory
 from workbench.stages.options import checked_options, options_among, options_of_file
 from workbench.stages.pipeline import Grouped, Stages, loaded
 
@@ -160,8 +160,8 @@ def capture(
     capture: str = "dynamo",
 ) -> Captured:
     """The first stage alone."""
-    named, usual = MappingProxyType(dict(kwargs or {})), machine_of("tpu-v3")
-    request = Request(fn_or_module, inputs, named, machine=usual, capture=checked_capture(capture))
+    named = MappingProxyType(dict(kwargs or {}))
+    request = Request(fn_or_module, inputs, named, **checked_options(machine="tpu-v3", capture=capture))
     return Stages(request).captured()
 
 

@@ -112,7 +112,7 @@ def _of_program(program: TileProgram, machine: Machine, done: Mask) -> Iterator[
 
 def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
     """Bytes that each instruction reads from its scratchpad and writes to it."""
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     ways = ((program.access & Access.READ) != 0).astype(np.int64) + ((program.access & Access.WRITE) != 0)
     size: I64 = elements(program) * program.element_bytes * ways * (program.space == Space.SCRATCHPAD)
     kind = KIND_OF[program.opcode[owner]]
@@ -127,7 +127,7 @@ def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
 def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     """Pieces of memory as long as a row that each instruction touches, added up."""
     program, row = launched.program, machine.named_memory.row_bytes
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     indexed = np.isin(program.opcode, [Opcode.GATHER, Opcode.SCATTER])
     here = np.flatnonzero((program.space == Space.DRAM) & asked[owner] & ~indexed[owner])
     size = program.element_bytes[here].astype(np.int64)

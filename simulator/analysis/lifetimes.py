@@ -15,7 +15,7 @@ import numpy as np
 
 from simulator.records.spans import HostCall
 from simulator.tileprogram.program import I64, Access, Space, TileProgram
-from simulator.tileprogram.slot_fillings import Fillings, fillings, owners
+from simulator.tileprogram.slot_fillings import Fillings, fillings
 
 if TYPE_CHECKING:
     from simulator.trace_record import TraceRecord
@@ -75,7 +75,7 @@ def in_program_order(program: TileProgram) -> tuple[Fillings, list[Lifetime]]:
 def _of_launch(launch: int, program: TileProgram, filled: Fillings, start: I64, end: I64, done: I64) -> list[Lifetime]:
     count = len(filled)
     here = np.flatnonzero(program.space == Space.SCRATCHPAD)
-    owner, filling = owners(program)[here], filled.of_operand[here]
+    owner, filling = program.owners()[here], filled.of_operand[here]
     access = program.access[here]
     begin, read, over = np.full(count, _LATER), np.full(count, _LATER), np.zeros(count, np.int64)
     only_read = access == Access.READ

@@ -79,7 +79,7 @@ def _lengths(launched: Launched | HostCall, trace: TraceRecord) -> I64:
 
 def _single(program: TileProgram) -> I64:
     """For a loop of accesses, the bytes of its widest element in DRAM; else 0."""
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     accesses = (program.opcode[owner] == Opcode.DIRECT) & (program.space == Space.DRAM)
     widest = np.zeros(len(program), np.int64)
     np.maximum.at(widest, owner[accesses], program.element_bytes[accesses])

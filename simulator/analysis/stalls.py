@@ -128,7 +128,7 @@ def traffic_of(trace: TraceRecord) -> list[dict[str, str | int]]:
     rows = list[dict[str, str | int]]()
     for index, launched in enumerate(trace.launches):
         program = launched.program
-        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+        owner = program.owners()
         size = elements(program) * program.element_bytes
         for number, argument in enumerate(program.arguments):
             here = (program.space == Space.DRAM) & (program.target == number)

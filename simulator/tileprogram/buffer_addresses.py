@@ -79,7 +79,7 @@ class Use:
 
 def in_use(program: TileProgram) -> list[Use]:
     """When each buffer of a program is in use."""
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     here = program.space == Space.SCRATCHPAD
     first: I64 = np.full(len(program.buffers), len(program))
     last: I64 = np.full(len(program.buffers), -1)

@@ -222,6 +222,10 @@ class TileProgram:
         """Highest byte that any buffer takes of its core's scratchpad."""
         return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
 
+    def owners(self) -> I64:
+        """The instruction that each operand belongs to."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.operand_start))
+
     def class_counts(self) -> I64:
         """Operations of each op per point, by `OpClass`."""
         return np.array([op.class_counts for op in self.ops], np.int64).reshape(-1, len(OpClass))

@@ -48,7 +48,7 @@ class _Filling:
 def fillings(program: TileProgram) -> Fillings:
     """The fillings of every slot."""
     touches = dict[tuple[int, int], list[_Touch]]()
-    owner = owners(program)
+    owner = program.owners()
     for operand in np.flatnonzero(program.space == Space.SCRATCHPAD).tolist():
         told = program.operand(operand)
         touch = _Touch(int(owner[operand]), operand, box_of(told), told.access)
@@ -61,11 +61,6 @@ def fillings(program: TileProgram) -> Fillings:
             buffer.append(place[0])
             slot.append(place[1])
     return Fillings(np.array(buffer, np.int64), np.array(slot, np.int64), of_operand)
-
-
-def owners(program: TileProgram) -> I64:
-    """The instruction that each operand belongs to."""
-    return np.repeat(np.arange(len(program), dtype=np.int64), np.diff(program.operand_start))
 
 
 def _of_slot(touches: list[_Touch]) -> list[_Filling]:

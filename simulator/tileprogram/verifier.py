@@ -199,7 +199,7 @@ def _operand_violations(program: TileProgram) -> Iterator[str]:
     size = program.element_bytes
     first = (program.offset + np.minimum(reach, 0).sum(1)) * size
     end = (program.offset + np.maximum(reach, 0).sum(1) + 1) * size
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     for space, what, room, names in (
         (Space.DRAM, "argument", argument_bytes, [a.name for a in program.arguments]),
         (Space.SCRATCHPAD, "buffer", slot_bytes, [b.name for b in program.buffers]),

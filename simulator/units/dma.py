@@ -121,7 +121,7 @@ def estimate(
 
 def in_rows(program: TileProgram) -> npt.NDArray[np.bool_]:
     """Whether a vector pass touches each buffer, so that its rows lie along the lanes."""
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     passes = (program.opcode[owner] == Opcode.VECTOR) & (program.space == Space.SCRATCHPAD)
     found: npt.NDArray[np.bool_] = np.bincount(program.target[passes], minlength=len(program.buffers)) > 0
     return found

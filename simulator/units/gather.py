@@ -186,7 +186,7 @@ class _Loaded:
     def __init__(self, program: TileProgram) -> None:
         self._program = program
         self._writes: dict[tuple[int, int], list[int]] = {}
-        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+        owner = program.owners()
         written = (program.space == Space.SCRATCHPAD) & ((program.access & Access.WRITE) != 0)
         indexed = np.isin(program.opcode, INDEXED)
         for operand in np.flatnonzero(written).tolist() if indexed.any() else ():

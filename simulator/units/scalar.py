@@ -186,7 +186,7 @@ def _steps(program: TileProgram, write: I64, read: I64) -> I64:
 
 def _operands(program: TileProgram) -> tuple[I64, I64]:
     """Operands of DIRECT instructions: the instruction of each, and its number."""
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     here = np.flatnonzero(program.opcode[owner] == Opcode.DIRECT)
     return owner[here], here
 

@@ -134,7 +134,7 @@ def _parts(extent: int, count: int, unit: int) -> tuple[int, ...]:
 def passes(program: TileProgram, machine: Machine) -> I64:
     """Passes of each instruction, taken as a matmul, through the array: by the widest factor it only reads."""
     widest = np.zeros(len(program), np.int64)
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     factors = program.access == Access.READ
     np.maximum.at(widest, owner[factors], program.element_bytes[factors])
     known = np.unique(widest)
@@ -205,7 +205,7 @@ def _scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
     """The stationary factor once, the other once for each tile it streams past (both, where sums stay), each time for
     every pass; of the accumulators only what leaves and enters the array, which keeps partial sums if the machine says
     so."""
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     place = np.arange(len(owner)) - program.operand_start[owner]
     box = elements(program) * program.element_bytes
     extent, stationary = program.extent[owner], program.stationary[owner]

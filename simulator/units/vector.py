@@ -184,7 +184,7 @@ def _lane_words(program: TileProgram, machine: Machine) -> I64:
 def _widest(program: TileProgram) -> I64:
     """Bytes of the widest numbers that each instruction reads, computes with or writes."""
     widest = np.ones(len(program), np.int64)
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     np.maximum.at(widest, owner, program.element_bytes)
     computed = np.array([op.computed_bytes for op in program.ops], np.int64)
     return np.maximum(widest, computed[program.op])
@@ -233,7 +233,7 @@ def _widened(program: TileProgram, machine: Machine) -> I64:
         return widened
     counts = program.class_counts()[program.op]
     computes = (counts.sum(1) > counts[:, OpClass.MOVE]) & (program.opcode == Opcode.VECTOR)
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     np.add.at(widened, owner, halves & computes[owner])
     return widened
 
@@ -241,7 +241,7 @@ def _widened(program: TileProgram, machine: Machine) -> I64:
 def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) -> I64:
     """Cycles for operands that do not lie along the pass's lanes: turned, or `spread` over all of them."""
     out = np.zeros(len(program), np.int64)
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     place = np.arange(len(owner)) - program.operand_start[owner]
     walks, contiguous = _layouts(program, owner, place)
     lane = program.lane[owner].astype(np.int64)

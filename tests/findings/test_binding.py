@@ -147,7 +147,7 @@ def test_whatever_waits_for_the_memory_has_it_at_stake(name: str) -> None:
 
 
 def test_a_file_with_other_costs_promises_what_the_same_program_saves_here(tmp_path: Path) -> None:
-    """As a release may write it whose launches cost more: a remedy does not save those."""
+    """A release whose launches cost more may write such a file: a remedy does not save those cycles."""
     path = tmp_path / "dear.journey"
     j = wb.trace(lambda x: x @ x, torch.randn(64, 64), machine="tpu-v3")
     dear = wb.simulate(j.lowered, j.scheduled, machine=wb.machine("tpu-v3", launch_overhead_cycles=2_000))

@@ -27,7 +27,6 @@ from simulator.optional.feature import Followed
 from simulator.records.spans import Launched
 from simulator.tileprogram.boxes import distinct_boxes, in_pieces
 from simulator.tileprogram.program import I64, U8, Opcode, Space, TileProgram
-from simulator.tileprogram.slot_fillings import owners
 from simulator.units.spared import Spared, none_spared
 from simulator.units.unit import Mask
 
@@ -98,8 +97,8 @@ class CommonMemory(Followed):
         served, _, left_out = spared or none_spared(len(program))
         for resident, arguments in places.items():
             operands = _copied(program, arguments, resident, f"launch {number} of {launched.kernel!r}")
-            operands = operands[~left_out[owners(program)[operands]]]
-            owner = owners(program)[operands]
+            operands = operands[~left_out[program.owners()[operands]]]
+            owner = program.owners()[operands]
             if resident.alone:
                 served[owner] = True
             else:
@@ -137,9 +136,9 @@ def saved_bytes(resident: Resident, launches: Sequence[tuple[int, Launched]]) ->
         if served is None:
             continue
         program = launched.program
-        operands = np.flatnonzero((program.space == Space.DRAM) & served.rows[owners(program)])
+        operands = np.flatnonzero((program.space == Space.DRAM) & served.rows[program.owners()])
         size = program.shape[operands].prod(1) * program.element_bytes[operands]
-        reads = program.opcode[owners(program)[operands]] == Opcode.LOAD
+        reads = program.opcode[program.owners()[operands]] == Opcode.LOAD
         read, written = read + int(size[reads].sum()), written + int(size[~reads].sum())
     return read, written
 
@@ -147,7 +146,7 @@ def saved_bytes(resident: Resident, launches: Sequence[tuple[int, Launched]]) ->
 def _copied(program: TileProgram, arguments: Sequence[int], resident: Resident, where: str) -> I64:
     """The DRAM operands of these arguments, which must all belong to copies within the resident."""
     operands = np.flatnonzero((program.space == Space.DRAM) & np.isin(program.target, arguments))
-    opcodes = program.opcode[owners(program)[operands]]
+    opcodes = program.opcode[program.owners()[operands]]
     others = np.setdiff1d(opcodes, [Opcode.LOAD, Opcode.STORE])
     if len(others):
         raise LaunchError(

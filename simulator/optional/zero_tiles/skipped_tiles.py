@@ -20,7 +20,7 @@ def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
         if isinstance(launched, HostCall):
             continue
         program, left_out = launched.program, trace.via[span_rows] == Via.SKIPPED
-        owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+        owner = program.owners()
         loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
         size, gone = program.shape.prod(1) * program.element_bytes, left_out[owner]
         data = known(launched)

@@ -50,7 +50,7 @@ def _arguments(launched: Launched) -> Iterator[tuple[int, bool]]:
 
 def _empty_loads(program: TileProgram, filled: Mapping[int, Mask]) -> Mask:
     """The copies from DRAM of boxes that hold zeros alone."""
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
     found = np.zeros(len(program), np.bool_)
     for place, elements in filled.items():

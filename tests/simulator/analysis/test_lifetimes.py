@@ -78,7 +78,7 @@ def test_a_lifetime_is_from_the_first_start_to_the_last_use():
     program = elementwise(tiles=4)
     trace = simulate([Launched("k", program, (0, 1 << 20))], load_machine("edge-8x8"))
     ((filled, lives),) = lifetimes(trace)
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     for life in lives:
         rows = owner[np.isin(filled.of_operand, life.fillings)]
         assert life.start == trace.start[rows].min() and life.end == trace.end[rows].max()

@@ -30,7 +30,7 @@ class Drawing(Protocol):
 
 
 class Widgets(Protocol):
-    """What the modules of widgets make, each in a module of its own."""
+    """The functions of the modules of widgets, each in a module of its own."""
 
     def stepper(
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str

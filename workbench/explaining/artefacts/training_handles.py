@@ -47,7 +47,7 @@ class PartsView(Shown):
         return training_parts.by_part(self.record, self.lowered)
 
     def _pictures(self) -> list[Callable[..., Picture]]:
-        """What makes the timeline of each part, on one scale."""
+        """Makers of the timeline of each part, on one scale."""
         launches = training_parts.launches_by_part(self.lowered)
         views = {part: timeline.gantt_of(self.record, mine) for part, mine in launches.items()}
         scale = max((view.makespan for view in views.values()), default=0)

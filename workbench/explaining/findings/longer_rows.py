@@ -51,12 +51,12 @@ def another_axis_innermost(
 
 def _moved(facts: Facts, kernel: ComputedFacts, copies: Iterable[int]) -> list[str]:
     """The tensors in DRAM that some copies of all launches of a kernel move."""
-    program, base = kernel.scheduled.program, {view.value: view.base for view in facts.lowered.views}
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    program = kernel.scheduled.program
+    owner = program.owners()
     mine = (program.space == Space.DRAM) & np.isin(owner, [*copies])
     arguments = [int(number) for number in np.unique(program.target[mine])]
     moved = (launch.arguments[number] for launch in kernel.launches for number in arguments)
-    return list(dict.fromkeys(base.get(value, value) for value in moved))
+    return list(dict.fromkeys(facts.base_of(value) for value in moved))
 
 
 def _turned(kind: TensorType) -> tuple[int, ...] | None:

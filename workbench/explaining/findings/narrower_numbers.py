@@ -15,13 +15,6 @@ _WIDE = ("f32", "f64")
 _BFLOAT16_BYTES = 2
 
 
-def is_faster_narrow(facts: Facts, kernel: ComputedFacts) -> bool:
-    """True if a kernel moves wide floats, and its vector unit would take less time for narrow ones than it takes."""
-    moved = {value for launch in kernel.launches for value in launch.arguments}
-    wide = any(_is_wide(facts, value) for value in moved)
-    return wide and _vector_cycles_narrow(facts, kernel) < kernel.cycles
-
-
 def spared_when_narrow(facts: Facts, kernel: ComputedFacts) -> int:
     """Cycles of the critical path that wide floats have beyond those of bfloat16: their bytes, and their passes
     through arrays. Less than nothing where the vector unit would then take longer than the kernel does."""
@@ -45,7 +38,7 @@ def spared_when_narrow(facts: Facts, kernel: ComputedFacts) -> int:
 def _is_wide(facts: Facts, value: str) -> bool:
     """True if the value would be narrow: a wide float that PyTorch hands from op to op. Inside of an op of 16 bits,
     such as a softmax, it keeps floats of 32."""
-    base = next((view.base for view in facts.lowered.views if view.value == value), value)
+    base = facts.base_of(value)
     return base in facts.lowered.captured.types and facts.lowered.types[base].dtype in _WIDE
 
 
@@ -61,7 +54,7 @@ def _vector_cycles_narrow(facts: Facts, kernel: ComputedFacts) -> float:
     """Cycles of the kernel's vector passes if its floats of 32 bits had 16. Sums stay as wide as they are, and what is
     added to them is converted first."""
     program, machine = kernel.scheduled.program, facts.machine
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     passes = program.opcode == Opcode.VECTOR
     summed = np.unique(owner[(program.access == Access.READ_WRITE) & passes[owner]])
     wide_reads = np.bincount(
@@ -85,9 +78,8 @@ def _converting(op: OpInfo, numbers: int) -> OpInfo:
 
 def weights_share(facts: Facts, value: str) -> str:
     """Says what else moves fewer bytes of a weight: more inputs at a time, or, for a linear layer, int8."""
-    base = next((view.base for view in facts.lowered.views if view.value == value), value)
     kinds = {each.value: each.kind for each in facts.lowered.captured.inputs}
-    if kinds.get(base, "user") == "user":
+    if kinds.get(facts.base_of(value), "user") == "user":
         return ""
     path, _, name = facts.named(value).rpartition(".")
     linear = name == "weight" and facts.module_at is not None and is_plain_linear(facts.module_at(path))

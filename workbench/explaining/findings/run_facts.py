@@ -154,21 +154,29 @@ class Facts:
     def binding(self) -> Binding:
         return binding_of(self.trace, self._path)
 
+    def base_of(self, value: str) -> str:
+        """The tensor that a value is a view of; the value itself where it is none."""
+        return self._bases.get(value, value)
+
+    @functools.cached_property
+    def _bases(self) -> dict[str, str]:
+        return {view.value: view.base for view in self.lowered.views}
+
     def named(self, value: str) -> str:
         """The user's name of a tensor, if it is an input; a view has its base's name."""
-        base = next((view.base for view in self.lowered.views if view.value == value), value)
+        base = self.base_of(value)
         return next((each.path for each in self.lowered.captured.inputs if each.value == base), base)
 
     def moved(self, kernel: str, value: str, way: Access) -> int:
         """Bytes that a kernel of the graph reads or writes in memory, of a value or of a view of it."""
-        base_of, total = {view.value: view.base for view in self.lowered.views}, 0
+        total = 0
         for place, launch in enumerate(self.scheduled.launches.launches):
             if launch.name != kernel or launch.kernel not in self._programs:
                 continue
             program = self._programs[launch.kernel]
-            wanted = [number for number, each in enumerate(launch.arguments) if base_of.get(each, each) == value]
+            wanted = [number for number, each in enumerate(launch.arguments) if self.base_of(each) == value]
             touches = (program.space == Space.DRAM) & np.isin(program.target, wanted) & (program.access & way > 0)
-            owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+            owner = program.owners()
             base = self.trace.rows_of(place).start
             total += int(self.memory_use.asked[base + np.unique(owner[touches])].sum())
         return total

@@ -162,7 +162,7 @@ class Told:
     title: str
     marks: tuple[Shape, ...]
     name: str = ""
-    """What a page finds them by."""
+    """The name by which a page finds the marks."""
 
 
 Mark: TypeAlias = Shape | Told

@@ -16,7 +16,6 @@ from simulator import Launched, Machine, Resident
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.optional.common_memory.residents import CommonMemory, check_plan, saved_bytes
 from simulator.tileprogram.program import Opcode, Space, TileProgram
-from simulator.tileprogram.slot_fillings import owners
 from simulator.units.unit import Mask
 from workbench.ground.errors import BadOption
 from workbench.ir import KernelGraph, Residence, ScheduledProgram, Storage
@@ -59,7 +58,7 @@ def served(scheduled: ScheduledProgram) -> dict[str, frozenset[int]]:
 def _served_arguments(program: TileProgram, served: Mask) -> frozenset[int]:
     """Those of whose copies all are served."""
     moved = program.space == Space.DRAM
-    others = np.unique(program.target[moved & ~served[owners(program)]])
+    others = np.unique(program.target[moved & ~served[program.owners()]])
     return frozenset(np.setdiff1d(program.target[moved], others).tolist())
 
 

@@ -29,12 +29,11 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
     kernel_of = {node.node.name: node.kernel for node in lowered.nodes}
     nodes = {node.node.name: node.node for node in lowered.nodes}
     runs = {launch.name: launch.kernel for launch in facts.scheduled.launches.launches}
-    base_of = {view.value: view.base for view in lowered.views}
-    kept = {base_of.get(value, value) for value in lowered.captured.outputs}
+    kept = {facts.base_of(value) for value in lowered.captured.outputs}
     readers = defaultdict[str, set[str]](set)
     for launch in facts.scheduled.launches.launches:
         for value in launch.arguments:
-            readers[base_of.get(value, value)].add(launch.name)
+            readers[facts.base_of(value)].add(launch.name)
     told, alike = set[tuple[str, str]](), defaultdict[tuple[str, str], list[_Missed]](list)
     names = {*nodes, *lowered.types}
     for fusion in lowered.fusions:
@@ -45,7 +44,7 @@ def missed_fusions(facts: Facts) -> Iterator[Finding]:
         told.add((producer, consumer))
         first, second = nodes[fusion.producer], nodes[fusion.consumer]
         gone = {*first.operands}.intersection(second.operands) if fusion.rule in (SHARED, READ_ONCE) else first.results
-        values = [base_of.get(value, value) for value in gone]
+        values = [facts.base_of(value) for value in gone]
         came = sum(facts.moved(consumer, value, Access.READ) for value in values)
         alone = [value for value in values if readers[value] <= {producer, consumer} and value not in kept]
         went = sum(facts.moved(producer, value, Access.WRITE) for value in alone)

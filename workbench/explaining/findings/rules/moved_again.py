@@ -82,7 +82,7 @@ class _Loaded:
 
 
 def _loaded(program: TileProgram) -> Iterator[_Loaded]:
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
     for number, argument in enumerate(program.arguments):
         here = np.flatnonzero(loads & (program.target == number))

@@ -66,12 +66,11 @@ def _spared(lowered: KernelGraph, block: Tile) -> dict[str, tuple[int, int]]:
 def _shares(facts: Facts, kernel: ComputedFacts, spared: Mapping[str, tuple[int, int]]) -> dict[int, float]:
     """The copies of such tensors on the critical path, and the share of each that would not be moved."""
     program, on_path = kernel.scheduled.program, set(kernel.showing(*_TRANSFERS))
-    base = {view.value: view.base for view in facts.lowered.views}
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     copied = (program.space == Space.DRAM) & np.isin(program.opcode[owner], [Opcode.LOAD, Opcode.STORE])
     found = dict[int, float]()
     for place, launch in enumerate(facts.scheduled.launches.launches):
-        sizes = [spared.get(base.get(value, value), (1, 1)) for value in launch.arguments]
+        sizes = [spared.get(facts.base_of(value), (1, 1)) for value in launch.arguments]
         shares = np.array([1 - after / before for before, after in sizes])
         if launch.kernel != kernel.name or not shares.any():
             continue

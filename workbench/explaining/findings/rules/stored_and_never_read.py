@@ -21,12 +21,11 @@ _STORES = ("store", "scatter")
 
 @finding("stored and never read")
 def stored_and_never_read(facts: Facts) -> Iterator[Finding]:
-    base = {view.value: view.base for view in facts.lowered.views}
-    needed = {base.get(value, value) for value in _needed(facts)}
+    needed = {facts.base_of(value) for value in _needed(facts)}
     for kernel in facts.computed:
         cycles, moved, spans, names = 0, 0, list[int](), dict[str, None]()
         for launch, number, value in _stored(facts, kernel):
-            if base.get(value, value) not in needed:
+            if facts.base_of(value) not in needed:
                 here = _on_path(facts, kernel, launch, number)
                 cycles, spans = cycles + sum(here.values()), [*spans, *here]
                 moved, names = moved + moved_bytes(kernel.scheduled.program, number), {**names, value: None}
@@ -63,7 +62,7 @@ def _stored(facts: Facts, kernel: ComputedFacts) -> Iterator[tuple[int, int, str
 def _on_path(facts: Facts, kernel: ComputedFacts, launch: int, argument: int) -> dict[int, int]:
     """The stores of an argument on the critical path of a launch, and the cycles of each."""
     program = kernel.scheduled.program
-    owner = np.repeat(np.arange(len(program)), np.diff(program.operand_start))
+    owner = program.owners()
     stores = np.isin(program.opcode[owner], [Opcode.STORE, Opcode.SCATTER]) & (program.space == Space.DRAM)
     first = facts.trace.rows_of(launch).start
     mine = {first + row for row in owner[stores & (program.target == argument)].tolist()}

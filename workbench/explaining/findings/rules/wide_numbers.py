@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from simulator.analysis.binding import ARRAYS, MEMORY
 from simulator.units import systolic
 from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.narrower_numbers import is_faster_narrow, spared_when_narrow
+from workbench.explaining.findings.narrower_numbers import spared_when_narrow
 from workbench.explaining.findings.number_words import times
 from workbench.explaining.findings.numpy_use import function_with_numpy
 from workbench.explaining.findings.rule_registry import finding
@@ -31,15 +31,15 @@ def wide_numbers(facts: Facts) -> Iterator[Finding]:
         return
     by_memory = [kernel for kernel in facts.computed if at_memorys_peak(facts, kernel)]
     by_arrays = [kernel for kernel in facts.computed if at_peak(facts, kernel) and _takes_passes(facts, kernel)]
-    at_roof = [each for each in facts.computed if each in by_memory or each in by_arrays]
-    bound = [each for each in at_roof if is_faster_narrow(facts, each)]
-    stake = sum(spared_when_narrow(facts, kernel) for kernel in facts.computed)
-    if not bound or stake <= 0:
+    spared = [spared_when_narrow(facts, kernel) for kernel in facts.computed]
+    faster = (kernel for kernel, cycles in zip(facts.computed, spared, strict=True) if cycles > 0)
+    bound = [each for each in faster if each in by_memory or each in by_arrays]
+    if not bound or sum(spared) <= 0:
         return
     written = _OF_MODULES if facts.module_at and facts.module_at("") is not None else _OF_FUNCTIONS
     yield Finding(
         "",
-        stake,
+        sum(spared),
         f"{times(len(bound), 'kernel')} of {sum(each.cycles for each in bound):,} cycles, with floats of 32 bits or "
         f"more, {'is' if len(bound) == 1 else 'are'} near the roof of memory or arrays; at stake are the bytes and "
         f"passes of the whole program that bfloat16 spares{_numpys(facts)}",

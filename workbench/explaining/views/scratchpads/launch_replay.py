@@ -16,7 +16,6 @@ import numpy as np
 
 from simulator import Trace
 from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
-from simulator.tileprogram.slot_fillings import owners
 from workbench.explaining.views.scratchpads.scratchpad import Held, held_by_launch
 from workbench.explaining.views.scratchpads.tile_grids import Grid, Tile, grids, place_of
 from workbench.explaining.views.scratchpads.tiles import ACCESS, Tiling, tiling
@@ -193,7 +192,7 @@ def _uses(program: TileProgram, numbers: dict[tuple[int, int], int], life_of: I6
     inside = np.flatnonzero(program.space == Space.SCRATCHPAD)
     where = zip(program.target[inside].tolist(), program.slot[inside].tolist(), strict=True)
     slot = np.array([numbers[place] for place in where], np.int64)
-    return Uses(owners(program)[inside], slot, life_of[filling[inside]], program.access[inside].astype(np.int64))
+    return Uses(program.owners()[inside], slot, life_of[filling[inside]], program.access[inside].astype(np.int64))
 
 
 def _visits(view: Tiling, drawn: Sequence[Grid]) -> tuple[tuple[Place, ...], Visits]:

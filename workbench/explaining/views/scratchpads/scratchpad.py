@@ -12,7 +12,7 @@ from simulator import Trace
 from simulator.analysis.lifetimes import Lifetime, in_program_order, lifetimes, lifetimes_of
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.tileprogram.program import Access, Space, TileProgram
-from simulator.tileprogram.slot_fillings import Fillings, owners
+from simulator.tileprogram.slot_fillings import Fillings
 from simulator.units.gather import INDEXED
 from workbench.explaining.views.graphs.tensor_names import user_names
 from workbench.ground.basics.table import Table
@@ -193,7 +193,7 @@ class _Tensors:
     def __init__(self, program: TileProgram, filled: Fillings) -> None:
         self.loaded: dict[int, dict[int, None]] = {}
         self.stored: dict[int, dict[int, None]] = {}
-        owner = owners(program)
+        owner = program.owners()
         for outside in np.flatnonzero(program.space == Space.DRAM).tolist():
             for operand in moved_with(program, int(owner[outside])):
                 filling, argument = int(filled.of_operand[operand]), int(program.target[outside])

@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.tileprogram.program import Access, Opcode, Operand, Space, TileProgram
-from simulator.tileprogram.slot_fillings import fillings, owners
+from simulator.tileprogram.slot_fillings import fillings
 from simulator.tileprogram.tensor_boxes import Coordinates, TensorBox
 from simulator.tileprogram.tensor_moves import moves
 from simulator.units.gather import INDEXED
@@ -102,7 +102,7 @@ class _Reader:
     def __init__(self, program: TileProgram, arguments: Sequence[str], origins: Sequence[str]) -> None:
         self.program, self.arguments, self.origins = program, arguments, origins
         self.coordinates = [Coordinates(argument) for argument in program.arguments]
-        self.filled, self.owner = fillings(program), owners(program)
+        self.filled, self.owner = fillings(program), program.owners()
         self.parts: dict[int, list[_Part]] = {}
         """The boxes of DRAM that each filling was loaded from, and that it is stored to."""
         self.loaded: dict[int, int] = {}

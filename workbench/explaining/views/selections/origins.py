@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from simulator import TileProgram, Trace
 from simulator.tileprogram.program import Space
-from simulator.tileprogram.slot_fillings import owners
 from workbench.explaining.views.kernel_lists.kernel_tables import line_origins, line_regions, rendered_line_origins
 from workbench.explaining.views.scratchpads.tiles import Tiling, tiling
 from workbench.ir import KernelGraph, KernelModule, Launch, Node, ScheduledKernel, ScheduledProgram
@@ -188,7 +187,7 @@ class OriginIndex:
         """The instructions that read or write a buffer."""
         program = self.programs[kernel].program
         touching = (program.space == Space.SCRATCHPAD) & (program.target == buffer)
-        return tuple(np.unique(owners(program)[touching]).tolist())
+        return tuple(np.unique(program.owners()[touching]).tolist())
 
     def buffers_of_instructions(self, instructions: Iterable[InstructionAt]) -> tuple[BufferAt, ...]:
         """The buffers that these read or write, kernel by kernel."""
@@ -207,7 +206,7 @@ class OriginIndex:
         if kernel not in self._touching:
             program = self.programs[kernel].program
             inside = program.space == Space.SCRATCHPAD
-            count = np.bincount(owners(program)[inside], minlength=len(program))
+            count = np.bincount(program.owners()[inside], minlength=len(program))
             self._touching[kernel] = [0, *np.cumsum(count).tolist()], program.target[inside].tolist()
         return self._touching[kernel]
 
