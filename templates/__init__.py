@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from workbench.operators.aten.registry import Registry
-
+from workbench.operators.aten.registry import Registry
 
 FAMILIES = (
     "attention_kernel",

@@ -12,7 +12,6 @@ else once for each block of queries. Blocks that a causal mask hides are left ou
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from templates.attention_call import Call, plain
@@ -22,12 +21,8 @@ from templates.writing import FLOATS, signature
 from workbench.ir import Mapping, Node, Ref, TensorType
 from workbench.operators.aten.extra_ops import ATTENTION
 from workbench.operators.aten.overload_schema import arguments
-from workbench.operators.aten.registry import OneKernel
+from workbench.operators.aten.registry import OneKernel, Registry
 from workbench.scheduling.kernels.template import Template
-
-if TYPE_CHECKING:
-    from workbench.operators.aten.registry import Registry
-
 
 MOST_WIDTH = 512
 """Numbers of a key, or of a value, that one kernel is made for. Of wider ones so few fit beside their sums in a small

@@ -6,16 +6,14 @@ Extents of one may stand around that dim: a creation op is computed where it is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from workbench.mlir.bindings import Value
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.kernels.node_builder import NodeBuilder, to_float
-
-if TYPE_CHECKING:
-    from workbench.mlir.bindings import Value
-    from workbench.operators.aten.registry import Registry
 
 
 def full(op: NodeBuilder) -> Value:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from templates.writing import worst_number
+from workbench.mlir.bindings import Value
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.kernels.node_builder import NodeBuilder
 from workbench.scheduling.kernels.node_reductions import fold, fold_numbers
-
-if TYPE_CHECKING:
-    from workbench.mlir.bindings import Value
-    from workbench.operators.aten.registry import Registry
 
 LAST_PLACE = 2**63 - 1
 """A place after every other."""

@@ -7,17 +7,14 @@ Each gives the dim of the result that walks each axis of the operand, and the ax
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
 from workbench.ir import Node, TensorType
 from workbench.mlir.bindings import Value, shape_of
+from workbench.operators.aten.registry import Registry
+from workbench.scheduling.kernels.node_builder import NodeBuilder
 from workbench.scheduling.passes.split_gathers import gather
-
-if TYPE_CHECKING:
-    from workbench.operators.aten.registry import Registry
-    from workbench.scheduling.kernels.node_builder import NodeBuilder
 
 
 def embedding(op: NodeBuilder) -> Value:

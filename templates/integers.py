@@ -8,16 +8,14 @@ divided by -1 gives itself, as everywhere where integers wrap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
+from workbench.mlir.bindings import Value
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.kernels.node_builder import NodeBuilder, converted
-
-if TYPE_CHECKING:
-    from workbench.mlir.bindings import Value
-    from workbench.operators.aten.registry import Registry
 
 
 def of_two(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
 from templates.integers import is_number, of_two
+from workbench.mlir.bindings import Value
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder, converted
-
-if TYPE_CHECKING:
-    from workbench.mlir.bindings import Value
-    from workbench.operators.aten.registry import Registry
 
 _EQUAL, _LESS = arith.CmpIPredicate.eq, arith.CmpIPredicate.slt
 _BITS: Final = 64

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from workbench.mlir.bindings import Value
 from workbench.mlir.linalg_ops import end_body, generic_with_body
 from workbench.operators.aten.extra_ops import MATMUL
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder, converted
-
-if TYPE_CHECKING:
-    from workbench.mlir.bindings import Value
-    from workbench.operators.aten.registry import Registry
 
 
 def matmul(op: NodeBuilder) -> Value:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from torch_mlir.dialects import tensor
 
+from workbench.mlir.bindings import Value
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.kernels.node_builder import NodeBuilder
-
-if TYPE_CHECKING:
-    from workbench.mlir.bindings import Value
-    from workbench.operators.aten.registry import Registry
 
 
 def flip(op: NodeBuilder) -> Value:

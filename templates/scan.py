@@ -12,19 +12,16 @@ import contextlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import MAX_RANK
 from templates.writing import FLOATS, Body, Index, View, Writer, element_bytes, literal, signature, worst
 from workbench.ir import Literal, Mapping, Node, TensorType
 from workbench.ir.graph import row_major
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.importing.importer import element_type
 from workbench.scheduling.kernels.node_builder import UNSIGNED
 from workbench.scheduling.kernels.template import Template, Tensor
-
-if TYPE_CHECKING:
-    from workbench.operators.aten.registry import Registry
 
 Numbers = list[str]
 

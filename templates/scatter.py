@@ -10,19 +10,16 @@ import math
 from collections.abc import Iterable
 from collections.abc import Mapping as Types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import MAX_RANK
 from templates.writing import literal
 from workbench.ir import Literal, Mapping, Node, Ref, Sequence, TensorType
 from workbench.operators.aten.overload_schema import arguments
+from workbench.operators.aten.registry import Registry
 from workbench.operators.formulas.scattering import chosen_shape
 from workbench.scheduling.importing.importer import layout_strides
 from workbench.scheduling.kernels.template import Template, Tensor, Tile
-
-if TYPE_CHECKING:
-    from workbench.operators.aten.registry import Registry
 
 _COMBINERS = {
     "sum": ("arith.addf", "arith.addi"),

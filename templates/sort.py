@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import MAX_RANK
@@ -20,12 +19,10 @@ from templates.writing import FLOATS, Body, Index, View, Writer, element_bytes, 
 from workbench.ir import Mapping, Node, TensorType
 from workbench.ir.graph import row_major
 from workbench.operators.aten.overload_schema import plain_arguments
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.importing.importer import element_type
 from workbench.scheduling.kernels.node_builder import UNSIGNED
 from workbench.scheduling.kernels.template import Template, Tensor
-
-if TYPE_CHECKING:
-    from workbench.operators.aten.registry import Registry
 
 PLACE = "i32"
 """The type of places while sorting: no row has more elements, and vectors hold twice as many as of i64."""

@@ -6,16 +6,13 @@ Each computes one number of the result, in arith and math ops; corner values fol
 from __future__ import annotations
 
 import math as numbers
-from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
+from workbench.mlir.bindings import Value
+from workbench.operators.aten.registry import Registry
 from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder
-
-if TYPE_CHECKING:
-    from workbench.mlir.bindings import Value
-    from workbench.operators.aten.registry import Registry
 
 _EQUAL, _LESS = arith.CmpFPredicate.OEQ, arith.CmpFPredicate.OLT
 _LESS_INT = arith.CmpIPredicate.slt

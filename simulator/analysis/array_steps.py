@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.machine.machine import Machine
 from simulator.machine.optional.shape_table import of_core
 from simulator.records.spans import HostCall, Via
 from simulator.tileprogram.program import I64, DependenceKind, Opcode, TileProgram
+from simulator.trace_record import TraceRecord
 from simulator.units.systolic import matmul_cost, passes
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
-    from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)

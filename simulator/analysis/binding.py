@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +19,8 @@ from simulator.analysis.memory_use import memory_use_of
 from simulator.records.spans import HostCall
 from simulator.tileprogram.barriers import meetings
 from simulator.tileprogram.program import Opcode
+from simulator.trace_record import TraceRecord
 from simulator.units.unit_table import DOES, UNIT_OF
-
-if TYPE_CHECKING:
-    from simulator.trace_record import TraceRecord
 
 SCALAR, HOST, LAUNCHES, CORES, ISSUE = "scalar unit", "host", "launches", "cores that wait", "issue"
 PARTS = (MEMORY, ARRAYS, VECTOR, SCALAR, HOST, LAUNCHES, ISSUE, CORES)

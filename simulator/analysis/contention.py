@@ -22,16 +22,13 @@ Other losses of a banked memory (rows, bank groups, turnarounds, refreshes) are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.records.spans import Cause, Wait
 from simulator.tileprogram.program import I64
-
-if TYPE_CHECKING:
-    from simulator.trace_record import TraceRecord
+from simulator.trace_record import TraceRecord
 
 F64 = npt.NDArray[np.float64]
 

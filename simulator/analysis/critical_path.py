@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +12,8 @@ from simulator.errors import SimulatorError
 from simulator.optional.feature_table import second_memory
 from simulator.records.spans import Cause, Via, Wait
 from simulator.tileprogram.program import I64, Opcode
+from simulator.trace_record import TraceRecord
 from simulator.units.unit_table import DOES
-
-if TYPE_CHECKING:
-    from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)

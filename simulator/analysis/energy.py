@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from simulator.machine.machine import Machine
 from simulator.optional.feature_table import FEATURES
 from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
 from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
+from simulator.trace_record import TraceRecord
 from simulator.units import cost_table
 from simulator.units.dma import contiguous
 from simulator.units.gather import elements
@@ -30,11 +31,6 @@ from simulator.units.tiled_tensors import covered
 from simulator.units.unit_table import KIND_OF, UNITS
 
 Mask = npt.NDArray[np.bool_]
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
-    from simulator.trace_record import TraceRecord
-
 
 _SPENDS = tuple(row for feature in FEATURES for row in feature.spends)
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.records.spans import HostCall
 from simulator.tileprogram.program import I64, Access, Space, TileProgram
 from simulator.tileprogram.slot_fillings import Fillings, fillings
-
-if TYPE_CHECKING:
-    from simulator.trace_record import TraceRecord
+from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)

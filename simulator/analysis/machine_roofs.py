@@ -13,19 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.analysis.memory_use import memory_use_of
+from simulator.machine.machine import Machine
 from simulator.records.spans import TOTALS, HostCall, Via
 from simulator.tileprogram.program import I64, Argument, Opcode, TileProgram
+from simulator.trace_record import TraceRecord
 from simulator.units import systolic, vector
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
-    from simulator.trace_record import TraceRecord
 
 ARRAYS, VECTOR, MEMORY, SHORT = ROOFS = ("arrays", "vector unit", "memory", "short transfers")
 

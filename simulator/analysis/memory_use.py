@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.records.spans import Grid, HostCall, Launched, Wait
 from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
+from simulator.trace_record import TraceRecord
 from simulator.units import dma
 from simulator.units.gather import run_bytes
-
-if TYPE_CHECKING:
-    from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)

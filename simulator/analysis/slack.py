@@ -14,24 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.compiled import compiled
 from simulator.errors import SimulatorError
+from simulator.machine.machine import Machine
 from simulator.memory.several_buses import buses, waited_for
 from simulator.optional.simulation import works
 from simulator.records.spans import Cause
 from simulator.tileprogram.program import I64, DependenceKind
+from simulator.trace_record import TraceRecord
 from simulator.units.cost_table import MEET, Work
 from simulator.units.unit import KEEPS, MEETS
 from simulator.units.unit_table import UNITS
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
-    from simulator.trace_record import TraceRecord
 
 Edges = tuple[I64, I64, I64]
 """From an event, to an event, and the room between."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,11 +10,9 @@ from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, idle_before,
 from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
 from simulator.tileprogram.program import I64, Access, Opcode, Space
+from simulator.trace_record import TraceRecord
 from simulator.units.gather import INDEXED, elements
 from simulator.units.unit_table import STALL_OF, STALLS, asking
-
-if TYPE_CHECKING:
-    from simulator.trace_record import TraceRecord
 
 FINISHED = "finished"
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import links_of, stalls_of
 from simulator.audit import trace_columns
 from simulator.audit.trace_columns import MOST
+from simulator.machine.machine import Machine
 from simulator.machine.optional.shape_table import of_core
 from simulator.optional.feature import Audited
 from simulator.optional.feature_table import FEATURES, second_memory
@@ -27,12 +27,9 @@ from simulator.tileprogram.buffer_addresses import clashes
 from simulator.tileprogram.conflicts import Conflict, conflicts
 from simulator.tileprogram.hazards import Grade
 from simulator.tileprogram.program import I64, Access, OpClass, Opcode, Space, TileProgram
+from simulator.trace_record import TraceRecord
 from simulator.units.gather import INDEXED
 from simulator.units.systolic import passes
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
-    from simulator.trace_record import TraceRecord
 
 Mask = npt.NDArray[np.bool_]
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.records.spans import CAUSES, Cause, Via, Wait
 from simulator.tileprogram.program import I64, Opcode
-
-if TYPE_CHECKING:
-    from simulator.trace_record import TraceRecord
+from simulator.trace_record import TraceRecord
 
 MOST = 20
 """Violations of one kind that are reported."""

@@ -7,7 +7,6 @@ describes a single launch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +19,8 @@ from simulator.errors import LaunchError, ProgramError
 from simulator.machine.machine import Machine
 from simulator.memory import dram, network, several_buses
 from simulator.memory.second_bus import second_bus
+from simulator.optional.chiplets.placed import Placed
+from simulator.optional.common_memory.residents import Resident
 from simulator.optional.feature_table import check_asked, second_memory
 from simulator.optional.simulation import Simulation
 from simulator.records.spans import WAITS, HostCall, Launched
@@ -28,10 +29,6 @@ from simulator.tileprogram.program import I32, TileProgram
 from simulator.tileprogram.verifier import LARGEST, verify_tables
 from simulator.trace.trace import Ran, Trace, assemble
 from simulator.units.unit_table import unit_names
-
-if TYPE_CHECKING:
-    from simulator.optional.chiplets.placed import Placed
-    from simulator.optional.common_memory.residents import Resident
 
 
 def simulate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from simulator.audit import invariants, trace_columns
 from simulator.errors import FileFormatError, InvariantViolation
 from simulator.machine.machine import Machine
+from simulator.optional.feature_table import Asked
 from simulator.records.spans import (
     CAUSES,
     HOST_UNIT,
@@ -29,12 +30,8 @@ from simulator.tileprogram.program import I32, I64, Opcode, TileProgram
 from simulator.trace import trace_file
 from simulator.trace_record import TraceRecord
 from simulator.units import scalar, vector
-from simulator.units.cost_table import pieces
+from simulator.units.cost_table import Told, pieces
 from simulator.units.unit_table import unit_names
-
-if TYPE_CHECKING:
-    from simulator.optional.feature_table import Asked
-    from simulator.units.cost_table import Told
 
 
 class Trace(TraceRecord):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from simulator.optional.chiplets.page_table import PageTable
 from simulator.optional.simulation import Simulation, works
-
-if TYPE_CHECKING:
-    from simulator.trace_record import TraceRecord
+from simulator.trace_record import TraceRecord
 
 
 @dataclass(frozen=True, slots=True)
