@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simulator.machine.dram_file import Memory
 from simulator.memory.banked.address_map import address_map
-from simulator.memory.banked.channels import FORWARDED, LAST, READ_CYCLES, READS, idle_channels
+from simulator.memory.banked.channels import READS, Counter, idle_channels
 from simulator.memory.banked.controller import drain
 from simulator.memory.dram import ask
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES
@@ -34,10 +34,10 @@ def run_stream(memory: Memory, addresses: I64, writes: I64, channels: int = 1) -
     ask(served, address_map(memory, channels), 0, 0, aligned + writes)
     drain(served)
     counts = served.counters.sum(0)
-    answered = int(counts[READS] - counts[FORWARDED])
+    answered = int(counts[READS] - counts[Counter.FORWARDED])
     return Stream(
-        cycles=int(served.counters[:, LAST].max()) + 1,
-        average_read_latency=int(counts[READ_CYCLES]) / max(answered, 1),
+        cycles=int(served.counters[:, Counter.LAST].max()) + 1,
+        average_read_latency=int(counts[Counter.READ_CYCLES]) / max(answered, 1),
         counters=dict(zip(CHANNEL_COUNTERS, counts.tolist(), strict=False)),
         spent=dict(zip(CHANNEL_CYCLES, served.clock.sum(0).tolist(), strict=False)),
     )

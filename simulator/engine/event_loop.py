@@ -125,11 +125,11 @@ def _loop(
             if time < issue:
                 issue, issuing = time, core
         if banked is not None:  # the compiler leaves this out where there are no banks
-            before = dram.reached(parts.memory_state)
+            before = parts.memory_state.reached[0]
             source = -1
             if shared.running[0] > 0:
                 source = dram.advance(parts.memory, parts.memory_state, banked, net, min(issue, at))
-            events = max(0, events - (dram.reached(parts.memory_state) - before))
+            events = max(0, events - (parts.memory_state.reached[0] - before))
             if source == dram.ON_THE_WAY:
                 continue
             if source >= 0:

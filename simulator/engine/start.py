@@ -141,14 +141,14 @@ def _transfer(
         behind = max(sent, least) - max(several_buses.alone(lines, row, at), least)
         waits[row, Wait.MEMORY_BUS] = min(behind, MOST_WAITED)
     spans.phase[row] = max(sent, at + table.cycles[row])
-    answered = spans.phase[row] + dram.latency(parts.memory)
+    answered = spans.phase[row] + parts.memory.latency
     spans.end[row] = max(answered, at + table.cycles[row] + table.waiting[row])
     if net is not None:
         over = spans.end[row]
         source = _source_of(spans.unit[row], parts)
         passed = network.carry(net, source, row, at)
         spans.phase[row] = max(spans.phase[row], passed)
-        answered = spans.phase[row] + dram.latency(parts.memory) + network.longest_way(net, source, row)
+        answered = spans.phase[row] + parts.memory.latency + network.longest_way(net, source, row)
         spans.end[row] = max(answered, over)
         waits[row, Wait.INTERCONNECT] = min(spans.end[row] - over, MOST_WAITED)
     spans.done[row] = spans.end[row]
@@ -183,7 +183,7 @@ def end_transfer(number: int, source: int, asked: Asked, parts: Parts, banked: d
     table, memory, units, spans = asked.table, parts.memory, launch.units, launch.spans
     row = units.latest[number]
     least, ended = spans.start[row] + table.cycles[row], dram.ended(memory, banked, source)
-    spans.phase[row] = max(ended, least + dram.way(memory))
+    spans.phase[row] = max(ended, least + memory.way)
     spans.end[row] = spans.done[row] = max(spans.phase[row], least + table.waiting[row])
     dram.waited(memory, banked, source, launch.waits[row], spans.end[row] == ended)
     units.free[number] = spans.end[row]

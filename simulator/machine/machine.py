@@ -8,7 +8,7 @@ a reader of a result can see which of its premises are published, which fitted a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
@@ -32,7 +32,7 @@ from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle
 from simulator.machine.mesh_places import places
 from simulator.machine.optional import shape_table as optional
 from simulator.machine.provenance import OVERRIDE, Provenance
-from simulator.machine.sizes import check_units
+from simulator.machine.sizes import too_large
 from simulator.machine.tile_form import Tile, tile_of
 
 Override = Figure | Sequence[Mapping[str, Figure]]
@@ -48,35 +48,34 @@ class Machine(MachineRecord):
     version 7, which did not keep it."""
 
     def __post_init__(self) -> None:
+        for mistake in self._mistakes():
+            raise MachineError(f"machine {self.name!r}: {mistake}")
+
+    def _mistakes(self) -> Iterator[str]:
+        """Says what is wrong with the figures, each mistake in the place where its figures are known to be numbers."""
         for part, record in {**PARTS, "provenance": Provenance}.items():
             if not isinstance(getattr(self, part), record):
-                raise MachineError(
-                    f"machine {self.name!r}: {part} = {getattr(self, part)!r:.60}: expected a {record.__name__}"
-                )
+                yield f"{part} = {getattr(self, part)!r:.60}: expected a {record.__name__}"
         for name, value in figures(self).items():
             check_figure(f"machine {self.name!r}: {name}", name, PLACES[name].kind, value)
         if not self.clock_khz:
-            raise MachineError(
-                f"machine {self.name!r}: clock_mhz = {self.clock_mhz}: expected at least 0.001, a kilohertz"
-            )
-        check_units(self)
+            yield f"clock_mhz = {self.clock_mhz}: expected at least 0.001, a kilohertz"
+        yield from too_large(self)
         if self.vector.bits_per_lane % 8:
-            raise MachineError(f"machine {self.name!r}: {self.vector.bits_per_lane} bits per lane are not whole bytes")
+            yield f"{self.vector.bits_per_lane} bits per lane are not whole bytes"
         if not self.dram_bytes_per_cycle:
-            raise MachineError(f"machine {self.name!r}: dram_bytes_per_second is less than a byte in 10,000 cycles")
-        if self.array.preload_depth > 2:
-            raise MachineError(
-                f"machine {self.name!r}: systolic_preload_depth = {self.array.preload_depth}: expected 1 or 2; no "
-                "more than one set can move while another is in use"
-            )
+            yield "dram_bytes_per_second is less than a byte in 10,000 cycles"
+        if (sets := self.array.preload_depth) > 2:
+            more = "no more than one set can move while another is in use"
+            yield f"systolic_preload_depth = {sets}: expected 1 or 2; {more}"
         if self.dram.kind == "banked" and (self.own_memory or not is_file(self.dram.timing)):
             self.banked_memory()
         if self.network.kind == "mesh":
             places(self, "mesh_queues")
             places(self, "mesh_channels")
-        optional.check(self)
+        yield from optional.mistakes(self)
         if self.scratchpad_bytes < self.vector_bytes:
-            raise MachineError(f"machine {self.name!r}: the scratchpad ({self.scratchpad_bytes} bytes) holds no vector")
+            yield f"the scratchpad ({self.scratchpad_bytes} bytes) holds no vector"
 
     @property
     def scratchpad_bytes(self) -> int:

@@ -38,22 +38,7 @@ from simulator.memory import network
 from simulator.memory.banked import channel_time
 from simulator.memory.banked.address_map import address_map, channel_of, coordinate_of
 from simulator.memory.banked.banks import READ_DATA
-from simulator.memory.banked.channels import (
-    AWAY,
-    BEGIN,
-    CURSOR,
-    DONE,
-    LATEST,
-    LEFT,
-    NEVER,
-    PLACE,
-    REMAINING,
-    SINCE,
-    STOP,
-    UNNOTED,
-    Channels,
-    idle_channels,
-)
+from simulator.memory.banked.channels import NEVER, Channels, Part, Source, idle_channels
 from simulator.memory.banked.controller import advance_channel, drain
 from simulator.memory.banked.requests import request_counts, requests_of
 from simulator.memory.network import Network
@@ -74,6 +59,7 @@ class MemoryFigures(NamedTuple):
 
     banked: bool
     latency: int
+    """Cycles from the last request on the bus to its data, or to the answer that it is written."""
     cycle: int
     byte: int
     """The time of a byte on a simple memory's bus, or a cycle of a banked memory."""
@@ -166,18 +152,6 @@ def serve(memory: MemoryFigures, state: MemoryState, start: int, size: int) -> i
     return -(-state.bus_free[0] // memory.cycle)
 
 
-@compiled
-def latency(memory: MemoryFigures) -> int:
-    """Cycles from the last request on the bus to its data, or to the answer that it is written."""
-    return memory.latency
-
-
-@compiled
-def way(memory: MemoryFigures) -> int:
-    """Cycles from a transfer's begin to its first request at a banked memory."""
-    return memory.way
-
-
 @compiled_apart
 def begin_transfer(
     memory: MemoryFigures, state: MemoryState, of: Banked, net: Network | None, source: int, row: int, start: int
@@ -211,13 +185,13 @@ def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network 
         for source in range(len(of.running)):
             if of.running[source] == 0:
                 continue
-            if of.channels.sources[source, LEFT] == 0:
+            if of.channels.sources[source, Source.LEFT] == 0:
                 of.running[source] = 0
                 return source
             most = 0
             for channel in range(len(of.channels.parts)):
                 part = of.channels.parts[channel, source]
-                most = max(most, part[STOP] - part[CURSOR])
+                most = max(most, part[Part.STOP] - part[Part.CURSOR])
             quiet = min(quiet, state.reached[0] + _least(of.channels, most))
         state.quiet[0] = quiet
         if limit < quiet or limit <= state.reached[0]:
@@ -232,15 +206,9 @@ def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network 
 
 
 @compiled
-def reached(state: MemoryState) -> int:
-    """The cycle of the memory's clock up to which time has passed."""
-    return state.reached[0]
-
-
-@compiled
 def ended(memory: MemoryFigures, of: Banked, source: int) -> int:
     """The cycle at which the last request of a transfer that has ended was done."""
-    done = int(of.channels.sources[source, DONE])
+    done = int(of.channels.sources[source, Source.DONE])
     return -(-done * memory.cycle // memory.byte)
 
 
@@ -255,9 +223,9 @@ def waited(memory: MemoryFigures, of: Banked, source: int, waits: I32, for_memor
         return
     last = 0
     for channel in range(len(of.channels.parts)):
-        if of.channels.parts[channel, source, LATEST] > of.channels.parts[last, source, LATEST]:
+        if of.channels.parts[channel, source, Part.LATEST] > of.channels.parts[last, source, Part.LATEST]:
             last = channel
-    cycles = int(of.channels.parts[last, source, AWAY])
+    cycles = int(of.channels.parts[last, source, Part.AWAY])
     before = cycles * memory.cycle // memory.byte
     waits[Wait.INTERCONNECT] += before
     for state in range(channel_time.IDLE):
@@ -318,25 +286,25 @@ def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> i
         part = channels.parts[channel, source]
         for each in range(channel_time.NOTES):
             part[each] = 0
-        part[REMAINING], part[LATEST], part[SINCE], part[AWAY] = 0, 0, begin, 0
+        part[Part.REMAINING], part[Part.LATEST], part[Part.SINCE], part[Part.AWAY] = 0, 0, begin, 0
     for request in asked:
-        channels.parts[channel_of(bits, request), source, REMAINING] += 1
+        channels.parts[channel_of(bits, request), source, Part.REMAINING] += 1
     most, before = 0, 0
     for channel in range(len(channels.parts)):
         part = channels.parts[channel, source]
-        part[CURSOR] = part[STOP] = before
-        before, most = before + part[REMAINING], max(most, part[REMAINING])
-        if part[REMAINING] > 0:
-            part[UNNOTED] = 1
+        part[Part.CURSOR] = part[Part.STOP] = before
+        before, most = before + part[Part.REMAINING], max(most, part[Part.REMAINING])
+        if part[Part.REMAINING] > 0:
+            part[Part.UNNOTED] = 1
             channels.clock[channel, channel_time.NOT_NOTED] += 1
     for request in asked:
         part = channels.parts[channel_of(bits, request), source]
-        channels.requests[0, source, part[STOP]] = coordinate_of(bits, request) * 2 + (request & 1)
-        part[STOP] += 1
-    channels.sources[source, BEGIN], channels.sources[source, LEFT] = begin, len(asked)
-    channels.sources[source, DONE] = begin
+        channels.requests[0, source, part[Part.STOP]] = coordinate_of(bits, request) * 2 + (request & 1)
+        part[Part.STOP] += 1
+    channels.sources[source, Source.BEGIN], channels.sources[source, Source.LEFT] = begin, len(asked)
+    channels.sources[source, Source.DONE] = begin
     last = 0
     for other in range(len(channels.sources)):
-        last = max(last, channels.sources[other, PLACE])
-    channels.sources[source, PLACE] = last + 1
+        last = max(last, channels.sources[other, Source.PLACE])
+    channels.sources[source, Source.PLACE] = last + 1
     return most

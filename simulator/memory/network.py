@@ -30,7 +30,7 @@ from simulator.compiled import compiled
 from simulator.machine.machine import Machine
 from simulator.machine.topology import READ, WRITE, hop_cycles, topology
 from simulator.memory.banked.address_map import channel_of
-from simulator.memory.banked.channels import CURSOR, NEVER, REMAINING, Channels
+from simulator.memory.banked.channels import NEVER, Channels, Part
 from simulator.tileprogram.program import I64
 from simulator.units.cost_table import Work
 from simulator.units.unit_table import asking
@@ -181,11 +181,11 @@ def begin(of: Network, channels: Channels, source: int, bits: I64, asked: I64, s
     for number in range(len(asked)):
         channel = channel_of(bits, asked[number])
         part = channels.parts[channel, source]
-        of.order[source, number, 0], of.order[source, number, 1] = channel, part[CURSOR]
-        channels.requests[1, source, part[CURSOR]] = NEVER
-        part[CURSOR] += 1
+        of.order[source, number, 0], of.order[source, number, 1] = channel, part[Part.CURSOR]
+        channels.requests[1, source, part[Part.CURSOR]] = NEVER
+        part[Part.CURSOR] += 1
     for channel in range(len(channels.parts)):
-        channels.parts[channel, source, CURSOR] -= channels.parts[channel, source, REMAINING]
+        channels.parts[channel, source, Part.CURSOR] -= channels.parts[channel, source, Part.REMAINING]
     of.sending.sent[source], of.sending.number[source] = 0, len(asked)
     of.sending.next[source] = start * of.figures.cycle
     _send(of, channels, source)

@@ -195,10 +195,6 @@ def _costs(part: Part) -> Costs:
     )
 
 
-def _queues(machine: Machine) -> int:
-    return machine.dma.queues
-
-
 _ON_THE_WAY = ("transfer", "latency")
 
 UNIT = Unit(
@@ -213,7 +209,7 @@ UNIT = Unit(
         Opcode.SCATTER: Does("scatter", "store", _ON_THE_WAY),
     },
     costs=_costs,
-    how_many=_queues,
+    how_many=lambda machine: machine.dma.queues,
     asks_memory=True,
     own_clock=False,
 )

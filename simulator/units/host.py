@@ -14,7 +14,7 @@ import numpy as np
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import Opcode
-from simulator.units.unit import Costs, Does, Part, Unit
+from simulator.units.unit import Costs, Does, Unit
 
 
 def round_trip(bytes_in: int, flops: int, bytes_out: int, machine: Machine) -> tuple[int, int, int]:
@@ -28,15 +28,10 @@ def round_trip(bytes_in: int, flops: int, bytes_out: int, machine: Machine) -> t
     return there, math.ceil(Fraction(flops * hertz, machine.host.flops_per_second)), back
 
 
-def _costs(part: Part) -> Costs:
-    """No costs here: a step is timed as a round trip."""
-    return Costs(np.zeros(len(part.program), np.int64))
-
-
 UNIT = Unit(
     name="host",
     lane="host",
     does={Opcode.HOST: Does("host", "host")},
-    costs=_costs,
+    costs=lambda part: Costs(np.zeros(len(part.program), np.int64)),  # a step is timed as a round trip
     own_clock=False,
 )

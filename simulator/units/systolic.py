@@ -230,22 +230,14 @@ def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     return reads.astype(np.int64), (products & ~goes_on).astype(np.int64)
 
 
-def _arrays(machine: Machine) -> int:
-    return machine.array.count
-
-
-def _selection(machine: Machine) -> Selection:
-    return Selection.IN_TURN if machine.array.selection == "in_turn" else Selection.FREE_FIRST
-
-
 UNIT = Unit(
     name="systolic",
     lane="mxu",
     numbered=True,
     does={Opcode.MATMUL: Does("matmul", "compute", ("preload", "stream", "drain"))},
     costs=_costs,
-    how_many=_arrays,
-    selection=_selection,
+    how_many=lambda machine: machine.array.count,
+    selection=lambda machine: Selection.IN_TURN if machine.array.selection == "in_turn" else Selection.FREE_FIRST,
     streams=True,
     counts=_counts,
     energy={"mac": "mac_pj"},

@@ -92,18 +92,6 @@ MEETS, KEEPS = 1, 2
 """Marks of a BARRIER, and of a matmul that needs no preload if the one it adds to was the last on its array."""
 
 
-def one(machine: Machine) -> int:
-    return 1
-
-
-def fewest_before(machine: Machine) -> Selection:
-    return Selection.FEWEST_BEFORE
-
-
-def nothing(program: TileProgram, machine: Machine, done: Mask) -> Mapping[str, int]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """A kind of unit."""
@@ -117,9 +105,9 @@ class Unit:
     does: Mapping[Opcode, Does]
     """Its opcodes."""
     costs: Callable[[Part], Costs]
-    how_many: Callable[[Machine], int] = one
+    how_many: Callable[[Machine], int] = lambda machine: 1
     """Number of them in each core."""
-    selection: Callable[[Machine], Selection] = fewest_before
+    selection: Callable[[Machine], Selection] = lambda machine: Selection.FEWEST_BEFORE
     streams: bool = False
     """It streams an instruction's rows while the one before drains, may preload even sooner, and takes the instructions
     that continue a sum it holds: units/systolic.py."""
@@ -127,7 +115,7 @@ class Unit:
     """Its instructions may access DRAM."""
     own_clock: bool = True
     """Its cycles are those of its core's clock: memory and queues have the machine's."""
-    counts: Callable[[TileProgram, Machine, Mask], Mapping[str, int]] = nothing
+    counts: Callable[[TileProgram, Machine, Mask], Mapping[str, int]] = lambda program, machine, done: {}
     """The counts that cost energy, by kind, of the given instructions."""
     energy: Mapping[str, str] = field(default_factory=dict[str, str])
     """The figure of the machine that each kind is counted in, in picojoules."""

@@ -46,7 +46,7 @@ import numpy.typing as npt
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, Space, TileProgram
-from simulator.units.unit import Costs, Does, Part, Unit
+from simulator.units.unit import Costs, Does, Unit
 
 Flags = npt.NDArray[np.bool_]
 
@@ -296,10 +296,6 @@ def _log2(values: I64) -> I64:
     return steps
 
 
-def _costs(part: Part) -> Costs:
-    return Costs(vector_cycles(part.program, part.machine))
-
-
 def _counts(program: TileProgram, machine: Machine, done: Flags) -> Mapping[str, int]:
     alu, special = operations(program)[program.opcode == Opcode.VECTOR].sum(0).tolist()
     return {"alu": alu, "special": special}
@@ -309,7 +305,7 @@ UNIT = Unit(
     name="vector",
     lane="vpu",
     does={Opcode.VECTOR: Does("vector", "compute")},
-    costs=_costs,
+    costs=lambda part: Costs(vector_cycles(part.program, part.machine)),
     counts=_counts,
     energy={"alu": "vector_op_pj", "special": "special_op_pj"},
 )

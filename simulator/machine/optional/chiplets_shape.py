@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from simulator.errors import MachineError
 from simulator.machine.figure_places import PLACES
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.optional.shape import Links, Shape
+from simulator.machine.parts import LINKS_FORM
 
 _WIDEST = 2**40
 
@@ -28,19 +30,14 @@ def chiplet_of_core(machine: MachineRecord, core: int) -> int:
 
 def route(machine: MachineRecord, begin: int, end: int) -> tuple[int, ...]:
     """The chiplets on a byte's way from one to another, both included."""
-    found = _routes(_neighbours(machine), begin)
-    return found[end]
-
-
-def farthest(machine: MachineRecord) -> int:
-    """Links on the longest way between two chiplets."""
-    near = _neighbours(machine)
-    return max(len(way) - 1 for begin in range(machine.chiplet.count) for way in _routes(near, begin).values())
+    return _routes(_neighbours(machine), begin)[end]
 
 
 def between_cycles(machine: MachineRecord) -> int:
     """The latency of the longest way between two chiplets, there and back."""
-    return farthest(machine) * machine.chiplet.link_latency_cycles
+    near = _neighbours(machine)
+    links = max(len(way) - 1 for begin in range(machine.chiplet.count) for way in _routes(near, begin).values())
+    return links * machine.chiplet.link_latency_cycles
 
 
 def stations(machine: MachineRecord, queue: int, channel: int, back: bool) -> list[str]:
@@ -62,66 +59,48 @@ def is_between(begin: str, end: str) -> bool:
     return all(re.fullmatch(r"chiplet\d+(\.crossbar)?", place) for place in (begin, end))
 
 
-def _check(machine: MachineRecord) -> None:
-    """Raises `MachineError` if a machine of several chiplets cannot be made of its figures.
+def _mistakes(machine: MachineRecord) -> Iterator[str]:
+    """Says why a machine of several chiplets cannot be made of its figures.
 
     Figures that are none for any machine are refused where there is one chiplet, too.
     """
-    _check_links(machine)
-    if machine.chiplet.page_bytes & (machine.chiplet.page_bytes - 1):
-        raise MachineError(
-            f"machine {machine.name!r}: page_bytes = {machine.chiplet.page_bytes}: expected {PLACES['page_bytes'].form}"
-        )
-    if machine.chiplet.count == 1:
+    chiplet, cores, channels = machine.chiplet, machine.core.count, machine.dram.channels
+    for each in chiplet.links.split():
+        match = _LINK.fullmatch(each)
+        if not match or int(match[1]) == int(match[2]):
+            yield f"chiplet_links = {chiplet.links!r:.60}: {each!r:.60} is no link; expected {LINKS_FORM}"
+    if chiplet.page_bytes & (chiplet.page_bytes - 1):
+        yield f"page_bytes = {chiplet.page_bytes}: expected {PLACES['page_bytes'].form}"
+    if chiplet.count == 1:
         return
-    count, where = machine.chiplet.count, f"machine {machine.name!r} with chiplets = {machine.chiplet.count}"
+    several = f"with chiplets = {chiplet.count}"
     if machine.network.kind == "mesh":
-        raise MachineError(f"{where}: interconnect = 'mesh': expected 'simple' or 'crossbar', one on each chiplet")
-    if machine.dram.channels % count:
-        raise MachineError(f"{where}: dram_channels = {machine.dram.channels}: expected as many on each chiplet")
-    if machine.core.count > count and machine.core.count % count:
-        raise MachineError(
-            f"{where}: cores = {machine.core.count}: expected as many on each chiplet, or one on each of the first"
-        )
-    if machine.chiplet.page_bytes < machine.dram.request_bytes:
-        raise MachineError(
-            f"{where}: page_bytes = {machine.chiplet.page_bytes}: expected no less than the "
-            f"dram_request_bytes = {machine.dram.request_bytes}"
-        )
+        yield f"{several}: interconnect = 'mesh': expected 'simple' or 'crossbar', one on each chiplet"
+    if channels % chiplet.count:
+        yield f"{several}: dram_channels = {channels}: expected as many on each chiplet"
+    if cores > chiplet.count and cores % chiplet.count:
+        yield f"{several}: cores = {cores}: expected as many on each chiplet, or one on each of the first"
+    if chiplet.page_bytes < (request := machine.dram.request_bytes):
+        yield f"{several}: page_bytes = {chiplet.page_bytes}: expected no less than the dram_request_bytes = {request}"
     if machine.network.kind == "crossbar":
-        widths = machine.network.link_bytes_per_cycle, machine.chiplet.link_bytes_per_cycle
+        widths = machine.network.link_bytes_per_cycle, chiplet.link_bytes_per_cycle
         if math.lcm(*widths) > _WIDEST:
-            raise MachineError(
-                f"{where}: interconnect_link_bytes_per_cycle = {widths[0]} and chiplet_link_bytes_per_cycle = "
+            yield (
+                f"{several}: interconnect_link_bytes_per_cycle = {widths[0]} and chiplet_link_bytes_per_cycle = "
                 f"{widths[1]}: expected a least common multiple of at most {_WIDEST:,}, so that times stay exact"
             )
-    near = _neighbours(machine)
-    reached = _routes(near, 0)
-    for chiplet in range(count):
-        if chiplet not in reached:
-            raise MachineError(
-                f"{where}: chiplet_links = {machine.chiplet.links!r}: no way leads from chiplet 0 to chiplet {chiplet}"
-            )
-
-
-def _neighbours(machine: MachineRecord) -> tuple[tuple[int, ...], ...]:
-    """For each chiplet, those it has a link to, in the order in which links are listed."""
-    return _listed(machine.name, machine.chiplet.count, machine.chiplet.links)
+    reached = _routes(_neighbours(machine), 0)
+    for number in range(chiplet.count):
+        if number not in reached:
+            yield f"{several}: chiplet_links = {chiplet.links!r}: no way leads from chiplet 0 to chiplet {number}"
 
 
 _LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
 
 
-def _check_links(machine: MachineRecord) -> None:
-    """Raises for a text that names no links, between however many chiplets."""
-    text = machine.chiplet.links
-    for each in text.split():
-        match = _LINK.fullmatch(each)
-        if not match or int(match[1]) == int(match[2]):
-            raise MachineError(
-                f"machine {machine.name!r}: chiplet_links = {text!r:.60}: {each!r:.60} is no link; expected "
-                f"{PLACES['chiplet_links'].form}"
-            )
+def _neighbours(machine: MachineRecord) -> tuple[tuple[int, ...], ...]:
+    """For each chiplet, those it has a link to, in the order in which links are listed."""
+    return _listed(machine.name, machine.chiplet.count, machine.chiplet.links)
 
 
 @lru_cache(maxsize=64)
@@ -153,31 +132,15 @@ def _routes(near: tuple[tuple[int, ...], ...], begin: int) -> dict[int, tuple[in
     return found
 
 
-def _count(machine: MachineRecord) -> int:
-    return machine.chiplet.count
-
-
-def _bytes_per_cycle(machine: MachineRecord) -> int:
-    return machine.chiplet.link_bytes_per_cycle
-
-
-def _hop_cycles(machine: MachineRecord) -> int:
-    return machine.chiplet.link_latency_cycles
-
-
-def _most_hops(machine: MachineRecord) -> int:
-    return machine.chiplet.count + 2
-
-
 SHAPE = Shape(
-    check=_check,
-    memory_parts=_count,
+    mistakes=_mistakes,
+    memory_parts=lambda machine: machine.chiplet.count,
     links=Links(
         stations=stations,
         is_own=is_between,
-        bytes_per_cycle=_bytes_per_cycle,
-        hop_cycles=_hop_cycles,
-        most_hops=_most_hops,
+        bytes_per_cycle=lambda machine: machine.chiplet.link_bytes_per_cycle,
+        hop_cycles=lambda machine: machine.chiplet.link_latency_cycles,
+        most_hops=lambda machine: machine.chiplet.count + 2,
         longest_cycles=between_cycles,
     ),
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
-from simulator.errors import MachineError
 from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle
 from simulator.machine.optional.shape import Shape
 
@@ -19,12 +19,10 @@ def latency_cycles(machine: MachineRecord) -> int:
     return machine.network.latency_cycles + cycles_of(machine, machine.common_memory.latency_ns)
 
 
-def _check(machine: MachineRecord) -> None:
+def _mistakes(machine: MachineRecord) -> Iterator[str]:
     if machine.common_memory.bytes and not bytes_per_cycle(machine):
-        raise MachineError(
-            f"machine {machine.name!r}: with common_memory_bytes = {machine.common_memory.bytes} the machine needs "
-            "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
-        )
+        rate = "common_memory_bytes_per_second, at least a byte in 10,000 cycles"
+        yield f"with common_memory_bytes = {machine.common_memory.bytes} the machine needs {rate}"
 
 
-SHAPE = Shape(check=_check)
+SHAPE = Shape(mistakes=_mistakes)

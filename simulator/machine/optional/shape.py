@@ -6,7 +6,7 @@ because machines are below all that simulates them. Each hook may be left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeVar
@@ -72,8 +72,8 @@ class Links:
 class Shape:
     """The hooks of one kind of optional hardware for machines."""
 
-    check: Callable[[MachineRecord], None] | None = None
-    """Raises `MachineError` for figures that do not fit together."""
+    mistakes: Callable[[MachineRecord], Iterator[str]] | None = None
+    """Says which figures do not fit together."""
     cores: Cores | None = None
     """Its cores, which are alike otherwise. One kind of optional hardware can have them."""
     listed: Listed | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
@@ -20,11 +21,11 @@ SHAPES: Final[tuple[Shape, ...]] = (
 LISTED: Final[tuple[Listed, ...]] = tuple(shape.listed for shape in SHAPES if shape.listed is not None)
 
 
-def check(machine: MachineRecord) -> None:
-    """Raises `MachineError` for figures of optional hardware that do not fit together."""
+def mistakes(machine: MachineRecord) -> Iterator[str]:
+    """Says which figures of optional hardware do not fit together."""
     for shape in SHAPES:
-        if shape.check is not None:
-            shape.check(machine)
+        if shape.mistakes is not None:
+            yield from shape.mistakes(machine)
 
 
 def _one_kind(machine: M) -> list[tuple[M, Fraction, list[int]]]:

@@ -19,30 +19,20 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.compiled import compiled, compiled_apart
-from simulator.memory.banked import channel_time
-from simulator.memory.banked.banks import PSEUDOS, REFRESH_INTERVAL, REFRESHED, first_cycle, next_command
+from simulator.memory.banked import banks, channel_time
 from simulator.memory.banked.channels import (
-    BEGIN,
     BUCKETS,
-    COUNT,
-    CURSOR,
-    DRAINS,
-    ENTRIES,
-    FORWARDED,
-    LAST,
     LISTS,
     NEVER,
-    NEXT_REFRESH,
-    NOW,
     READS,
-    REFRESHING,
-    SHARING,
-    STOP,
-    TURN,
-    WAKE,
     WRITES,
     Channel,
     Channels,
+    Clock,
+    Counter,
+    Part,
+    Setting,
+    Source,
     rows_of,
 )
 from simulator.memory.banked.commands import schedule, skip_refreshes, state, turn
@@ -56,11 +46,13 @@ _NOT_ASKED, _NO_ROOM, _TAKEN = 0, 1, 2
 
 def drain(channels: Channels) -> None:
     """Serves all channels until no request is left."""
-    interval = int(channels.figures[REFRESH_INTERVAL])
+    interval = int(channels.figures[banks.REFRESH_INTERVAL])
     for channel, clock in enumerate(channels.clock):
         parts = channels.parts[channel]
-        while np.any(parts[:, CURSOR] < parts[:, STOP]) or np.any(clock[COUNT : COUNT + LISTS] > 0):
-            advance_channel(channels, channel, int(clock[NOW]) + interval)
+        while np.any(parts[:, Part.CURSOR] < parts[:, Part.STOP]) or np.any(
+            clock[Clock.COUNT : Clock.COUNT + LISTS] > 0
+        ):
+            advance_channel(channels, channel, int(clock[Clock.NOW]) + interval)
 
 
 @compiled_apart
@@ -68,17 +60,17 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
     """Serves a channel through all cycles before `until`."""
     of = rows_of(channels, channel)
     clock, figures = of.clock, of.figures
-    now = clock[NOW]
+    now = clock[Clock.NOW]
     while now < until:
         if clock[channel_time.NOT_NOTED] > 0:
             note_arrivals(of, now)
-        if now >= clock[NEXT_REFRESH]:
-            clock[REFRESHING] += figures[PSEUDOS]
-            clock[NEXT_REFRESH] += figures[REFRESH_INTERVAL]
-            clock[WAKE] = now
-        if clock[WAKE] <= now:
+        if now >= clock[Clock.NEXT_REFRESH]:
+            clock[Clock.REFRESHING] += figures[banks.PSEUDOS]
+            clock[Clock.NEXT_REFRESH] += figures[banks.REFRESH_INTERVAL]
+            clock[Clock.WAKE] = now
+        if clock[Clock.WAKE] <= now:
             before = queued(of)
-            clock[WAKE] = schedule(of, now)
+            clock[Clock.WAKE] = schedule(of, now)
             if queued(of) < before:
                 _note(channels.history, channels.bucket, channel, now)
         taken = _accept(of, now)
@@ -86,43 +78,43 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
             now += 1
             continue
         begin = next_begin(of, now)
-        if begin > clock[NEXT_REFRESH] and clock[WAKE] == NEVER:
+        if begin > clock[Clock.NEXT_REFRESH] and clock[Clock.WAKE] == NEVER:
             skip_refreshes(of, min(begin, until))
-        later = min(min(clock[WAKE], clock[NEXT_REFRESH]), begin)
+        later = min(min(clock[Clock.WAKE], clock[Clock.NEXT_REFRESH]), begin)
         if taken == _NO_ROOM:
             clock[channel_time.FULL] += min(later, until) - now
         now = later
-    clock[NOW] = max(clock[NOW], until)
+    clock[Clock.NOW] = max(clock[Clock.NOW], until)
 
 
 @compiled
 def _accept(of: Channel, now: int) -> int:
     """Takes the next request of the first port, in turn, that has one for which there is room."""
     found = _NOT_ASKED
-    ports = len(of.parts) // of.figures[SHARING]
+    ports = len(of.parts) // of.figures[Setting.SHARING]
     for each in range(ports):
-        port = of.clock[TURN] + each
+        port = of.clock[Clock.TURN] + each
         if port >= ports:
             port -= ports
         source = first_at(of, port, now)
-        if source < 0 or of.sources[source, BEGIN] > now:
+        if source < 0 or of.sources[source, Source.BEGIN] > now:
             continue
-        request = int(of.requests[0, source, of.parts[source, CURSOR]])
+        request = int(of.requests[0, source, of.parts[source, Part.CURSOR]])
         way = request & 1
         forwarded = way == READS and is_written(of, request)
-        if not forwarded and of.clock[COUNT + way] == of.figures[ENTRIES]:
+        if not forwarded and of.clock[Clock.COUNT + way] == of.figures[Setting.ENTRIES]:
             found = _NO_ROOM
             continue
         step(of, port, source)
         if forwarded:
-            of.counters[FORWARDED] += 1
+            of.counters[Counter.FORWARDED] += 1
         else:
             _queue(of, request, source, now)
         if forwarded or way == WRITES:
             done(of, source, now, now + 1)
         of.counters[way] += 1
-        of.counters[LAST] = now
-        of.clock[TURN] = port + 1 if port + 1 < ports else 0
+        of.counters[Counter.LAST] = now
+        of.clock[Clock.TURN] = port + 1 if port + 1 < ports else 0
         return _TAKEN
     return found
 
@@ -132,11 +124,11 @@ def _queue(of: Channel, request: int, source: int, now: int) -> None:
     """Puts a request into its queue, and wakes the controller in time."""
     figures, clock, way = of.figures, of.clock, request & 1
     put(of, way, request, source, now)
-    if turn(of) or (clock[REFRESHING] > 0 and figures[REFRESHED] == 1):
-        clock[WAKE] = now + 1  # a new request may change which bank is refreshed next
-    elif clock[DRAINS] == way:
-        time = first_cycle(figures, of.gates, request, next_command(figures, of.gates, request))
-        clock[WAKE] = min(clock[WAKE], max(now + 1, time))
+    if turn(of) or (clock[Clock.REFRESHING] > 0 and figures[banks.REFRESHED] == 1):
+        clock[Clock.WAKE] = now + 1  # a new request may change which bank is refreshed next
+    elif clock[Clock.DRAINS] == way:
+        time = banks.first_cycle(figures, of.gates, request, banks.next_command(figures, of.gates, request))
+        clock[Clock.WAKE] = min(clock[Clock.WAKE], max(now + 1, time))
     if clock[channel_time.STATE] == channel_time.IDLE:
         channel_time.enter(clock, state(of, now), now)
 

@@ -9,88 +9,71 @@ from __future__ import annotations
 
 from simulator.compiled import compiled, compiled_apart
 from simulator.memory.banked.banks import ALIKE, bank_of, next_command
-from simulator.memory.banked.channels import (
-    ARRIVAL,
-    BANK,
-    COMMAND,
-    COUNT,
-    EARLY,
-    FIRST,
-    FREE,
-    LISTS,
-    NEXT,
-    OPENING,
-    OWNER,
-    READS,
-    REQUEST,
-    RUN,
-    RUN_END,
-    RUNS,
-    WRITES,
-    Channel,
-)
+from simulator.memory.banked.channels import LISTS, OPENING, READS, WRITES, Channel, Clock, Entry, Run
 
 
 @compiled
 def queued(of: Channel) -> int:
     """Requests in all lists."""
-    return of.clock[COUNT + READS] + of.clock[COUNT + WRITES] + of.clock[COUNT + OPENING]
+    return of.clock[Clock.COUNT + READS] + of.clock[Clock.COUNT + WRITES] + of.clock[Clock.COUNT + OPENING]
 
 
 @compiled
 def first_of(of: Channel, which: int, run: int) -> int:
     """The first request of a run of a list."""
-    return of.entries[of.lists[which, FIRST, run], REQUEST]
+    return of.entries[of.lists[which, Run.FIRST, run], Entry.REQUEST]
 
 
 @compiled
 def put(of: Channel, which: int, request: int, source: int, now: int) -> None:
     """A request comes into a list."""
-    entry = of.clock[FREE]
-    of.clock[FREE] = of.entries[entry, NEXT]
-    of.entries[entry, REQUEST], of.entries[entry, OWNER], of.entries[entry, ARRIVAL] = request, source * 2, now
+    entry = of.clock[Clock.FREE]
+    of.clock[Clock.FREE] = of.entries[entry, Entry.NEXT]
+    of.entries[entry, Entry.REQUEST], of.entries[entry, Entry.OWNER] = request, source * 2
+    of.entries[entry, Entry.ARRIVAL] = now
     append(of, which, entry)
 
 
 @compiled
 def append(of: Channel, which: int, entry: int) -> None:
     """An entry comes into a list, at its end."""
-    request, runs = of.entries[entry, REQUEST], of.clock[RUNS + which]
-    of.entries[entry, NEXT] = -1
-    of.clock[COUNT + which] += 1
+    request, runs = of.entries[entry, Entry.REQUEST], of.clock[Clock.RUNS + which]
+    of.entries[entry, Entry.NEXT] = -1
+    of.clock[Clock.COUNT + which] += 1
     for run in range(runs - 1, -1, -1):
-        first = of.lists[which, FIRST, run]
-        if (of.entries[first, REQUEST] ^ request) & of.figures[ALIKE] == 0:
-            of.entries[of.entries[first, RUN_END], NEXT] = entry
-            of.entries[first, RUN_END] = entry
+        first = of.lists[which, Run.FIRST, run]
+        if (of.entries[first, Entry.REQUEST] ^ request) & of.figures[ALIKE] == 0:
+            of.entries[of.entries[first, Entry.RUN_END], Entry.NEXT] = entry
+            of.entries[first, Entry.RUN_END] = entry
             return
-    of.entries[entry, RUN_END] = entry
-    of.lists[which, FIRST, runs] = entry
-    of.lists[which, BANK, runs] = bank_of(of.figures, request)
-    of.lists[which, COMMAND, runs], of.lists[which, EARLY, runs] = -1, 0
-    of.clock[RUNS + which] += 1
+    of.entries[entry, Entry.RUN_END] = entry
+    of.lists[which, Run.FIRST, runs] = entry
+    of.lists[which, Run.BANK, runs] = bank_of(of.figures, request)
+    of.lists[which, Run.COMMAND, runs], of.lists[which, Run.EARLY, runs] = -1, 0
+    of.clock[Clock.RUNS + which] += 1
 
 
 @compiled
 def take(of: Channel, which: int, run: int) -> int:
     """The first entry of a run leaves its list; the run's next one stands behind all that came before it."""
-    entry, last = of.lists[which, FIRST, run], of.clock[RUNS + which] - 1
-    following = of.entries[entry, NEXT]
-    of.clock[COUNT + which] -= 1
+    entries, runs, last = of.entries, of.lists[which], of.clock[Clock.RUNS + which] - 1
+    entry = runs[Run.FIRST, run]
+    following = entries[entry, Entry.NEXT]
+    of.clock[Clock.COUNT + which] -= 1
     if following < 0:
         _move_up(of, which, run, last)
-        of.clock[RUNS + which] = last
+        of.clock[Clock.RUNS + which] = last
         return entry
-    of.entries[following, RUN_END] = of.entries[entry, RUN_END]
-    of.lists[which, FIRST, run] = following
+    entries[following, Entry.RUN_END] = entries[entry, Entry.RUN_END]
+    runs[Run.FIRST, run] = following
     place = run
-    while place < last and of.entries[of.lists[which, FIRST, place + 1], ARRIVAL] < of.entries[following, ARRIVAL]:
+    while place < last and entries[runs[Run.FIRST, place + 1], Entry.ARRIVAL] < entries[following, Entry.ARRIVAL]:
         place += 1
     if place > run:
-        bank, command, early = of.lists[which, BANK, run], of.lists[which, COMMAND, run], of.lists[which, EARLY, run]
+        bank, command, early = runs[Run.BANK, run], runs[Run.COMMAND, run], runs[Run.EARLY, run]
         _move_up(of, which, run, place)
-        of.lists[which, FIRST, place], of.lists[which, BANK, place] = following, bank
-        of.lists[which, COMMAND, place], of.lists[which, EARLY, place] = command, early
+        runs[Run.FIRST, place], runs[Run.BANK, place] = following, bank
+        runs[Run.COMMAND, place], runs[Run.EARLY, place] = command, early
     return entry
 
 
@@ -98,35 +81,35 @@ def take(of: Channel, which: int, run: int) -> int:
 def _move_up(of: Channel, which: int, run: int, last: int) -> None:
     """The runs behind one, to a last one, each take the place before theirs."""
     for at in range(run, last):
-        for field in range(RUN):
+        for field in range(of.lists.shape[1]):
             of.lists[which, field, at] = of.lists[which, field, at + 1]
 
 
 @compiled
 def free(of: Channel, entry: int) -> None:
     """Frees an entry that has left its list."""
-    of.entries[entry, NEXT] = of.clock[FREE]
-    of.clock[FREE] = entry
+    of.entries[entry, Entry.NEXT] = of.clock[Clock.FREE]
+    of.clock[Clock.FREE] = entry
 
 
 @compiled
 def is_written(of: Channel, request: int) -> bool:
     """True if a write of the place that is read is queued."""
-    for run in range(of.clock[RUNS + WRITES]):
-        entry = of.lists[WRITES, FIRST, run]
-        if (of.entries[entry, REQUEST] ^ (request + 1)) & of.figures[ALIKE] == 0:
+    for run in range(of.clock[Clock.RUNS + WRITES]):
+        entry = of.lists[WRITES, Run.FIRST, run]
+        if (of.entries[entry, Entry.REQUEST] ^ (request + 1)) & of.figures[ALIKE] == 0:
             while entry >= 0:
-                if of.entries[entry, REQUEST] == request + 1:
+                if of.entries[entry, Entry.REQUEST] == request + 1:
                     return True
-                entry = of.entries[entry, NEXT]
+                entry = of.entries[entry, Entry.NEXT]
     return False
 
 
 @compiled
 def asks_for(of: Channel, which: int, first: int, last: int) -> bool:
     """True if a request of a list is for one of some banks."""
-    for run in range(of.clock[RUNS + which]):  # noqa: SIM110
-        if first <= of.lists[which, BANK, run] < last:
+    for run in range(of.clock[Clock.RUNS + which]):  # noqa: SIM110
+        if first <= of.lists[which, Run.BANK, run] < last:
             return True
     return False
 
@@ -143,10 +126,10 @@ def waited_for(of: Channel, bank: int) -> bool:
 @compiled
 def command_of(of: Channel, which: int, run: int) -> int:
     """The command that a run needs next: looked up once, and again when a row of its bank has been opened or closed."""
-    command = of.lists[which, COMMAND, run]
+    command = of.lists[which, Run.COMMAND, run]
     if command < 0:
         command = next_command(of.figures, of.gates, first_of(of, which, run))
-        of.lists[which, COMMAND, run] = command
+        of.lists[which, Run.COMMAND, run] = command
     return command
 
 
@@ -154,6 +137,6 @@ def command_of(of: Channel, which: int, run: int) -> int:
 def forget(of: Channel, first: int, last: int) -> None:
     """Rows of some banks have been opened or closed: forgets the next command of runs that wait for these banks."""
     for which in range(LISTS):
-        for run in range(of.clock[RUNS + which]):
-            if first <= of.lists[which, BANK, run] < last:
-                of.lists[which, COMMAND, run], of.lists[which, EARLY, run] = -1, 0
+        for run in range(of.clock[Clock.RUNS + which]):
+            if first <= of.lists[which, Run.BANK, run] < last:
+                of.lists[which, Run.COMMAND, run], of.lists[which, Run.EARLY, run] = -1, 0

@@ -8,41 +8,26 @@ from __future__ import annotations
 
 from simulator.compiled import compiled
 from simulator.memory.banked import channel_time
-from simulator.memory.banked.channels import (
-    AWAY,
-    BEGIN,
-    CURSOR,
-    DONE,
-    LATEST,
-    LEFT,
-    NEVER,
-    PLACE,
-    REMAINING,
-    SHARING,
-    SINCE,
-    STOP,
-    UNNOTED,
-    Channel,
-)
+from simulator.memory.banked.channels import NEVER, Channel, Part, Setting, Source
 
 
 @compiled
 def _comes(of: Channel, source: int) -> int:
     """When the next request of a source arrives at the channel."""
     if len(of.requests) == 1:
-        return of.sources[source, BEGIN]
-    return max(of.sources[source, BEGIN], of.requests[1, source, of.parts[source, CURSOR]])
+        return of.sources[source, Source.BEGIN]
+    return max(of.sources[source, Source.BEGIN], of.requests[1, source, of.parts[source, Part.CURSOR]])
 
 
 @compiled
 def note_arrivals(of: Channel, now: int) -> None:
     """Notes the channel's counts at arrivals of transfers that had no request here."""
     for source in range(len(of.parts)):
-        comes = _comes(of, source) if of.parts[source, UNNOTED] == 1 else NEVER
+        comes = _comes(of, source) if of.parts[source, Part.UNNOTED] == 1 else NEVER
         if comes <= now:
             channel_time.begin(of.parts[source], of.clock, comes)
-            of.parts[source, AWAY] += comes - of.parts[source, SINCE]
-            of.parts[source, UNNOTED] = 0
+            of.parts[source, Part.AWAY] += comes - of.parts[source, Part.SINCE]
+            of.parts[source, Part.UNNOTED] = 0
 
 
 @compiled
@@ -50,7 +35,7 @@ def next_begin(of: Channel, now: int) -> int:
     """The next cycle after now at which a source begins, or a source's next request arrives."""
     begin = NEVER
     for source in range(len(of.parts)):
-        if of.parts[source, CURSOR] < of.parts[source, STOP]:
+        if of.parts[source, Part.CURSOR] < of.parts[source, Part.STOP]:
             comes = _comes(of, source)
             if comes > now:
                 begin = min(begin, comes)
@@ -63,9 +48,9 @@ def first_at(of: Channel, port: int, now: int) -> int:
     if of.first[port] >= 0:
         return of.first[port]
     found = -1
-    for source in range(port * of.figures[SHARING], (port + 1) * of.figures[SHARING]):
-        if of.parts[source, CURSOR] < of.parts[source, STOP] and (
-            found < 0 or of.sources[source, PLACE] < of.sources[found, PLACE]
+    for source in range(port * of.figures[Setting.SHARING], (port + 1) * of.figures[Setting.SHARING]):
+        if of.parts[source, Part.CURSOR] < of.parts[source, Part.STOP] and (
+            found < 0 or of.sources[source, Source.PLACE] < of.sources[found, Source.PLACE]
         ):
             if len(of.requests) == 2 and _comes(of, source) > now:
                 continue
@@ -78,24 +63,24 @@ def first_at(of: Channel, port: int, now: int) -> int:
 @compiled
 def step(of: Channel, port: int, source: int) -> None:
     """The next request of a source has been taken at its port."""
-    of.parts[source, CURSOR] += 1
-    if of.parts[source, CURSOR] == of.parts[source, STOP]:
+    of.parts[source, Part.CURSOR] += 1
+    if of.parts[source, Part.CURSOR] == of.parts[source, Part.STOP]:
         of.first[port] = -1
 
 
 @compiled
 def done(of: Channel, source: int, now: int, at: int) -> None:
     """Counts one request of a source as done, at a cycle."""
-    of.sources[source, LEFT] -= 1
-    of.sources[source, DONE] = max(of.sources[source, DONE], at)
-    of.parts[source, REMAINING] -= 1
-    if of.parts[source, REMAINING] == 0:
-        of.parts[source, LATEST] = at
+    of.sources[source, Source.LEFT] -= 1
+    of.sources[source, Source.DONE] = max(of.sources[source, Source.DONE], at)
+    of.parts[source, Part.REMAINING] -= 1
+    if of.parts[source, Part.REMAINING] == 0:
+        of.parts[source, Part.LATEST] = at
         channel_time.end(of.parts[source], of.clock, now)
     elif (
         len(of.requests) == 2
-        and of.parts[source, REMAINING] == of.parts[source, STOP] - of.parts[source, CURSOR]
-        and of.requests[1, source, of.parts[source, CURSOR]] > now
+        and of.parts[source, Part.REMAINING] == of.parts[source, Part.STOP] - of.parts[source, Part.CURSOR]
+        and of.requests[1, source, of.parts[source, Part.CURSOR]] > now
     ):
         channel_time.pause(of.parts[source], of.clock, now)
-        of.parts[source, UNNOTED], of.parts[source, SINCE] = 1, now
+        of.parts[source, Part.UNNOTED], of.parts[source, Part.SINCE] = 1, now

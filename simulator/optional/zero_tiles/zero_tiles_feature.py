@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from simulator.machine.machine import Machine
 from simulator.optional.feature import Feature, Followed
 from simulator.optional.zero_tiles.skipping import skipped
@@ -24,8 +22,4 @@ class _Skipping(Followed):
         return (spared or none_spared(len(left_out)))._replace(skipped=left_out)
 
 
-def _follow(machine: Machine, nothing: Sequence[object]) -> Followed:
-    return _Skipping(machine)
-
-
-FEATURE = Feature(name="zero tiles", follow=_follow, violations=violations)
+FEATURE = Feature(name="zero tiles", follow=lambda machine, nothing: _Skipping(machine), violations=violations)

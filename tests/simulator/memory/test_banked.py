@@ -16,7 +16,7 @@ from simulator import Launched, Machine, Trace, load_machine, simulate
 from simulator.analysis.stalls import bandwidth_of, channels_of
 from simulator.errors import InvariantViolation, MachineError
 from simulator.memory.banked.address_map import address_map
-from simulator.memory.banked.channels import DONE, idle_channels
+from simulator.memory.banked.channels import Source, idle_channels
 from simulator.memory.banked.controller import drain
 from simulator.memory.banked.requests import request_counts, requests_of
 from simulator.memory.dram import ask
@@ -45,7 +45,7 @@ def by_itself(machine: Machine, asked: list[I64], begins: list[int]) -> list[int
     for source, (requests, begin) in enumerate(zip(asked, begins, strict=True)):
         ask(channels, bits, source, -(-begin * ratio // 1), requests)
     drain(channels)
-    return [-int(-done / ratio // 1) for done in channels.sources[:, DONE].tolist()]
+    return [-int(-done / ratio // 1) for done in channels.sources[:, Source.DONE].tolist()]
 
 
 @pytest.mark.parametrize("machine", [EDGE, TPU], ids=lambda machine: machine.name)
@@ -77,9 +77,9 @@ def test_cores_take_turns_at_a_channel() -> None:
         for source, requests in enumerate(asked):
             ask(channels, address_map(memory, 16), source, 0, requests)
         drain(channels)
-    first, last = line.sources[:, DONE].tolist()
+    first, last = line.sources[:, Source.DONE].tolist()
     assert 1.8 * first < last < 2.2 * first
-    assert min(apart.sources[:, DONE].tolist()) > 0.9 * last
+    assert min(apart.sources[:, Source.DONE].tolist()) > 0.9 * last
 
 
 def test_a_queue_takes_its_time_even_if_the_memory_is_faster() -> None:
