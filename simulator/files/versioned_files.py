@@ -13,6 +13,7 @@ import os
 import secrets
 import stat
 import time
+import typing
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -32,11 +33,6 @@ Json = dict[str, Any]
 _HEADER = "header"
 _ABANDONED_SECONDS = 3600
 """A temporary file this old belongs to nobody who is still writing."""
-
-
-def write(path: str | os.PathLike[str], format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> None:
-    """Writes a file of `format` and `version`."""
-    replace_file(path, pack(format, version, header, arrays))
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -115,7 +111,7 @@ def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -
 
 
 def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> tuple[Json, dict[str, Array]]:
-    """Reads header and arrays of a file that `write` made with this format and version."""
+    """Reads header and arrays of a file that `pack` made with this format and version."""
     if isinstance(path, (str, os.PathLike)) and not os.fspath(path):
         raise NoFile("nothing can be read: the path is empty. Name a file")
     try:
@@ -144,6 +140,13 @@ def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> 
 
 Layout = tuple[type, tuple[int | None, ...]]
 """Element type and extents of an array; None is any extent."""
+
+
+def dtypes_of(record: type) -> dict[str, type]:
+    """Maps each array of a record to its element type, as the field's annotation says it."""
+    hints = typing.get_type_hints(record)
+    arrays = {name: hint for name, hint in hints.items() if typing.get_origin(hint) is np.ndarray}
+    return {name: typing.get_args(typing.get_args(hint)[1])[0] for name, hint in arrays.items()}
 
 
 def expect(path: object, arrays: Mapping[str, Array], wanted: Mapping[str, Layout]) -> None:

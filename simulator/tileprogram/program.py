@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -199,7 +199,7 @@ class TileProgram:
     origin: I32
 
     def __post_init__(self) -> None:
-        for name in _COLUMNS:
+        for name in DTYPES:
             getattr(self, name).setflags(write=False)
 
     def __len__(self) -> int:
@@ -209,7 +209,7 @@ class TileProgram:
         if not isinstance(other, TileProgram):
             return NotImplemented
         return self._header() == other._header() and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in _COLUMNS
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in DTYPES
         )
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
@@ -242,11 +242,11 @@ class TileProgram:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a versioned npz, all or nothing."""
-        versioned_files.write(path, FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
+        versioned_files.replace_file(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """The bytes that `save` writes; `load(io.BytesIO(...))` reads them."""
-        return versioned_files.pack(FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in _COLUMNS})
+        return versioned_files.pack(FORMAT, VERSION, self._header(), {name: getattr(self, name) for name in DTYPES})
 
     @staticmethod
     def load(path: str | os.PathLike[str] | BinaryIO) -> TileProgram:
@@ -257,35 +257,22 @@ class TileProgram:
         header, arrays = versioned_files.read(path, FORMAT, VERSION)
         rows, operands = len(arrays.get("opcode", ())), len(arrays.get("space", ()))
         waits, origins = len(arrays.get("dependence", ())), len(arrays.get("origin", ()))
-        count = {"N": rows, "M": operands, "D": waits, "O": origins}
-        wanted: dict[str, versioned_files.Layout] = {
-            name: (kind, _extents(shape, count)) for name, (kind, shape) in _COLUMNS.items()
-        }
-        versioned_files.expect(path, arrays, wanted)
+        count = {"N": rows, "N+1": rows + 1, "M": operands, "D": waits, "O": origins}
+        extents = {name: (count[_ROWS.get(name, "N")], *_WIDTHS.get(name, ())) for name in DTYPES}
+        versioned_files.expect(path, arrays, {name: (kind, extents[name]) for name, kind in DTYPES.items()})
         for name, entries in (("operand_start", operands), ("dependence_start", waits), ("origin_start", origins)):
             versioned_files.expect_starts(path, name, arrays[name], entries)
         try:
-            if set(header) != {"kernel", "arguments", "buffers", "ops", "origin_names"}:
+            if set(header) != set(_HEADER):
                 raise KeyError(f"the header has the keys {sorted(header)}")
-            return TileProgram(
-                kernel=typed_records.value(str, header["kernel"], "kernel"),
-                arguments=typed_records.value(tuple[Argument, ...], header["arguments"], "arguments"),
-                buffers=typed_records.value(tuple[Buffer, ...], header["buffers"], "buffers"),
-                ops=typed_records.value(tuple[OpInfo, ...], header["ops"], "ops"),
-                origin_names=typed_records.value(tuple[str, ...], header["origin_names"], "origin_names"),
-                **cast("dict[str, Any]", arrays),
-            )
+            fields = {name: typed_records.value(kind, header[name], name) for name, kind in _HEADER.items()}
+            return TileProgram(**fields, **cast("dict[str, Any]", arrays))
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(f"{path}: the header is not that of a tile program: {error}") from None
 
     def _header(self) -> dict[str, Any]:
-        return {
-            "kernel": self.kernel,
-            "arguments": [dataclasses.asdict(argument) for argument in self.arguments],
-            "buffers": [dataclasses.asdict(buffer) for buffer in self.buffers],
-            "ops": [dataclasses.asdict(op) for op in self.ops],
-            "origin_names": list(self.origin_names),
-        }
+        records = {name: [*map(dataclasses.asdict, getattr(self, name))] for name in ("arguments", "buffers", "ops")}
+        return {"kernel": self.kernel, **records, "origin_names": list(self.origin_names)}
 
     def instruction(self, index: int) -> Instruction:
         """Instruction `index` as an object."""
@@ -317,7 +304,7 @@ class TileProgram:
         kept = {"N": slice(first, last), "N+1": slice(first, last + 1)}
         for symbol, starts in (("M", self.operand_start), ("D", self.dependence_start), ("O", self.origin_start)):
             kept[symbol] = slice(int(starts[first]), int(starts[last]))
-        columns = {name: getattr(self, name)[kept[str(shape[0])]] for name, (_, shape) in _COLUMNS.items()}
+        columns = {name: getattr(self, name)[kept[_ROWS.get(name, "N")]] for name in DTYPES}
         for name in ("operand_start", "dependence_start", "origin_start"):
             columns[name] = columns[name] - columns[name][0]
         return dataclasses.replace(self, **columns)
@@ -337,36 +324,27 @@ class TileProgram:
         )
 
 
-# Element type and extents of every array: N instructions, M operands, D dependences, O origins, 0 any
-_COLUMNS: dict[str, tuple[type, tuple[str | int, ...]]] = {
-    "opcode": (np.uint8, ("N",)),
-    "core": (np.int32, ("N",)),
-    "op": (np.int32, ("N",)),
-    "iteration": (np.int32, ("N", 0)),
-    "extent": (np.int64, ("N", MAX_RANK)),
-    "rank": (np.uint8, ("N",)),
-    "reduction": (np.uint8, ("N",)),
-    "lane": (np.int8, ("N",)),
-    "stationary": (np.uint8, ("N",)),
-    "accumulates": (np.uint8, ("N",)),
-    "operand_start": (np.int64, ("N+1",)),
-    "space": (np.uint8, ("M",)),
-    "target": (np.int32, ("M",)),
-    "slot": (np.int32, ("M",)),
-    "offset": (np.int64, ("M",)),
-    "shape": (np.int64, ("M", MAX_RANK)),
-    "strides": (np.int64, ("M", MAX_RANK)),
-    "operand_rank": (np.uint8, ("M",)),
-    "element_bytes": (np.int32, ("M",)),
-    "access": (np.uint8, ("M",)),
-    "dependence_start": (np.int64, ("N+1",)),
-    "dependence": (np.int32, ("D",)),
-    "dependence_kind": (np.uint8, ("D",)),
-    "origin_start": (np.int64, ("N+1",)),
-    "origin": (np.int32, ("O",)),
+DTYPES: Final = versioned_files.dtypes_of(TileProgram)
+"""The element type of each array of a program."""
+
+_HEADER: Final[dict[str, Any]] = {
+    "kernel": str,
+    "arguments": tuple[Argument, ...],
+    "buffers": tuple[Buffer, ...],
+    "ops": tuple[OpInfo, ...],
+    "origin_names": tuple[str, ...],
 }
 
+_ROWS: Final = {
+    **dict.fromkeys(("operand_start", "dependence_start", "origin_start"), "N+1"),
+    **dict.fromkeys(("space", "target", "slot", "offset", "shape", "strides"), "M"),
+    **dict.fromkeys(("operand_rank", "element_bytes", "access"), "M"),
+    **dict.fromkeys(("dependence", "dependence_kind"), "D"),
+    "origin": "O",
+}
+"""The rows of each array: operands M, dependences D, origins O; of all others instructions, N."""
 
-def _extents(shape: tuple[str | int, ...], count: dict[str, int]) -> tuple[int | None, ...]:
-    known = {**count, "N+1": count["N"] + 1}
-    return tuple(known[extent] if isinstance(extent, str) else extent or None for extent in shape)
+_WIDTHS: Final[dict[str, tuple[int | None]]] = {
+    "iteration": (None,),
+    **dict.fromkeys(("extent", "shape", "strides"), (MAX_RANK,)),
+}

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.tileprogram.program import I64, MAX_RANK, Argument, Buffer, Instruction, OpInfo, TileProgram
+from simulator.tileprogram.program import (
+    DTYPES,
+    I64,
+    MAX_RANK,
+    Argument,
+    Buffer,
+    Instruction,
+    Operand,
+    OpInfo,
+    TileProgram,
+)
 
 
 @dataclass
@@ -39,32 +49,26 @@ class ProgramBuilder:
             buffers=tuple(self.buffers),
             ops=tuple(self.ops),
             origin_names=tuple(self.origin_names),
-            opcode=np.array([row.opcode for row in rows], np.uint8),
-            core=np.array([row.core for row in rows], np.int32),
-            op=np.array([row.op for row in rows], np.int32),
+            **_columns(rows, "opcode", "core", "op", "reduction", "lane", "stationary", "accumulates"),
             iteration=_padded([row.iteration for row in rows], depth, -1, np.int32),
             extent=_padded([row.extent for row in rows], MAX_RANK, 1, np.int64),
             rank=np.array([len(row.extent) for row in rows], np.uint8),
-            reduction=np.array([row.reduction for row in rows], np.uint8),
-            lane=np.array([row.lane for row in rows], np.int8),
-            stationary=np.array([row.stationary for row in rows], np.uint8),
-            accumulates=np.array([row.accumulates for row in rows], np.uint8),
             operand_start=_starts(len(row.operands) for row in rows),
-            space=np.array([operand.space for operand in operands], np.uint8),
-            target=np.array([operand.target for operand in operands], np.int32),
-            slot=np.array([operand.slot for operand in operands], np.int32),
-            offset=np.array([operand.offset for operand in operands], np.int64),
+            **_columns(operands, "space", "target", "slot", "offset", "element_bytes", "access"),
             shape=_padded([operand.shape for operand in operands], MAX_RANK, 1, np.int64),
             strides=_padded([operand.strides for operand in operands], MAX_RANK, 0, np.int64),
             operand_rank=np.array([len(operand.shape) for operand in operands], np.uint8),
-            element_bytes=np.array([operand.element_bytes for operand in operands], np.int32),
-            access=np.array([operand.access for operand in operands], np.uint8),
             dependence_start=_starts(len(row.dependences) for row in rows),
             dependence=np.array([source for source, _ in waits], np.int32),
             dependence_kind=np.array([kind for _, kind in waits], np.uint8),
             origin_start=_starts(len(row.origins) for row in rows),
             origin=np.array([origin for row in rows for origin in row.origins], np.int32),
         )
+
+
+def _columns(records: Sequence[Instruction] | Sequence[Operand], *names: str) -> dict[str, npt.NDArray[Any]]:
+    """Some fields of all records, each as a column of the program."""
+    return {name: np.array([getattr(each, name) for each in records], DTYPES[name]) for name in names}
 
 
 def _starts(counts: Iterable[int]) -> I64:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from simulator.audit import invariants, trace_columns
 from simulator.errors import FileFormatError, InvariantViolation
+from simulator.files import versioned_files
 from simulator.machine.machine import Machine
 from simulator.optional.feature_table import Asked
 from simulator.records.spans import (
@@ -68,27 +69,25 @@ class Trace(TraceRecord):
         sha = hashlib.sha256(repr((self.machine.figures(), self.kernels, self.unit_names)).encode())
         if self.machine.own_memory:
             sha.update(repr(self.machine.own_memory).encode())
-        for name in trace_file.ARRAYS:
+        for name in trace_file.DTYPES:
             array = getattr(self, name)
             sha.update(f"{name} {array.dtype.str} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
         return sha.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the spans, without the programs, as a versioned npz."""
-        arrays = {name: getattr(self, name) for name in trace_file.ARRAYS}
-        trace_file.write_trace(path, self.machine, self.kernels, self.unit_names, arrays)
+        versioned_files.replace_file(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """The bytes that `save` writes; `load(io.BytesIO(...))` reads them."""
-        arrays = {name: getattr(self, name) for name in trace_file.ARRAYS}
-        return trace_file.pack_trace(self.machine, self.kernels, self.unit_names, arrays)
+        return trace_file.pack(self)
 
     @staticmethod
     def load(path: str | os.PathLike[str] | BinaryIO) -> Trace:
         """The trace that `save` wrote; `FileFormatError` for anything else."""
-        found = trace_file.read_trace(path)
-        trace = Trace(found.machine, found.kernels, found.unit_names, **found.arrays)
-        wrong = trace_columns.violations(trace, unit_names(trace.machine) + _host_of(found.unit_names))
+        trace = Trace(**trace_file.read(path))
+        host = (HOST_UNIT,) if trace.unit_names[-1:] == (HOST_UNIT,) else ()
+        wrong = trace_columns.violations(trace, unit_names(trace.machine) + host)
         if wrong:
             raise FileFormatError(f"{path}: it is no trace of this machine: {'; '.join(wrong[:3])}")
         return trace
@@ -118,39 +117,31 @@ def assemble(
     asked: Asked,
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
-    works = [each.told for each in ran]
-    spans = [each.spans for each in ran]
+    works, spans = [each.told for each in ran], [each.spans for each in ran]
     programs = [launched.program for launched in launches]
     lengths = [len(program) for program in programs]
     has_host = any(isinstance(launched, HostCall) for launched in launches)
     origin_counts = [np.zeros(0, np.int64), *(np.diff(program.origin_start) for program in programs)]
+    columns: dict[str, list[npt.NDArray[Any]]] = {
+        **{name: [getattr(each, name) for each in spans] for name in SpanTable._fields},
+        **{name: [getattr(told, name) for told in works] for name in ("requested", "via", "assumed")},
+        "instr": [np.arange(length) for length in lengths],
+        "core": [program.core for program in programs],
+        "kind": [program.opcode for program in programs],
+        "origin": [program.origin for program in programs],
+        "bytes": [told.moved for told in works],
+        "waits": [each.waits for each in ran],
+        "met": [each.met for each in ran],
+    }
+    widths = {"waits": (WAITS,), "met": (CAUSES,)}
     return Trace(
         machine=machine,
         kernels=tuple(launched.kernel for launched in launches),
         unit_names=unit_names(machine) + ((HOST_UNIT,) if has_host else ()),
         begins=np.array(begins, np.int64),
         launch=np.repeat(np.arange(len(launches), dtype=np.int32), lengths),
-        instr=_joined([np.arange(length) for length in lengths], np.int32),
-        core=_joined([program.core for program in programs], np.int32),
-        unit=_joined([each.unit for each in spans], np.int32),
-        kind=_joined([program.opcode for program in programs], np.uint8),
-        start=_joined([each.start for each in spans], np.int64),
-        end=_joined([each.end for each in spans], np.int64),
-        done=_joined([each.done for each in spans], np.int64),
-        phase=_joined([each.phase for each in spans], np.int64),
-        issue=_joined([each.issue for each in spans], np.int64),
-        bytes=_joined([told.moved for told in works], np.int64),
-        requested=_joined([told.requested for told in works], np.int64),
-        cause=_joined([each.cause for each in spans], np.uint8),
-        blocker=_joined([each.blocker for each in spans], np.int32),
-        issue_cause=_joined([each.issue_cause for each in spans], np.uint8),
-        issue_blocker=_joined([each.issue_blocker for each in spans], np.int32),
-        via=_joined([told.via for told in works], np.uint8),
-        assumed=_joined([told.assumed for told in works], np.bool_),
-        waits=_joined([each.waits for each in ran], np.int32, WAITS),
-        met=_joined([each.met for each in ran], np.int64, CAUSES),
+        **{name: _joined(each, trace_file.DTYPES[name], *widths.get(name, ())) for name, each in columns.items()},
         origin_start=np.concatenate([[0], np.cumsum(np.concatenate(origin_counts))]).astype(np.int64),
-        origin=_joined([program.origin for program in programs], np.int32),
         totals=np.array([*map(_totals, programs, works)], np.int64).reshape(-1, len(TOTALS)),
         channels=channels.counters,
         channel_cycles=channels.cycles,
@@ -160,10 +151,6 @@ def assemble(
         launches=tuple(launches),
         asked={keyword: tuple(told) for keyword, told in asked.items()},
     )
-
-
-def _host_of(units: tuple[str, ...]) -> tuple[str, ...]:
-    return units[-1:] if units[-1:] == (HOST_UNIT,) else ()
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: int) -> npt.NDArray[Any]:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
-
-import numpy as np
+from typing import Any, BinaryIO, Final, cast
 
 from simulator.errors import FileFormatError, MachineError
 from simulator.files import typed_records, versioned_files
@@ -17,87 +13,31 @@ from simulator.machine.machine import Machine, machine_from
 from simulator.machine.provenance import Provenance
 from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
+from simulator.trace_record import TraceRecord
 from simulator.units.unit_table import asking
 
 FORMAT, VERSION = "aten-workbench/trace", 1
 
-_Pairs = tuple[tuple[str, str], ...]
-
-_COLUMNS: dict[str, type] = {
-    "launch": np.int32,
-    "instr": np.int32,
-    "core": np.int32,
-    "unit": np.int32,
-    "kind": np.uint8,
-    "start": np.int64,
-    "end": np.int64,
-    "done": np.int64,
-    "phase": np.int64,
-    "issue": np.int64,
-    "bytes": np.int64,
-    "requested": np.int64,
-    "cause": np.uint8,
-    "blocker": np.int32,
-    "issue_cause": np.uint8,
-    "issue_blocker": np.int32,
-    "via": np.uint8,
-    "assumed": np.bool_,
-}
-ARRAYS = (
-    *("begins", *_COLUMNS, "waits", "met", "origin_start", "origin", "totals"),
-    *("channels", "channel_cycles", "channel_bytes", "channel_times", "link_bytes"),
-)
+DTYPES: Final = versioned_files.dtypes_of(TraceRecord)
+"""The element type of each array of a trace, in the order of the record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The contents of a file."""
-
-    machine: Machine
-    kernels: tuple[str, ...]
-    unit_names: tuple[str, ...]
-    arrays: dict[str, Any]
-
-
-def write_trace(
-    path: str | os.PathLike[str],
-    machine: Machine,
-    kernels: tuple[str, ...],
-    units: tuple[str, ...],
-    arrays: Mapping[str, versioned_files.Array],
-) -> None:
-    """Writes a trace's file."""
-    versioned_files.write(path, FORMAT, VERSION, _header(machine, kernels, units), arrays)
-
-
-def pack_trace(
-    machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...], arrays: Mapping[str, versioned_files.Array]
-) -> bytes:
+def pack(trace: TraceRecord) -> bytes:
     """The contents of a trace's file."""
-    return versioned_files.pack(FORMAT, VERSION, _header(machine, kernels, units), arrays)
-
-
-def _header(machine: Machine, kernels: tuple[str, ...], units: tuple[str, ...]) -> versioned_files.Json:
-    return {
+    machine = trace.machine
+    header = {
         "machine": {
             "figures": machine.figures(),
-            "assumed": machine.assumed,
-            "fitted": machine.fitted,
-            "sources": machine.sources,
+            **{kind: getattr(machine, kind) for kind in _PROVENANCE},
             "memory": dataclasses.asdict(machine.own_memory) if machine.own_memory else None,
         },
-        "kernels": kernels,
-        "units": units,
+        "kernels": trace.kernels,
+        "units": trace.unit_names,
     }
+    return versioned_files.pack(FORMAT, VERSION, header, {name: getattr(trace, name) for name in DTYPES})
 
 
-def _provenance(told: dict[str, Any]) -> Provenance:
-    """The provenance of a header's machine."""
-    return Provenance(
-        typed_records.value(tuple[str, ...], told["assumed"], "assumed"),
-        typed_records.value(_Pairs, told["fitted"], "fitted"),
-        typed_records.value(_Pairs, told["sources"], "sources"),
-    )
+_PROVENANCE = tuple(field.name for field in dataclasses.fields(Provenance))
 
 
 def _machine(told: dict[str, Any]) -> Machine:
@@ -105,7 +45,8 @@ def _machine(told: dict[str, Any]) -> Machine:
     memory = cast("Memory | None", typed_records.value(Memory | None, told["memory"], "memory"))
     if memory:
         check_memory(memory)
-    machine = machine_from(told["figures"], _provenance(told), memory=memory)
+    provenance = typed_records.record(Provenance, {kind: told[kind] for kind in _PROVENANCE})
+    machine = machine_from(told["figures"], provenance, memory=memory)
     timing = machine.dram.timing
     if memory and not is_file(timing):
         raise ValueError(f"there is a memory, and dram_timing is {timing!r:.60}, which is no file")
@@ -114,8 +55,8 @@ def _machine(told: dict[str, Any]) -> Machine:
     return machine
 
 
-def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
-    """Reads a file of `write_trace`; `FileFormatError` for anything else."""
+def read(path: str | os.PathLike[str] | BinaryIO) -> dict[str, Any]:
+    """The fields of the trace in a file of `pack`; `FileFormatError` for anything else."""
     header, arrays = versioned_files.read(path, FORMAT, VERSION)
     try:
         machine = _machine(cast("dict[str, Any]", header["machine"]))
@@ -124,23 +65,24 @@ def read_trace(path: str | os.PathLike[str] | BinaryIO) -> Found:
     except (KeyError, TypeError, ValueError, OverflowError, MachineError) as error:
         raise FileFormatError(f"{path}: the header is not that of a trace: {error}") from None
     rows = len(arrays.get("start", ()))
-    wanted: dict[str, versioned_files.Layout] = {name: (kind, (rows,)) for name, kind in _COLUMNS.items()}
-    wanted["begins"] = (np.int64, (len(kernels),))
-    wanted["met"] = (np.int64, (rows, CAUSES))
-    wanted["origin_start"] = (np.int64, (rows + 1,))
-    wanted["origin"] = (np.int32, (None,))
-    wanted["totals"] = (np.int64, (len(kernels), len(TOTALS)))
-    wanted["channels"] = (np.int64, (None, len(CHANNEL_COUNTERS)))
-    wanted["waits"] = (np.int32, (None, WAITS))
-    wanted["channel_cycles"] = (np.int64, (None, len(CHANNEL_CYCLES)))
-    wanted["channel_bytes"] = (np.int64, (None, None))
-    wanted["link_bytes"] = (np.int64, (len(topology(machine, asking(machine)).links) if machine.has_links else 0,))
-    wanted["channel_times"] = (np.int64, (None,))
-    versioned_files.expect(path, arrays, wanted)
+    extents: dict[str, tuple[int | None, ...]] = {
+        "begins": (len(kernels),),
+        "waits": (None, WAITS),
+        "met": (rows, CAUSES),
+        "origin_start": (rows + 1,),
+        "origin": (None,),
+        "totals": (len(kernels), len(TOTALS)),
+        "channels": (None, len(CHANNEL_COUNTERS)),
+        "channel_cycles": (None, len(CHANNEL_CYCLES)),
+        "channel_bytes": (None, None),
+        "channel_times": (None,),
+        "link_bytes": (len(topology(machine, asking(machine)).links) if machine.has_links else 0,),
+    }
+    versioned_files.expect(path, arrays, {name: (kind, extents.get(name, (rows,))) for name, kind in DTYPES.items()})
     for name, limit in (("waits", rows), ("channel_cycles", len(arrays["channels"]))):
         if len(arrays[name]) not in (0, limit):
             raise FileFormatError(f"{path}: {name} has {len(arrays[name])} rows, not {limit}")
     if arrays["channel_bytes"].shape != (len(arrays["channels"]), len(arrays["channel_times"]) - 1):
         raise FileFormatError(f"{path}: channel_bytes is not a row per channel and a column per piece of time")
     versioned_files.expect_starts(path, "origin_start", arrays["origin_start"], len(arrays["origin"]))
-    return Found(machine, kernels, units, dict(arrays))
+    return {"machine": machine, "kernels": kernels, "unit_names": units, **arrays}
