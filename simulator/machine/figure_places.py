@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.parts import CHOICES, FLAT, FORM, MAY_BE_EMPTY, MAY_BE_ZERO, MOST
 
 Figure = int | float | str
 
@@ -66,17 +65,8 @@ def _places() -> dict[str, Place]:
     places = {name: Place("", name, str(found[name].type)) for name in _PLAIN}
     for part, record in PARTS.items():
         for field in dataclasses.fields(record):
-            told = field.metadata
-            places[str(told.get(FLAT, field.name))] = Place(
-                part,
-                field.name,
-                str(field.type),
-                may_be_zero=bool(told.get(MAY_BE_ZERO)),
-                may_be_empty=bool(told.get(MAY_BE_EMPTY)),
-                most=told.get(MOST, 0),
-                choices=told.get(CHOICES, ()),
-                form=told.get(FORM, ""),
-            )
+            flat, values = field.metadata.get("flat") or field.name, field.metadata.get("values", {})
+            places[flat] = Place(part, field.name, str(field.type), **values)
     return places
 
 

@@ -9,26 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-FLAT, MAY_BE_ZERO, MAY_BE_EMPTY, MOST, CHOICES = "flat", "may_be_zero", "may_be_empty", "most", "choices"
-FORM = "form"
-"""Keys of a field's metadata: `figure_places.Place` has what they mean."""
-
-ZERO: Mapping[str, object] = {MAY_BE_ZERO: True}
-EMPTY: Mapping[str, object] = {MAY_BE_EMPTY: True}
+from typing import Any
 
 
-def flat(name: str, *also: Mapping[str, object]) -> Mapping[str, object]:
-    """The metadata of a field whose flat name is another than its own, and what else it says."""
-    return {FLAT: name, **{key: value for each in also for key, value in each.items()}}
-
-
-def at_most(most: int) -> Mapping[str, object]:
-    return {MOST: most}
-
-
-def one_of(*choices: str) -> Mapping[str, object]:
-    return {CHOICES: choices}
+def figure(flat: str = "", **values: Any) -> Mapping[str, Any]:
+    """The metadata of a field: its flat name, where that is another than its own, and the values that it may have, by
+    the names of `figure_places.Place`."""
+    return {"flat": flat, "values": values}
 
 
 MATMUL_PASSES = {"bf16": 1, "bf16_3x": 3, "bf16_6x": 6, "f32": 1}
@@ -39,10 +26,6 @@ SINGLE_PASS_BYTES = 2
 
 FACTOR_BYTES = 4
 """Of the widest factor that a precision speaks of: wider ones are taken apart into such."""
-
-
-def of_form(words: str) -> Mapping[str, object]:
-    return {FORM: words}
 
 
 HASHES = ("none", "xor", "all")
@@ -68,8 +51,8 @@ POLICIES = ("interleaved", "local")
 class Core:
     """The cores, and the issue stage that each of them has."""
 
-    count: int = field(metadata=flat("cores", at_most(4096)))
-    own_figures: str = field(metadata=flat("core_figures", EMPTY))
+    count: int = field(metadata=figure("cores", most=4096))
+    own_figures: str = field(metadata=figure("core_figures", may_be_empty=True))
     """Figures of some cores' own, "" if all are alike: see optional/uneven_cores."""
     issue_interval_cycles: int
     """Cycles between two instructions leaving the program."""
@@ -77,7 +60,7 @@ class Core:
     """Instructions that may be issued while an older one is not finished."""
     queue_depth: int
     """Instructions that wait in front of one unit."""
-    launch_overhead_cycles: int = field(metadata=ZERO)
+    launch_overhead_cycles: int = field(metadata=figure(may_be_zero=True))
     skips_zero_tiles: bool
     """Tiles of zeros are neither moved nor multiplied, where a tensor's numbers are known: see simulator/optional."""
 
@@ -86,20 +69,20 @@ class Core:
 class SystolicArray:
     """The systolic arrays of a core, all alike."""
 
-    count: int = field(metadata=flat("systolic_arrays", at_most(4096)))
-    rows: int = field(metadata=flat("systolic_rows"))
-    columns: int = field(metadata=flat("systolic_columns"))
-    preload_depth: int = field(metadata=flat("systolic_preload_depth", of_form("1 or 2")))
+    count: int = field(metadata=figure("systolic_arrays", most=4096))
+    rows: int = field(metadata=figure("systolic_rows"))
+    columns: int = field(metadata=figure("systolic_columns"))
+    preload_depth: int = field(metadata=figure("systolic_preload_depth", form="1 or 2"))
     """Sets of weights, or of sums, that an array holds: with 2 one moves in or out while the other is in use."""
-    dataflow: str = field(metadata=one_of("weight_stationary", "output_stationary"))
+    dataflow: str = field(metadata=figure(choices=("weight_stationary", "output_stationary")))
     """The operand that stays in the array: weights or sums; see units/systolic.py."""
-    selection: str = field(metadata=flat("systolic_selection", one_of("earliest", "in_turn")))
+    selection: str = field(metadata=figure("systolic_selection", choices=("earliest", "in_turn")))
     """The array for a product that continues none: the one that would be free `earliest`, or each `in_turn`."""
-    matmul_precision: str = field(metadata=one_of(*MATMUL_PASSES))
+    matmul_precision: str = field(metadata=figure(choices=tuple(MATMUL_PASSES)))
     """The precision of the array's products; affects time only, never the numbers. See `MATMUL_PASSES`."""
-    weight_switch_cycles: int = field(metadata=ZERO)
+    weight_switch_cycles: int = field(metadata=figure(may_be_zero=True))
     """Cycles in which an array takes no rows when the weights that wait in it take the place of those before."""
-    accumulator_residence: str = field(metadata=one_of("array", "scratchpad"))
+    accumulator_residence: str = field(metadata=figure(choices=("array", "scratchpad")))
     """`array`: partial sums stay beside the array until their K chain ends. `scratchpad`: every matmul drains them."""
 
 
@@ -107,30 +90,30 @@ class SystolicArray:
 class VectorUnit:
     """The vector unit of a core."""
 
-    lanes: int = field(metadata=flat("vector_lanes"))
-    bits_per_lane: int = field(metadata=flat("vector_bits_per_lane", of_form("a multiple of 8")))
-    narrowest_float_bytes: int = field(metadata=flat("vector_narrowest_float_bytes", at_most(8)))
+    lanes: int = field(metadata=figure("vector_lanes"))
+    bits_per_lane: int = field(metadata=figure("vector_bits_per_lane", form="a multiple of 8"))
+    narrowest_float_bytes: int = field(metadata=figure("vector_narrowest_float_bytes", most=8))
     """Bytes of the narrowest floats that it computes with. Narrower ones are widened before and narrowed after."""
-    conversion_operations: int = field(metadata=flat("vector_conversion_operations"))
+    conversion_operations: int = field(metadata=figure("vector_conversion_operations"))
     """ALU operations that this takes, each time."""
-    alus: int = field(metadata=flat("vector_alus"))
+    alus: int = field(metadata=figure("vector_alus"))
     """Vectors that add, multiply, compare or select in one cycle."""
     alu_latency_cycles: int
     special_latency_cycles: int
     special_interval_cycles: int
     """Cycles after which the special function unit takes its next vector."""
-    cross_lane_step_cycles: int = field(metadata=ZERO)
+    cross_lane_step_cycles: int = field(metadata=figure(may_be_zero=True))
     """One step of a reduction tree over the lanes."""
-    transpose_cycles_per_vector: int = field(metadata=ZERO)
+    transpose_cycles_per_vector: int = field(metadata=figure(may_be_zero=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarUnit:
     """The scalar unit of a core."""
 
-    accesses_per_cycle: int = field(metadata=flat("scalar_accesses_per_cycle"))
+    accesses_per_cycle: int = field(metadata=figure("scalar_accesses_per_cycle"))
     """Single elements the scalar unit asks for in a cycle, in DRAM or scratchpad."""
-    outstanding: int = field(metadata=flat("scalar_outstanding"))
+    outstanding: int = field(metadata=figure("scalar_outstanding"))
     """Its accesses that may be on their way at once."""
 
 
@@ -138,8 +121,8 @@ class ScalarUnit:
 class Scratchpad:
     """The scratchpad of a core, divided among its lanes."""
 
-    bytes_per_lane: int = field(metadata=flat("scratchpad_bytes_per_lane"))
-    latency_cycles: int = field(metadata=flat("scratchpad_latency_cycles"))
+    bytes_per_lane: int = field(metadata=figure("scratchpad_bytes_per_lane"))
+    latency_cycles: int = field(metadata=figure("scratchpad_latency_cycles"))
     """From a scalar access to the scratchpad to its answer."""
 
 
@@ -147,8 +130,8 @@ class Scratchpad:
 class DmaQueues:
     """The queues of a core that move data between DRAM and scratchpad."""
 
-    queues: int = field(metadata=flat("dma_queues", at_most(4096)))
-    bytes_per_cycle: int = field(metadata=flat("dma_bytes_per_cycle"))
+    queues: int = field(metadata=figure("dma_queues", most=4096))
+    bytes_per_cycle: int = field(metadata=figure("dma_bytes_per_cycle"))
     """The peak bandwidth of one queue."""
 
 
@@ -156,67 +139,67 @@ class DmaQueues:
 class CommonMemory:
     """Memory that all cores share, beyond the scratchpads. A plan decides its contents: see simulator/optional."""
 
-    bytes: int = field(metadata=flat("common_memory_bytes", ZERO))
+    bytes: int = field(metadata=figure("common_memory_bytes", may_be_zero=True))
     """0 is none."""
-    bytes_per_second: int = field(metadata=flat("common_memory_bytes_per_second", ZERO))
-    latency_ns: float = field(metadata=flat("common_memory_latency_ns", ZERO))
+    bytes_per_second: int = field(metadata=figure("common_memory_bytes_per_second", may_be_zero=True))
+    latency_ns: float = field(metadata=figure("common_memory_latency_ns", may_be_zero=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dram:
     """The memory behind the queues of all cores."""
 
-    kind: str = field(metadata=flat("memory", one_of("simple", "banked")))
+    kind: str = field(metadata=figure("memory", choices=("simple", "banked")))
     """`simple`: a fixed latency and one bus. `banked`: channels, banks and rows of `timing`; see
     memory/banked/banks.py."""
-    standard: str = field(metadata=flat("dram_standard"))
-    timing: str = field(metadata=flat("dram_timing"))
+    standard: str = field(metadata=figure("dram_standard"))
+    timing: str = field(metadata=figure("dram_timing"))
     """The memory whose banks these are, shipped or a file; clocked as `bytes_per_second` says."""
-    channels: int = field(metadata=flat("dram_channels", at_most(4096)))
-    request_bytes: int = field(metadata=flat("dram_request_bytes"))
+    channels: int = field(metadata=figure("dram_channels", most=4096))
+    request_bytes: int = field(metadata=figure("dram_request_bytes"))
     """Smallest piece the memory delivers; a shorter run costs as much."""
-    address: str = field(metadata=flat("dram_address"))
+    address: str = field(metadata=figure("dram_address"))
     """The fields of an address in banked memory, from the highest bits on: see `dram_file.FIELDS`."""
-    hash: str = field(metadata=flat("dram_hash", one_of(*HASHES)))
+    hash: str = field(metadata=figure("dram_hash", choices=HASHES))
     """Which of its fields are hashed: `none`, `xor` (the channel) or `all`; see `Memory.channel_hash`."""
-    refresh: str = field(metadata=flat("dram_refresh", one_of(*REFRESHES)))
+    refresh: str = field(metadata=figure("dram_refresh", choices=REFRESHES))
     """The banks that are refreshed together: `all` at once, or `each` by itself; see `Memory.refreshes`."""
-    refresh_rate: int = field(metadata=flat("dram_refresh_rate", at_most(16)))
+    refresh_rate: int = field(metadata=figure("dram_refresh_rate", most=16))
     """Refreshes for each that the memory's file asks for: two above 85 degrees Celsius."""
-    queue_entries: int = field(metadata=flat("dram_queue_entries", ZERO, at_most(1024)))
+    queue_entries: int = field(metadata=figure("dram_queue_entries", may_be_zero=True, most=1024))
     """Reads, and as many writes, that the controller of a channel holds; 0: as many as the memory's file says."""
-    stream_share: float = field(metadata=flat("dram_stream_share", at_most(1)))
+    stream_share: float = field(metadata=figure("dram_stream_share", most=1))
     """The part of the peak that long streams reach, for a simple memory. Banked memory loses what its banks take."""
-    tile: str = field(metadata=flat("dram_tile", EMPTY, of_form(TILE_FORM)))
+    tile: str = field(metadata=figure("dram_tile", may_be_empty=True, form=TILE_FORM))
     """Rows and columns of the blocks in which tensors of two and more dims lie in DRAM, padded to whole ones; "" is
     row after row. See units/tiled_tensors.py."""
-    bytes_per_second: int = field(metadata=flat("dram_bytes_per_second"))
-    latency_ns: float = field(metadata=flat("dram_latency_ns", ZERO))
+    bytes_per_second: int = field(metadata=figure("dram_bytes_per_second"))
+    latency_ns: float = field(metadata=figure("dram_latency_ns", may_be_zero=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
     """The interconnect between queues and memory."""
 
-    kind: str = field(metadata=flat("interconnect", one_of("simple", "crossbar", "mesh")))
+    kind: str = field(metadata=figure("interconnect", choices=("simple", "crossbar", "mesh")))
     """`simple`: a latency. `crossbar`, `mesh`: links that are held by what they carry; see topology.py,
     memory/network.py."""
-    latency_cycles: int = field(metadata=flat("interconnect_latency_cycles", ZERO))
+    latency_cycles: int = field(metadata=figure("interconnect_latency_cycles", may_be_zero=True))
     """Latency of the way to the memory and back."""
-    ports: int = field(metadata=flat("interconnect_ports", at_most(4096)))
+    ports: int = field(metadata=figure("interconnect_ports", most=4096))
     """Ports of a crossbar on the side of the queues; for a simple interconnect, requests to a simple memory in a
     cycle."""
-    link_bytes_per_cycle: int = field(metadata=flat("interconnect_link_bytes_per_cycle"))
+    link_bytes_per_cycle: int = field(metadata=figure("interconnect_link_bytes_per_cycle"))
     """The bandwidth of a link in one direction."""
-    packet_bytes: int = field(metadata=flat("interconnect_packet_bytes"))
+    packet_bytes: int = field(metadata=figure("interconnect_packet_bytes"))
     """Bytes that a queue sends to a banked memory before another has its turn on a link."""
-    mesh_columns: int = field(metadata=at_most(256))
-    mesh_rows: int = field(metadata=at_most(256))
-    mesh_hop_cycles: int = field(metadata=ZERO)
+    mesh_columns: int = field(metadata=figure(most=256))
+    mesh_rows: int = field(metadata=figure(most=256))
+    mesh_hop_cycles: int = field(metadata=figure(may_be_zero=True))
     """The latency that the way from one router to the next adds, there and back together."""
-    mesh_queues: str = field(metadata=of_form(PLACES_FORM))
+    mesh_queues: str = field(metadata=figure(form=PLACES_FORM))
     """Routers that DMA queues are attached to, in turn: "0,0 0,1" is column 0 of rows 0 and 1."""
-    mesh_channels: str = field(metadata=of_form(PLACES_FORM))
+    mesh_channels: str = field(metadata=figure(form=PLACES_FORM))
     """Routers that channels of the memory are attached to, in turn."""
 
 
@@ -224,18 +207,18 @@ class Network:
 class Chiplets:
     """Chiplets with cores and channels of their own, and links between them: machine/optional/chiplets_shape.py."""
 
-    count: int = field(metadata=flat("chiplets", at_most(256)))
+    count: int = field(metadata=figure("chiplets", most=256))
     """1 is a machine in one piece."""
-    links: str = field(metadata=flat("chiplet_links", EMPTY, of_form(LINKS_FORM)))
+    links: str = field(metadata=figure("chiplet_links", may_be_empty=True, form=LINKS_FORM))
     """Between which chiplets there is a link, each way: "0-1 1-2"; "" is one between any two."""
-    link_latency_cycles: int = field(metadata=flat("chiplet_link_latency_cycles", ZERO))
+    link_latency_cycles: int = field(metadata=figure("chiplet_link_latency_cycles", may_be_zero=True))
     """The latency that a link between chiplets adds, there and back together."""
-    link_bytes_per_cycle: int = field(metadata=flat("chiplet_link_bytes_per_cycle"))
+    link_bytes_per_cycle: int = field(metadata=figure("chiplet_link_bytes_per_cycle"))
     """Its bandwidth in one direction."""
-    placement: str = field(metadata=flat("dram_placement", one_of(*POLICIES)))
+    placement: str = field(metadata=figure("dram_placement", choices=POLICIES))
     """The memory that holds a page: `interleaved`, all chiplets' in turn, or `local`, that of the chiplet with most of
     its traffic; simulator/optional/chiplets."""
-    page_bytes: int = field(metadata=of_form("a power of two"))
+    page_bytes: int = field(metadata=figure(form="a power of two"))
     """Bytes that lie in the memory of one chiplet together."""
 
 
@@ -243,21 +226,21 @@ class Chiplets:
 class Host:
     """The host, and the link to it."""
 
-    link_bytes_per_second: int = field(metadata=flat("host_link_bytes_per_second"))
-    link_latency_us: float = field(metadata=flat("host_link_latency_us", ZERO))
-    flops_per_second: int = field(metadata=flat("host_flops_per_second"))
+    link_bytes_per_second: int = field(metadata=figure("host_link_bytes_per_second"))
+    link_latency_us: float = field(metadata=figure("host_link_latency_us", may_be_zero=True))
+    flops_per_second: int = field(metadata=figure("host_flops_per_second"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Energy:
     """The energy of each operation, in picojoules. See analysis/energy.py for the counts."""
 
-    mac_pj: float = field(metadata=ZERO)
+    mac_pj: float = field(metadata=figure(may_be_zero=True))
     """One multiplication and addition in a systolic array."""
-    vector_op_pj: float = field(metadata=ZERO)
-    special_op_pj: float = field(metadata=ZERO)
-    scratchpad_pj_per_byte: float = field(metadata=ZERO)
-    common_memory_pj_per_byte: float = field(metadata=ZERO)
-    dram_pj_per_bit: float = field(metadata=ZERO)
+    vector_op_pj: float = field(metadata=figure(may_be_zero=True))
+    special_op_pj: float = field(metadata=figure(may_be_zero=True))
+    scratchpad_pj_per_byte: float = field(metadata=figure(may_be_zero=True))
+    common_memory_pj_per_byte: float = field(metadata=figure(may_be_zero=True))
+    dram_pj_per_bit: float = field(metadata=figure(may_be_zero=True))
     """DRAM traffic: array, I/O and PHY together."""
-    dram_activate_pj: float = field(metadata=ZERO)
+    dram_activate_pj: float = field(metadata=figure(may_be_zero=True))
