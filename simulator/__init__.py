@@ -1,6 +1,6 @@
 """The simulator: what a tile program costs on a machine, cycle by cycle. It knows neither PyTorch nor MLIR.
 
-Nothing heavy is imported here; names load on first use.
+Nothing heavy is imported here; all names but those of errors load on first use.
 """
 
 from __future__ import annotations
@@ -8,22 +8,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from simulator.errors import (
+    CommonMemoryFull,
+    Deadlock,
+    DoesNotFit,
+    FileFormatError,
+    InvariantViolation,
+    LaunchError,
+    MachineError,
+    NoSuchPlace,
+    NotYetSupported,
+    ProgramError,
+    SimulationStopped,
+    SimulatorError,
+)
+
 if TYPE_CHECKING:
     from simulator.engine.engine import simulate
-    from simulator.errors import (
-        CommonMemoryFull,
-        Deadlock,
-        DoesNotFit,
-        FileFormatError,
-        InvariantViolation,
-        LaunchError,
-        MachineError,
-        NoSuchPlace,
-        NotYetSupported,
-        ProgramError,
-        SimulationStopped,
-        SimulatorError,
-    )
     from simulator.machine.machine import Machine
     from simulator.machine.machine_file import load_machine, machine_names
     from simulator.optional.chiplets.placed import Placed
@@ -66,18 +67,6 @@ _HOME = {
     "Placed": "optional.chiplets.placed",
     "Resident": "optional.common_memory.residents",
     "simulate": "engine.engine",
-    "CommonMemoryFull": "errors",
-    "Deadlock": "errors",
-    "DoesNotFit": "errors",
-    "FileFormatError": "errors",
-    "InvariantViolation": "errors",
-    "LaunchError": "errors",
-    "MachineError": "errors",
-    "NoSuchPlace": "errors",
-    "NotYetSupported": "errors",
-    "ProgramError": "errors",
-    "SimulationStopped": "errors",
-    "SimulatorError": "errors",
     "DependenceTracker": "tileprogram.hazards",
     "Machine": "machine.machine",
     "load_machine": "machine.machine_file",
