@@ -1,4 +1,4 @@
-"""What attention is called with: its tensors, and the loops over their matrices."""
+"""The arguments of attention: its tensors, and the loops over their matrices."""
 
 from __future__ import annotations
 
@@ -49,20 +49,15 @@ class Call:
             if isinstance(ref := given.get(name), Ref):
                 self.tensors[name] = by_value[ref.value]
         self.by_hand = node.op == ATTENTION
-        """Whether it is written by hand: then a query that sees no key is NaN."""
+        """True if it is written by hand: then a query that sees no key is NaN."""
         self.causal = not self.by_hand and bool(plain(given["is_causal"]))
         self.shares_heads = bool(plain(given["enable_gqa"]))
         self.hides = self.by_hand and bool(plain(given["hides"]))
-        """Whether a mask of bools is true where it hides a score."""
+        """True if a mask of bools hides the scores at which it is true, False if it hides the others."""
         self.hidden = float(plain(given["hidden"]) or 0) if self.by_hand else -math.inf
-        """What a score becomes that a mask of bools hides."""
+        """The score of a position that a mask of bools hides."""
         scale = plain(given["scale"])
         self.scale = 1 / math.sqrt(self.width) if scale is None else float(scale)
-
-    @staticmethod
-    def axes(name: str) -> str:
-        """The letters of a tensor's last two axes."""
-        return AXES[name]
 
     @property
     def queries(self) -> int:

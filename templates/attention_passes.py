@@ -1,4 +1,4 @@
-"""What attention computes in the scratchpad: two products, and the passes over the scores between them."""
+"""The arithmetic of attention in the scratchpad: two products, and the passes over the scores between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from templates.writing import Body, Index, View, Writer, literal
 from workbench.scheduling.importing.importer import element_type
 
 Box: TypeAlias = "Dict[str, tuple[Index, Index]]"
-"""Where a part of a tensor begins along an axis, and its extent, by the letters of axes."""
+"""The begin of a part of a tensor along an axis, and its extent, by the letters of axes."""
 
 LOWEST = {"f32": "-3.4028234663852886e+38", "f64": "-1.7976931348623157e+308"}
 """The least finite number: where no score is larger, one of minus infinity has no weight."""
@@ -183,7 +183,7 @@ class Passes:
             self._pass([], ["score"], box, seen)
 
     def _where(self, keys: Keys, predicate: str) -> contextlib.AbstractContextManager[None]:
-        """What is done where the place of the first key compares so with 0."""
+        """Opens a block that runs where the place of the first key compares so with 0."""
         first, nothing = self.out.index(keys.first), self.out.index(0)
         return self.out.block(f"scf.if {self.out.value(f'arith.cmpi {predicate}, {first}, {nothing} : index')}")
 
@@ -194,7 +194,7 @@ class Passes:
         return [body.op("arith.maximumf", names[0], names[1], type=self.element)]
 
     def _shrunk(self, body: Body, names: Numbers, scale: float) -> Numbers:
-        """What a larger score leaves of the sums so far."""
+        """The factor that scales the sums so far down to a larger score, and the scaled total."""
         factor = self._power(body, names[0], names[1], scale)
         return [factor, body.op("arith.mulf", names[3], factor, type=self.element)]
 

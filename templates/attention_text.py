@@ -22,7 +22,7 @@ class AttentionText:
         steps = [(walk.extent, self._step(walk)) for walk in call.walks]
         steps.append((call.queries, self.tiles.sizes["q"]))
         self.deals = self.cores > 1 and any(step < extent for extent, step in steps)
-        """Whether the next loop is dealt to the cores; buffers are then allocated inside it."""
+        """True if the next loop is dealt to the cores; buffers are then allocated inside it."""
         self.held = buffers(call, self.tiles)
         self.views = dict[str, View]()
         self.numbers = list[Index]()
@@ -83,7 +83,7 @@ class AttentionText:
             with self._loop(walk.extent, step) as number:
                 self.numbers.append(number)
                 if walk.letter:
-                    self.block[walk.letter] = self._ragged(step, walk.extent, number)
+                    self.block[walk.letter] = self.out.length(step, walk.extent, number)
                 if all(later.same_keys for later in walks[place + 1 :]):
                     self._loaded_keys()
                 self._matrices(place + 1)
@@ -95,11 +95,6 @@ class AttentionText:
 
     def _step(self, walk: Walk) -> int:
         return self.tiles.sizes[walk.letter] if walk.letter else 1
-
-    def _ragged(self, step: int, extent: int, first: Index) -> Index:
-        if isinstance(first, int):
-            return min(step, extent - first)
-        return self.out.least(step, f"{extent} - d0", first) if extent % step else step
 
     # What is moved
 
@@ -145,15 +140,15 @@ class AttentionText:
     # A block of queries
 
     def _queries(self, first: Index) -> None:
-        """Where the width of values is cut, scores are computed again for each part of it."""
+        """Writes a block of queries. Scores are computed again for each part of values whose width is cut."""
         of, size = self.of, self.tiles.sizes
-        count = self._ragged(size["q"], of.queries, first)
+        count = self.out.length(size["q"], of.queries, first)
         queries: Box = {"q": (first, count)}
         if self.tiles.sizes["w"] >= of.width:
             self.slots["query"] = self._load("query", queries)
         parts = self._parts(first, count)
         with self._loop(of.value_width, size["v"]) as start:
-            values: Box = {"v": (start, self._ragged(size["v"], of.value_width, start))}
+            values: Box = {"v": (start, self.out.length(size["v"], of.value_width, start))}
             inside: Box = {"v": (0, values["v"][1])}
             own = [Part({**part.box, **inside}, part.first) for part in parts]
             for part in own:
@@ -184,7 +179,7 @@ class AttentionText:
         return found
 
     def _rest(self, count: Index, begin: int, part: int) -> Index:
-        """How much of a part there is, of so many."""
+        """The length of a part that begins at `begin` and ends with the last of `count` places at most."""
         if isinstance(count, int):
             return max(0, min(part, count - begin))
         size = self.out.least(part, f"d0 - {begin}", count)
@@ -192,7 +187,7 @@ class AttentionText:
 
     def _keys(self, first: Index, parts: list[Part], queries: Box, values: Box) -> None:
         """A block of keys: the products of both parts first, so that arrays and vector unit work side by side."""
-        count = self._ragged(self.tiles.sizes["k"], self.of.keys, first)
+        count = self.out.length(self.tiles.sizes["k"], self.of.keys, first)
         box: Box = {"k": (first, count)}
         if not self.tiles.held:
             self.slots["value"] = self._load("value", {**box, **values})
@@ -206,7 +201,7 @@ class AttentionText:
         for part, keys in blocks if cut else ():
             self.passes.cleared(part, keys)
         with self._loop(self.of.width, self.tiles.sizes["w"]) as start:
-            width = self._ragged(self.tiles.sizes["w"], self.of.width, start)
+            width = self.out.length(self.tiles.sizes["w"], self.of.width, start)
             for name, given in (("query", queries), ("key", box)) if cut else ():
                 self.slots[name] = self._load(name, {**given, "w": (start, width)})
             for part, keys in blocks:
@@ -219,7 +214,7 @@ class AttentionText:
             self.passes.summed(part, keys, self.slots)
 
     def _seen(self, first: Index, count: Index, part: Part) -> Index:
-        """How many of a block's keys a part may see at all: a causal mask hides those after its last query."""
+        """Counts the keys of a block that a part may see at all: a causal mask hides those after its last query."""
         if not self.of.causal:
             return count
         names = [self.out.index(each) for each in (count, part.first, part.box["q"][1], first)]

@@ -1,4 +1,4 @@
-"""The tiles of attention: what lies in the scratchpad, and how large a block is by default."""
+"""The tiles of attention: the buffers in the scratchpad, and the size of a block by default."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from simulator.machine.machine import Machine
-from templates.attention_call import Call
+from templates.attention_call import AXES, Call
 from templates.writing import element_bytes
 from workbench.ir import Mapping
 
@@ -50,7 +50,7 @@ class Held:
 
 def strides(of: Call, name: str) -> dict[str, int]:
     """The strides of a tensor's axes by letters; no axis that is the same all along, or that a mask has not."""
-    kind, axes = of.tensors[name].type, of.axes(name)
+    kind, axes = of.tensors[name].type, AXES[name]
     last = zip(axes[-len(kind.shape) :] if kind.shape else "", kind.shape[-2:], kind.strides[-2:], strict=True)
     found = {each: stride for each, extent, stride in last if name != "attn_mask" or (extent > 1 and stride)}
     return {walk.letter: walk.steps[name] for walk in of.walks if walk.letter and walk.steps[name]} | found

@@ -53,5 +53,5 @@ def arange(op: NodeBuilder) -> Value:
 def register(registry: Registry) -> None:
     """Registers the builders of this file."""
     registry.builder("aten.full.default", dialect="linalg", kind="creation")(full)
-    for overload in ("aten.arange.default", "aten.arange.start", "aten.arange.start_step"):
-        registry.builder(overload, dialect="linalg", kind="creation")(arange)
+    counted = ("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
+    registry.builder(*counted, dialect="linalg", kind="creation")(arange)

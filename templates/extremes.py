@@ -44,7 +44,7 @@ def extreme_place(largest: bool) -> Callable[[NodeBuilder], Value]:
 
 
 def beyond(left: Value, right: Value, largest: bool, unsigned: bool) -> Value:
-    """Whether `left` is larger (or smaller) than `right`, or a NaN beside a number."""
+    """True where `left` is larger (or smaller) than `right`, or a NaN beside a number."""
     if isinstance(left.type, ir.FloatType):
         compared = arith.cmpf(arith.CmpFPredicate.OGT if largest else arith.CmpFPredicate.OLT, left, right)
         nan, number = arith.CmpFPredicate.UNO, arith.CmpFPredicate.ORD

@@ -109,46 +109,52 @@ def not_zero(op: NodeBuilder, x: Value) -> Value:
     return arith.cmpi(arith.CmpIPredicate.ne, x, zero)
 
 
-def fmod(op: NodeBuilder) -> Value:
-    """The remainder with the sign of the dividend."""
+def by_type(
+    op: NodeBuilder,
+    floats: Callable[[Value, Value], Value],
+    whole: Callable[[Value, Value, bool], Value],
+    *,
+    rounded: bool = False,
+) -> Value:
+    """`of_two` with a function for floats and one for whole numbers, which is told whether they are unsigned."""
     unsigned = op.result_types[0].dtype == "u8"
 
     def one(x: Value, y: Value) -> Value:
-        return arith.remf(x, y) if isinstance(x.type, ir.FloatType) else divided(op, x, y, unsigned)[1]
+        return floats(x, y) if isinstance(x.type, ir.FloatType) else whole(x, y, unsigned)
 
-    return of_two(op, one, rounded=True)
+    return of_two(op, one, rounded=rounded)
+
+
+def fmod(op: NodeBuilder) -> Value:
+    """The remainder with the sign of the dividend."""
+    return by_type(op, arith.remf, lambda x, y, unsigned: divided(op, x, y, unsigned)[1], rounded=True)
 
 
 def remainder(op: NodeBuilder) -> Value:
     """The remainder with the sign of the divisor."""
-    unsigned = op.result_types[0].dtype == "u8"
 
-    def one(x: Value, y: Value) -> Value:
-        if isinstance(x.type, ir.FloatType):
-            left, more = arith.remf(x, y), arith.addf
-        else:
-            left, more = divided(op, x, y, unsigned)[1], arith.addi
-        if unsigned:
-            return left
-        turned = arith.andi(not_zero(op, left), different_signs(op, left, y))
-        return arith.select(turned, more(left, y), left)
+    def turned(y: Value, left: Value, more: Callable[[Value, Value], Value]) -> Value:
+        other = arith.andi(not_zero(op, left), different_signs(op, left, y))
+        return arith.select(other, more(left, y), left)
 
-    return of_two(op, one, rounded=True)
+    def whole(x: Value, y: Value, unsigned: bool) -> Value:
+        left = divided(op, x, y, unsigned)[1]
+        return left if unsigned else turned(y, left, arith.addi)
+
+    return by_type(op, lambda x, y: turned(y, arith.remf(x, y), arith.addf), whole, rounded=True)
 
 
 def floor_division(op: NodeBuilder) -> Value:
-    unsigned = op.result_types[0].dtype == "u8"
+    """The quotient rounded down."""
 
-    def one(x: Value, y: Value) -> Value:
-        if isinstance(x.type, ir.FloatType):
-            return _floor_of_floats(op, x, y)
+    def whole(x: Value, y: Value, unsigned: bool) -> Value:
         quotient, left = divided(op, x, y, unsigned)
         if unsigned:
             return quotient
         lower = arith.andi(not_zero(op, left), different_signs(op, left, y))
         return arith.select(lower, arith.subi(quotient, op.number(1, like=x)), quotient)
 
-    return of_two(op, one, rounded=is_number(op, "self"))
+    return by_type(op, lambda x, y: _floor_of_floats(op, x, y), whole, rounded=is_number(op, "self"))
 
 
 def _floor_of_floats(op: NodeBuilder, x: Value, y: Value) -> Value:
@@ -168,14 +174,8 @@ def _floor_of_floats(op: NodeBuilder, x: Value, y: Value) -> Value:
 
 
 def truncated_division(op: NodeBuilder) -> Value:
-    unsigned = op.result_types[0].dtype == "u8"
-
-    def one(x: Value, y: Value) -> Value:
-        if isinstance(x.type, ir.FloatType):
-            return math.trunc(arith.divf(x, y))
-        return divided(op, x, y, unsigned)[0]
-
-    return of_two(op, one)
+    """The quotient rounded towards zero."""
+    return by_type(op, lambda x, y: math.trunc(arith.divf(x, y)), lambda x, y, unsigned: divided(op, x, y, unsigned)[0])
 
 
 def division(op: NodeBuilder) -> Value:

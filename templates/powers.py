@@ -43,5 +43,4 @@ def _whole(op: NodeBuilder, base: Value, exponent: Value) -> Value:
 
 def register(registry: Registry) -> None:
     """Registers the builders of this file."""
-    for overload in ("aten.pow.Tensor_Tensor", "aten.pow.Scalar"):
-        registry.builder(overload, dialect="math", kind="elementwise")(power)
+    registry.builder("aten.pow.Tensor_Tensor", "aten.pow.Scalar", dialect="math", kind="elementwise")(power)

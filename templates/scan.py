@@ -97,14 +97,13 @@ class _Text:
     def written(self) -> str:
         scan, out = self.scan, self.out
         with out.block(f"func.func @{scan.kernel}({signature(scan)})"):
-            given = out.alloc(self.tile, scan.inputs[0].type.dtype, "given")
-            parts = [out.alloc(self.tile, dtype, "part") for dtype in scan.parts]
-            made = [self._made(each.type.dtype, part) for each, part in zip(scan.outputs, parts, strict=True)]
-            carried: list[View] = []
-            if self.length < scan.shape[self.axis]:
-                carried = [out.alloc(self.end, dtype, "carried") for dtype in scan.parts]
-            self._rows(given, parts, made, carried)
-            out.dealloc([given, *parts, *(each for each in made if each not in parts), *carried])
+            self.given = out.alloc(self.tile, scan.inputs[0].type.dtype, "given")
+            self.parts = parts = [out.alloc(self.tile, dtype, "part") for dtype in scan.parts]
+            self.made = [self._made(each.type.dtype, part) for each, part in zip(scan.outputs, parts, strict=True)]
+            several = self.length < scan.shape[self.axis]
+            self.carried = [out.alloc(self.end, dtype, "carried") for dtype in scan.parts if several]
+            self._rows()
+            out.dealloc([self.given, *parts, *(each for each in self.made if each not in parts), *self.carried])
             out.line("return")
         return "\n".join(out.lines) + "\n"
 
@@ -112,66 +111,58 @@ class _Text:
         """The buffer of a result: the accumulated values, unless these have another type."""
         return part if element_type(dtype) == part.element else self.out.alloc(self.tile, dtype, "made")
 
-    def _rows(self, given: View, parts: list[View], made: list[View], carried: list[View]) -> None:
-        out = self.out
+    def _rows(self) -> None:
+        """Writes the loops over tiles, that along the scanned axis innermost."""
         starts: list[Index] = [0] * len(self.tile)
         sizes: list[Index] = list(self.tile)
         with contextlib.ExitStack() as loops:
-            for axis in [*(axis for axis in range(len(self.tile)) if axis != self.axis), self.axis]:
+            for axis in sorted(range(len(self.tile)), key=lambda axis: axis == self.axis):
                 if axis == self.axis:
-                    for each, number in zip(carried, self.scan.neutral, strict=False):
-                        out.fill(each, number)
-                extent, step = self.scan.shape[axis], self.tile[axis]
-                if step < extent:
-                    starts[axis] = start = loops.enter_context(out.loop(0, extent, step))
-                    sizes[axis] = out.least(step, f"{extent} - d0", start) if extent % step else step
-            self._scanned(starts, sizes, given, parts, made, carried)
+                    for each, number in zip(self.carried, self.scan.neutral, strict=False):
+                        self.out.fill(each, number)
+                starts[axis], sizes[axis] = self.out.piece(loops, self.scan.shape[axis], self.tile[axis])
+            self._scanned(starts, sizes)
 
-    def _scanned(
-        self, starts: list[Index], sizes: list[Index], given: View, parts: list[View], made: list[View],
-        carried: list[View],
-    ) -> None:  # fmt: skip
+    def _scanned(self, starts: list[Index], sizes: list[Index]) -> None:
         """One tile: loaded, scanned, joined to what comes before it, stored."""
-        out, scan = self.out, self.scan
-        here = self._part(given, sizes)
+        out, scan, parts = self.out, self.scan, self.parts
+        here = self._part(self.given, sizes)
         out.copy(self._outside(scan.inputs[0], starts, sizes), here)
         targets = [self._part(part, sizes) for part in parts]
         self._each([here], targets, lambda body, names: scan.begun(body, names[0], starts[self.axis]))
-        self._swept(parts, sizes)
-        if carried:
+        self._swept(sizes)
+        if self.carried:
             dims = [f"d{axis}" for axis in range(len(self.tile))]
             same = ", ".join(dims)
             held = ", ".join("0" if axis == self.axis else dim for axis, dim in enumerate(dims))
             count = len(parts)
-            before = [self._part(each, self._only(sizes, 1), of=each) for each in carried]
+            before = [self._part(each, self._only(sizes, 1), of=each) for each in self.carried]
             out.each(
                 len(dims), before, targets, lambda body, names: scan.combine(body, names[:count], names[count:]),
                 [held] * count + [same] * count,
             )  # fmt: skip
             last = [self._part(part, self._only(sizes, 1), self.length - 1) for part in parts]
             self._each(last, before, lambda body, names: names[:count])
-        for tensor, part, target, dtype in zip(scan.outputs, targets, made, scan.parts, strict=True):
+        for tensor, part, target, dtype in zip(scan.outputs, targets, self.made, scan.parts, strict=True):
             result = self._part(target, sizes)
             if result.element != part.element:
                 self._each([part], [result], partial(_converted, dtype, tensor.type.dtype))
             out.copy(result, self._outside(tensor, starts, sizes))
 
-    def _swept(self, parts: list[View], sizes: list[Index]) -> None:
+    def _swept(self, sizes: list[Index]) -> None:
         """Up: of every 2k elements the last takes in the one k before it. Down: k after each of those, one more."""
         k = 1
         while 2 * k <= self.length:
-            self._taken_in(parts, sizes, k - 1, 2 * k - 1, k, self.length // (2 * k))
+            self._taken_in(sizes, k - 1, 2 * k - 1, k, self.length // (2 * k))
             k *= 2
         while k >= 1:
             if 3 * k <= self.length:
-                self._taken_in(parts, sizes, 2 * k - 1, 3 * k - 1, k, (self.length - k) // (2 * k))
+                self._taken_in(sizes, 2 * k - 1, 3 * k - 1, k, (self.length - k) // (2 * k))
             k //= 2
 
-    def _taken_in(self, parts: list[View], sizes: list[Index], before: int, here: int, k: int, count: int) -> None:
-        left, right = (
-            [self._part(part, self._only(sizes, count), start, 2 * k) for part in parts] for start in (before, here)
-        )
-        number = len(parts)
+    def _taken_in(self, sizes: list[Index], before: int, here: int, k: int, count: int) -> None:
+        only, number = self._only(sizes, count), len(self.parts)
+        left, right = ([self._part(part, only, start, 2 * k) for part in self.parts] for start in (before, here))
         self._each(left, right, lambda body, names: self.scan.combine(body, names[:number], names[number:]))
 
     def _each(self, ins: list[View], outs: list[View], body: Callable[[Body, Numbers], Sequence[str]]) -> None:
@@ -198,23 +189,19 @@ def _converted(source: str, target: str, body: Body, names: Numbers) -> Numbers:
 
 
 class Sum(Scan):
+    op, start = "add", 0
+
     @property
     def neutral(self) -> tuple[str, ...]:
-        return (literal(0, self.parts[0]),)
+        return (literal(self.start, self.parts[0]),)
 
     def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:
         element = element_type(self.parts[0])
-        return [body.op("arith.addf" if element in FLOATS else "arith.addi", *before, *here, type=element)]
+        return [body.op(f"arith.{self.op}{'f' if element in FLOATS else 'i'}", *before, *here, type=element)]
 
 
-class Product(Scan):
-    @property
-    def neutral(self) -> tuple[str, ...]:
-        return (literal(1, self.parts[0]),)
-
-    def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:
-        element = element_type(self.parts[0])
-        return [body.op("arith.mulf" if element in FLOATS else "arith.muli", *before, *here, type=element)]
+class Product(Sum):
+    op, start = "mul", 1
 
 
 class LogSumExp(Scan):
@@ -251,9 +238,8 @@ class Extreme(Scan):
 
     def begun(self, body: Body, number: str, start: Index) -> Numbers:
         place = body.place(self.dim, "i64")
-        offset = start if isinstance(start, str) else ""
-        if offset:
-            place = body.op("arith.addi", place, body.cast(offset, "i64"), type="i64")
+        if isinstance(start, str):
+            place = body.op("arith.addi", place, body.cast(start, "i64"), type="i64")
         return [number, place]
 
     def combine(self, body: Body, before: Numbers, here: Numbers) -> Numbers:

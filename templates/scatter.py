@@ -54,14 +54,7 @@ class Index:
     def part(self) -> str:
         """The line that takes what belongs to a tile."""
         dims = dict(zip(self.axes, self.dims, strict=True))
-        every = range(self.tensor.rank)
-        groups = (
-            [f"%{dims[axis]}" if axis in dims else "0" for axis in every],
-            [f"%size_{dims[axis]}" if axis in dims else "1" for axis in every],
-            ["1" for _ in every],
-        )
-        taken = "".join(f"[{', '.join(group)}]" for group in groups)
-        return f"%{self.name}_part = memref.subview %{self.tensor.name}{taken} : {self.tensor.memref} to {self.type}"
+        return _part(f"%{self.name}_part", self.tensor, [dims.get(axis) for axis in range(self.tensor.rank)], self.type)
 
 
 class Scatter(Template):
@@ -95,7 +88,7 @@ class Scatter(Template):
 
     @property
     def combiner(self) -> str:
-        """How an update is combined with the old value: a key of `_COMBINERS`, empty for the update alone."""
+        """The combination of an update with the old value: a key of `_COMBINERS`, empty for the update alone."""
         reduce = self.given.get("reduce")
         return str(reduce.value) if isinstance(reduce, Literal) else ""
 
@@ -280,11 +273,11 @@ def _sizes(dims: Iterable[str]) -> list[str]:
     return [f"%size_{dim}" for dim in dims]
 
 
-def _part(result: str, tensor: Tensor, dims: list[str]) -> str:
-    """The line that takes a tile's part of a tensor in DRAM."""
-    groups = ([f"%{dim}" for dim in dims], _sizes(dims), ["1"] * len(dims))
-    taken = "".join(f"[{', '.join(group)}]" for group in groups)
-    return f"{result} = memref.subview %{tensor.name}{taken} : {tensor.memref} to {tensor.part}"
+def _part(result: str, tensor: Tensor, dims: list[str | None], kind: str = "") -> str:
+    """The line that takes a tile's part of a tensor in DRAM; along axes without a dim, the first element."""
+    begins, sizes = [f"%{dim}" if dim else "0" for dim in dims], [f"%size_{dim}" if dim else "1" for dim in dims]
+    taken = "".join(f"[{', '.join(group)}]" for group in (begins, sizes, ["1"] * len(dims)))
+    return f"{result} = memref.subview %{tensor.name}{taken} : {tensor.memref} to {kind or tensor.part}"
 
 
 def _map(space: Iterable[str], dims: Iterable[str]) -> str:

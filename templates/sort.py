@@ -125,6 +125,8 @@ class _Text:
         self.rows, places = math.prod(rows), iter(row_major(rows))
         self.row_of = [0 if axis == self.axis else next(places) for axis in range(len(tile))]
         """The number of rows in one step along each axis."""
+        self.starts, self.sizes = list[Index]([0] * len(tile)), list[Index](tile)
+        """Where the tile begins along each axis, and its sizes."""
 
     def written(self) -> str:
         sort, out = self.sort, self.out
@@ -135,49 +137,45 @@ class _Text:
             self.places = out.alloc([self.rows, self.width], PLACE, "places")
             stored = self.width if self.parts and sort.kept == sort.length else sort.kept
             self.long_width, self.long = stored, out.alloc([self.rows, stored], "i64", "long")
-            starts: list[Index] = [0] * len(self.tile)
-            sizes: list[Index] = list(self.tile)
             with contextlib.ExitStack() as loops:
                 for axis, step in enumerate(self.tile):
-                    extent = sort.shape[axis]
-                    if axis != self.axis and step < extent:
-                        starts[axis] = start = loops.enter_context(out.loop(0, extent, step))
-                        sizes[axis] = out.least(step, f"{extent} - d0", start) if extent % step else step
-                self._sorted_rows(starts, sizes)
+                    if axis != self.axis:
+                        self.starts[axis], self.sizes[axis] = out.piece(loops, sort.shape[axis], step)
+                self._sorted_rows()
             out.dealloc([self.values, *([self.narrow] if widened else []), self.places, self.long])
             out.line("return")
         return "\n".join(out.lines) + "\n"
 
-    def _sorted_rows(self, starts: list[Index], sizes: list[Index]) -> None:
+    def _sorted_rows(self) -> None:
         sort = self.sort
         if not self.parts:
-            self._take(starts, sizes, 0, sort.length, at=0)
+            self._take(0, sort.length, at=0)
             self._network(0)
-            self._store(starts, sizes, 0, sort.kept)
+            self._store(0, sort.kept)
         elif sort.kept < sort.length:
-            self._best(starts, sizes)
+            self._best()
         else:
-            self._blocks(starts, sizes)
+            self._blocks()
 
-    def _best(self, starts: list[Index], sizes: list[Index]) -> None:
+    def _best(self) -> None:
         """The best so far come first; more of the row fills the rest of the width, and all is sorted."""
         sort, out = self.sort, self.out
         step = self.width - sort.kept
         self._pad(0)
         with out.loop(0, sort.length, step) as start:
-            count = out.least(step, f"{sort.length} - d0", start) if sort.length % step else step
-            self._take(starts, sizes, start, count, at=sort.kept)
+            count = out.length(step, sort.length, start)
+            self._take(start, count, at=sort.kept)
             self._network(0)
-        self._store(starts, sizes, 0, sort.kept)
+        self._store(0, sort.kept)
 
-    def _blocks(self, starts: list[Index], sizes: list[Index]) -> None:
+    def _blocks(self) -> None:
         """First every tile by itself, which is two blocks in order; then the network of blocks."""
         out, length = self.out, self.sort.length
         with out.loop(0, length, self.width) as start:
-            count = out.least(self.width, f"{length} - d0", start) if length % self.width else self.width
-            self._take(starts, sizes, start, count, at=0)
+            count = out.length(self.width, length, start)
+            self._take(start, count, at=0)
             self._network(0)
-            self._store(starts, sizes, start, count)
+            self._store(start, count)
         block = self.width // 2
         blocks = -(-length // block)
         with out.loop(1, power_of_two(blocks).bit_length() - 1) as level:
@@ -195,20 +193,20 @@ class _Text:
                     high = self._op("addi", low, apart)
                     there = out.value(f"arith.cmpi slt, {high}, {out.index(blocks)} : index")
                     with out.block(f"scf.if {there}"):
-                        self._merged(starts, sizes, low, high, block)
+                        self._merged(low, high, block)
 
-    def _merged(self, starts: list[Index], sizes: list[Index], low: str, high: str, block: int) -> None:
+    def _merged(self, low: str, high: str, block: int) -> None:
         """Two blocks, each in order, become two of which no number of the first comes after one of the second."""
         out, length = self.out, self.sort.length
         first, second = (self._op("muli", each, str(block)) for each in (low, high))
-        count: Index = out.least(block, f"{length} - d0", second) if length % block else block
+        count = out.length(block, length, second)
         if length % block:
             self._pad(block)
-        self._load_back(starts, sizes, first, block, 0)
-        self._load_back(starts, sizes, second, count, block)
+        self._load_back(first, block, 0)
+        self._load_back(second, count, block)
         self._network(self.width.bit_length() - 2)
-        self._store(starts, sizes, first, block)
-        self._store(starts, sizes, second, count, at=block)
+        self._store(first, block)
+        self._store(second, count, at=block)
 
     # Parts of the rows
 
@@ -221,12 +219,12 @@ class _Text:
         self.out.fill(self.out.strided(self.values, start, count, [self.width, 1]), number)
         self.out.fill(self.out.strided(self.places, start, count, [self.width, 1]), NOWHERE)
 
-    def _take(self, starts: list[Index], sizes: list[Index], start: Index, count: Index, at: int) -> None:
+    def _take(self, start: Index, count: Index, at: int) -> None:
         """So many numbers of the rows into the columns from `at` on, padded, with their places."""
         out = self.out
         if not isinstance(count, int) or at + count < self.width:
             self._pad(at if isinstance(count, str) else at + count)
-        self._load(self.sort.inputs[0], starts, sizes, start, count, at)
+        self._load(self.sort.inputs[0], start, count, at)
         target = out.strided(self.places, at, [self.rows, count], [self.width, 1])
 
         def place(body: Body, names: list[str]) -> list[str]:
@@ -235,32 +233,30 @@ class _Text:
 
         out.each(2, [], [target], place)
 
-    def _load(
-        self, tensor: Tensor, starts: list[Index], sizes: list[Index], start: Index, count: Index, at: int
-    ) -> None:
+    def _load(self, tensor: Tensor, start: Index, count: Index, at: int) -> None:
         """Numbers of the rows into the columns from `at` on."""
-        outside = self._outside(tensor, starts, sizes, start, count)
-        self.out.copy(outside, self._columns(self.narrow, self.width, sizes, at, count))
+        outside = self._outside(tensor, start, count)
+        self.out.copy(outside, self._columns(self.narrow, self.width, at, count))
         if self.narrow is not self.values:
             self._converted(self.narrow, self.width, self.values, self.width, at, count, self.sort.dtype, self.dtype)
 
-    def _load_back(self, starts: list[Index], sizes: list[Index], start: str, count: Index, at: int) -> None:
+    def _load_back(self, start: str, count: Index, at: int) -> None:
         """Loads a part that is already sorted from the results."""
         out, (values, places) = self.out, self.sort.outputs
-        self._load(values, starts, sizes, start, count, at)
-        long = self._columns(self.long, self.long_width, sizes, at, count)
-        out.copy(self._outside(places, starts, sizes, start, count), long)
+        self._load(values, start, count, at)
+        long = self._columns(self.long, self.long_width, at, count)
+        out.copy(self._outside(places, start, count), long)
         self._converted(self.long, self.long_width, self.places, self.width, at, count, "i64", PLACE)
 
-    def _store(self, starts: list[Index], sizes: list[Index], start: Index, count: Index, at: int = 0) -> None:
+    def _store(self, start: Index, count: Index, at: int = 0) -> None:
         out, (values, places) = self.out, self.sort.outputs
         if self.narrow is not self.values:
             self._converted(self.values, self.width, self.narrow, self.width, at, count, self.dtype, self.sort.dtype)
-        source = self._columns(self.narrow, self.width, sizes, at, count)
-        out.copy(source, self._outside(values, starts, sizes, start, count))
+        source = self._columns(self.narrow, self.width, at, count)
+        out.copy(source, self._outside(values, start, count))
         self._converted(self.places, self.width, self.long, self.long_width, at, count, PLACE, "i64")
-        long = self._columns(self.long, self.long_width, sizes, at, count)
-        out.copy(long, self._outside(places, starts, sizes, start, count))
+        long = self._columns(self.long, self.long_width, at, count)
+        out.copy(long, self._outside(places, start, count))
 
     def _converted(
         self, source: View, source_width: int, target: View, target_width: int, at: int, count: Index, old: str,
@@ -272,14 +268,14 @@ class _Text:
         made = out.strided(target, at, [self.rows, count], [target_width, 1])
         out.each(2, [given], [made], lambda body, names: [body.converted(names[0], old, new)])
 
-    def _columns(self, buffer: View, width: int, sizes: list[Index], at: int, count: Index) -> View:
+    def _columns(self, buffer: View, width: int, at: int, count: Index) -> View:
         """Columns of all rows of a tile, with the axes of the tensor."""
         steps = [1 if axis == self.axis else row * width for axis, row in enumerate(self.row_of)]
-        return self.out.strided(buffer, at, self._with(sizes, count), steps)
+        return self.out.strided(buffer, at, self._with(self.sizes, count), steps)
 
-    def _outside(self, tensor: Tensor, starts: list[Index], sizes: list[Index], start: Index, count: Index) -> View:
+    def _outside(self, tensor: Tensor, start: Index, count: Index) -> View:
         strides = list(tensor.type.strides) or [1]
-        return self.out.outside(tensor, self._with(starts, start), self._with(sizes, count), strides)
+        return self.out.outside(tensor, self._with(self.starts, start), self._with(self.sizes, count), strides)
 
     def _with(self, values: list[Index], here: Index) -> list[Index]:
         return [here if axis == self.axis else value for axis, value in enumerate(values)]
@@ -325,12 +321,12 @@ class _Text:
         self.out.each(len(sizes), [], views, ordered)
 
     def _tied(self, body: Body, lower: str, upper: str, later: str) -> str:
-        """Whether the upper one does not come after the lower one and stood before it."""
+        """True where the upper one does not come after the lower one and stood before it."""
         kept = body.op("arith.xori", self._after(body, upper, lower), body.number("true", "i1"), type="i1")
         return body.op("arith.andi", kept, later, type="i1")
 
     def _after(self, body: Body, left: str, right: str) -> str:
-        """Whether `left` comes after `right`, whatever their places."""
+        """True where `left` comes after `right`, whatever their places."""
         if self.sort.descending:
             left, right = right, left
         element = self.values.element

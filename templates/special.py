@@ -52,7 +52,7 @@ def copysign(op: NodeBuilder) -> Value:
 
 
 def signbit(op: NodeBuilder) -> Value:
-    """Whether the sign bit is set, as it also is in -0.0 and may be in a NaN."""
+    """True where the sign bit is set, as it also is in -0.0 and may be in a NaN."""
 
     def one(x: Value) -> Value:
         if isinstance(x.type, ir.FloatType):

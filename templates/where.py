@@ -39,12 +39,10 @@ def choice(condition: str, then: str, otherwise: str) -> Callable[[NodeBuilder],
 
 def register(registry: Registry) -> None:
     """Registers the builders of this file."""
-    for overload, builder in (
-        ("aten.where.self", choice("condition", "self", "other")),
-        ("aten.where.ScalarSelf", choice("condition", "self", "other")),
-        ("aten.where.ScalarOther", choice("condition", "self", "other")),
-        ("aten.where.Scalar", choice("condition", "self", "other")),
-        ("aten.masked_fill.Scalar", choice("mask", "value", "self")),
-        ("aten.masked_fill.Tensor", choice("mask", "value", "self")),
+    where = ("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")
+    filled = ("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
+    for overloads, builder in (
+        (where, choice("condition", "self", "other")),
+        (filled, choice("mask", "value", "self")),
     ):
-        registry.builder(overload, dialect="arith", kind="elementwise")(builder)
+        registry.builder(*overloads, dialect="arith", kind="elementwise")(builder)

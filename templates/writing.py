@@ -83,6 +83,17 @@ class Writer:
         """The larger one of a number and an affine expression."""
         return self._affine("max", f"{first}, {expression}", operands, "size")
 
+    def length(self, step: int, extent: int, start: Index) -> Index:
+        """The length of the piece of an extent that begins at `start`: a step, or the rest at the end."""
+        if isinstance(start, int):
+            return min(step, extent - start)
+        return self.least(step, f"{extent} - d0", start) if extent % step else step
+
+    def piece(self, loops: contextlib.ExitStack, extent: int, step: int) -> tuple[Index, Index]:
+        """Where each piece of an extent begins, and its length; enters a loop over them if there are several."""
+        start: Index = loops.enter_context(self.loop(0, extent, step)) if step < extent else 0
+        return start, self.length(step, extent, start)
+
     def _affine(self, op: str, results: str, operands: Sequence[str], what: str) -> str:
         dims = ", ".join(f"d{place}" for place, _ in enumerate(operands))
         return self.value(f"affine.{op} affine_map<({dims}) -> ({results})>({', '.join(operands)})", what)
