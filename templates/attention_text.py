@@ -179,7 +179,7 @@ class AttentionText:
         return found
 
     def _rest(self, count: Index, begin: int, part: int) -> Index:
-        """The length of a part that begins at `begin` and ends with the last of `count` places at most."""
+        """The length of the part that begins at `begin`: a whole part, or what `count` leaves of it."""
         if isinstance(count, int):
             return max(0, min(part, count - begin))
         size = self.out.least(part, f"d0 - {begin}", count)

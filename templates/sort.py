@@ -126,7 +126,7 @@ class _Text:
         self.row_of = [0 if axis == self.axis else next(places) for axis in range(len(tile))]
         """The number of rows in one step along each axis."""
         self.starts, self.sizes = list[Index]([0] * len(tile)), list[Index](tile)
-        """Where the tile begins along each axis, and its sizes."""
+        """The place along each axis at which the tile begins, and its sizes."""
 
     def written(self) -> str:
         sort, out = self.sort, self.out

@@ -90,7 +90,7 @@ class Writer:
         return self.least(step, f"{extent} - d0", start) if extent % step else step
 
     def piece(self, loops: contextlib.ExitStack, extent: int, step: int) -> tuple[Index, Index]:
-        """Where each piece of an extent begins, and its length; enters a loop over them if there are several."""
+        """Enters a loop over the pieces of an extent, if there are several: the begin of each, and its length."""
         start: Index = loops.enter_context(self.loop(0, extent, step)) if step < extent else 0
         return start, self.length(step, extent, start)
 

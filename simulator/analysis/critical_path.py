@@ -42,13 +42,13 @@ def critical_path_of(trace: TraceRecord) -> list[Step]:
     goes on through issue.
     """
     intervals, rows_by_launch = trace.kernel_spans, trace.rows_by_launch
-    known, found = _Known(previous(trace), waited(trace).wasted_within), list[Step]()
+    before, wasted, found = previous(trace), waited(trace).wasted_within, list[Step]()
     for index in range(len(intervals) - 1, -1, -1):
         _, begin, now = intervals[index]
         rows = rows_by_launch[index]
         if rows.start < rows.stop:
             last = rows.start + int(np.argmax(trace.done[rows]))
-            found += _walk(trace, known, rows.start, last, now)
+            found += _walk(trace, before, wasted, rows.start, last, now)
         found.append(Step(index, -1, "launch", intervals[index - 1][2] if index else 0, begin))
     return [step for step in reversed(found) if step.cycles]
 
@@ -61,23 +61,14 @@ def waterfall_of(trace: TraceRecord) -> list[tuple[str, int]]:
     return sorted(cycles.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Facts of each span, computed beforehand."""
-
-    before: I64
-    """The span before it on its unit in the same launch, -1 for none."""
-    wasted: I64
-    """`Waited.wasted_within`."""
-
-
-def _walk(trace: TraceRecord, known: _Known, base: int, span: int, now: int) -> Iterator[Step]:
-    """From cycle `now` of a span back to the begin of its launch, whose first span is `base`."""
+def _walk(trace: TraceRecord, before: I64, wasted: I64, base: int, span: int, now: int) -> Iterator[Step]:
+    """From cycle `now` of a span back to the begin of its launch, whose first span is `base`; `before` has the span
+    before each on its unit, `wasted` is `Waited.wasted_within`."""
     launch = int(trace.launch[base])
     for _ in range(2 * len(trace) + 2):  # the path meets a span at most twice: while it ran, and at its issue
         if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
-            span = int(known.before[span])
-        yield from reversed([*_parts(trace, int(known.wasted[span]), span, now)])
+            span = int(before[span])
+        yield from reversed([*_parts(trace, int(wasted[span]), span, now)])
         now = int(trace.start[span])
         cause, blocker = int(trace.cause[span]), int(trace.blocker[span])
         while cause <= Cause.ISSUE:  # late because issued late: follow the issue stage

@@ -58,28 +58,22 @@ class _Seen:
     accumulates: bool
 
 
-@dataclass(slots=True)
-class _Seens:
+class _Seens(Nearby[_Seen]):
     """Accesses of one kind to one location."""
 
-    rows: Nearby[_Seen] = field(default_factory=Nearby[_Seen])
-
-    def add(self, seen: _Seen) -> None:
-        self.rows.add(seen.box, seen)
-
     def touching(self, box: Box, meets: Callable[[Box, Box], bool] = overlap) -> Iterator[_Seen]:
-        for other in self.rows.near(box):
+        for other in self.near(box):
             if meets(other, box):
-                yield from self.rows.at(other)
+                yield from self.at(other)
 
     def forget(self, box: Box, held: Callable[[Box, Box], bool] = covers) -> None:
         """Drops accesses that `box` covers whole: later instructions wait for the covering access instead."""
-        for other in self.rows.near(box):
+        for other in self.near(box):
             if held(box, other):
-                self.rows.pop(other)
+                self.pop(other)
             elif overlap(other, box) and (left := without(other, box)) != other:
-                for seen in self.rows.pop(other):
-                    self.add(replace(seen, box=left))
+                for seen in self.pop(other):
+                    self.add(left, replace(seen, box=left))
 
 
 @dataclass(slots=True)
@@ -162,12 +156,12 @@ class DependenceTracker:
         if operand.access & Access.WRITE:
             history.writes.forget(box)
             history.reads.forget(box)
-            history.writes.add(seen)
+            history.writes.add(box, seen)
             for other, seen_from_there in self._others(operand):
                 other.writes.forget(seen_from_there, holds)
                 other.reads.forget(seen_from_there, holds)
         else:
-            history.reads.add(seen)
+            history.reads.add(box, seen)
 
     def _others(self, operand: Operand) -> Iterator[tuple[_History, Box]]:
         """The state of other buffers' slots that share bytes with an operand's, and its box relative to each."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from simulator.errors import LaunchError
 from simulator.machine.machine import Machine
-from simulator.tileprogram.boxes import box_of
+from simulator.tileprogram.boxes import box_of, elements_of
 from simulator.tileprogram.program import I64, Access, Indexed, Instruction, Opcode, Operand, Space, TileProgram
 
 INDEXED = (Opcode.GATHER, Opcode.SCATTER)
@@ -161,7 +161,7 @@ def _values(
             found.append(drawn.astype(np.int64).reshape(tuple(instruction.extent[dim] for dim in dims)))
             assumed = True
             continue
-        value = _read(indices[source.target], source).reshape(tuple(instruction.extent[dim] for dim in dims))
+        value = indices[source.target][elements_of(source)].reshape(tuple(instruction.extent[dim] for dim in dims))
         low = -extent if indexed.wraps else 0
         if value.size and not low <= value.min() <= value.max() < extent:
             raise LaunchError(
@@ -170,14 +170,6 @@ def _values(
             )
         found.append(value)
     return found, assumed
-
-
-def _read(storage: I64, box: Operand) -> I64:
-    """The elements of a box of an argument whose storage holds these."""
-    place = np.full((1,) * len(box.shape), box.offset, np.int64)
-    for axis, (extent, stride) in enumerate(zip(box.shape, box.strides, strict=True)):
-        place = place + stride * along(np.arange(extent), (axis,), len(box.shape))
-    return storage[place]
 
 
 class _Loaded:

@@ -92,6 +92,13 @@ def bank_of(figures: I64, request: int) -> int:
 
 
 @compiled
+def _around(figures: I64, bank: int) -> tuple[int, int]:
+    """The rows of gates of a bank's group and of its pseudo-channel."""
+    pseudo = figures[_PSEUDOS_AT] + (bank >> figures[_PSEUDO_SHIFT])
+    return figures[_GROUPS_AT] + (bank >> figures[_GROUP_SHIFT]), pseudo
+
+
+@compiled
 def next_command(figures: I64, gates: I64, request: int) -> int:
     """The command that a request needs next."""
     row = gates[bank_of(figures, request), _OPEN]
@@ -104,8 +111,7 @@ def next_command(figures: I64, gates: I64, request: int) -> int:
 def first_cycle(figures: I64, gates: I64, request: int, command: int) -> int:
     """The first cycle at which a command for a request may be given."""
     bank = bank_of(figures, request)
-    group = figures[_GROUPS_AT] + (bank >> figures[_GROUP_SHIFT])
-    pseudo = figures[_PSEUDOS_AT] + (bank >> figures[_PSEUDO_SHIFT])
+    group, pseudo = _around(figures, bank)
     own = max(gates[bank, command], gates[group, command])
     return max(own, max(gates[pseudo, command], gates[figures[_CHANNEL_AT], command]))
 
@@ -114,8 +120,7 @@ def first_cycle(figures: I64, gates: I64, request: int, command: int) -> int:
 def waits_for(figures: I64, gates: I64, request: int, now: int) -> int:
     """The state of the channel while it waits for this request's next command."""
     bank, command = bank_of(figures, request), next_command(figures, gates, request)
-    group = figures[_GROUPS_AT] + (bank >> figures[_GROUP_SHIFT])
-    pseudo = figures[_PSEUDOS_AT] + (bank >> figures[_PSEUDO_SHIFT])
+    group, pseudo = _around(figures, bank)
     if gates[bank, _REFRESHED] > now:
         return REFRESH
     if command < RD or gates[bank, command] > now:
@@ -127,23 +132,19 @@ def waits_for(figures: I64, gates: I64, request: int, now: int) -> int:
 
 @compiled
 def give_column(figures: I64, gates: I64, request: int, now: int) -> None:
-    """RD or WR."""
-    bank = bank_of(figures, request)
-    group = figures[_GROUPS_AT] + (bank >> figures[_GROUP_SHIFT])
-    pseudo = figures[_PSEUDOS_AT] + (bank >> figures[_PSEUDO_SHIFT])
-    if request & 1 == 0:
+    """RD or WR of a request."""
+    bank, command = bank_of(figures, request), RD + (request & 1)
+    group, pseudo = _around(figures, bank)
+    _wait(gates, group, command, now + figures[_COLUMN_GROUP])
+    _wait(gates, pseudo, command, now + figures[COLUMN])
+    gates[pseudo, _DATA] = command
+    if command == RD:
         _wait(gates, bank, PRE, now + figures[_RD_PRE])
-        _wait(gates, group, RD, now + figures[_COLUMN_GROUP])
-        _wait(gates, pseudo, RD, now + figures[COLUMN])
         _wait(gates, pseudo, WR, now + figures[_RD_WR])
-        gates[pseudo, _DATA] = RD
     else:
         _wait(gates, bank, PRE, now + figures[_WR_PRE])
-        _wait(gates, group, WR, now + figures[_COLUMN_GROUP])
-        _wait(gates, pseudo, WR, now + figures[COLUMN])
         _wait(gates, group, RD, now + figures[_WR_RD_GROUP])
         _wait(gates, pseudo, RD, now + figures[_WR_RD])
-        gates[pseudo, _DATA] = WR
     _take_bus(figures, gates, RD, WR, now + 1)
 
 

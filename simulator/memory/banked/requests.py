@@ -28,11 +28,11 @@ def requests_of(walked: Walks, row: int, size: int, out: I64) -> int:
     count, first, last, boxes = 0, walked.box_start[row], walked.box_start[row + 1], walked.boxes
     steps = 0
     for box in range(first, last):
-        steps = max(steps, _points(boxes, box))
+        steps = max(steps, points(boxes, box))
     for step in range(steps):
         for box in range(first, last):
-            if last - first == 1 or step < _points(boxes, box):
-                address = boxes.address[box] + _offset(boxes, box, step)
+            if last - first == 1 or step < points(boxes, box):
+                address = boxes.address[box] + offset(boxes, box, step)
                 count = _ask(address, boxes.run[box], boxes.writes[box], size, out, count)
     for run in range(walked.run_start[row], walked.run_start[row + 1]):
         for way in range(2):
@@ -42,23 +42,24 @@ def requests_of(walked: Walks, row: int, size: int, out: I64) -> int:
 
 
 @compiled
-def _points(boxes: Boxes, box: int) -> int:
-    points = 1
+def points(boxes: Boxes, box: int) -> int:
+    """Number of runs of a box."""
+    count = 1
     for dim in range(boxes.extents.shape[1]):
-        points *= boxes.extents[box, dim]
-    return points
+        count *= boxes.extents[box, dim]
+    return count
 
 
 @compiled
-def _offset(boxes: Boxes, box: int, step: int) -> int:
+def offset(boxes: Boxes, box: int, step: int) -> int:
     """Bytes from the first run of a box to another, its last dim walked first."""
-    offset = 0
+    found = 0
     for dim in range(boxes.extents.shape[1] - 1, -1, -1):
         extent = boxes.extents[box, dim]
         if extent > 1:
-            offset += step % extent * boxes.strides[box, dim]
+            found += step % extent * boxes.strides[box, dim]
             step //= extent
-    return offset
+    return found
 
 
 @compiled

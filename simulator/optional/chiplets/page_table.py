@@ -26,6 +26,7 @@ from simulator.compiled import compiled
 from simulator.errors import LaunchError
 from simulator.machine.machine import Machine
 from simulator.machine.optional.chiplets_shape import chiplet_of_core
+from simulator.memory.banked.requests import offset, points
 from simulator.memory.pages import Pages
 from simulator.optional.chiplets.placed import Placed
 from simulator.optional.feature import Followed
@@ -153,15 +154,8 @@ def _tally(walked: Walks, home: I64, size: int, pages: Pages, by_page: I64, by_r
     boxes, runs = walked.boxes, walked.runs
     for row in range(len(home)):
         for box in range(walked.box_start[row], walked.box_start[row + 1]):
-            points = 1
-            for dim in range(boxes.extents.shape[1]):
-                points *= boxes.extents[box, dim]
-            for point in range(points):
-                address, rest = boxes.address[box], point
-                for dim in range(boxes.extents.shape[1] - 1, -1, -1):
-                    address += rest % boxes.extents[box, dim] * boxes.strides[box, dim]
-                    rest //= boxes.extents[box, dim]
-                way = 1 << boxes.writes[box]
+            for point in range(points(boxes, box)):
+                address, way = boxes.address[box] + offset(boxes, box, point), 1 << boxes.writes[box]
                 last = address + boxes.run[box] - 1
                 _count(address // size, last // size, way, size, pages, by_page[:, home[row]], by_row[row : row + 1])
         for run in range(walked.run_start[row], walked.run_start[row + 1]):

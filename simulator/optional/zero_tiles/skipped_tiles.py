@@ -36,16 +36,8 @@ def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
     return rows
 
 
-def _row(
-    launch: int, kernel: str, argument: int, known: bool, count: int, skipped: int, size: int, macs: int
-) -> dict[str, str | int | bool]:
-    return {
-        "launch": launch,
-        "kernel": kernel,
-        "argument": argument,
-        "known": known,
-        "count": count,
-        "skipped": skipped,
-        "bytes_skipped": size,
-        "macs_skipped": macs,
-    }
+_COLUMNS = ("launch", "kernel", "argument", "known", "count", "skipped", "bytes_skipped", "macs_skipped")
+
+
+def _row(*values: str | int | bool) -> dict[str, str | int | bool]:
+    return dict(zip(_COLUMNS, values, strict=True))
