@@ -22,12 +22,10 @@ import numpy.typing as npt
 from simulator.machine.machine import Machine
 from simulator.optional.feature_table import FEATURES
 from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
-from simulator.tileprogram.program import I64, Access, Opcode, Space, TileProgram
+from simulator.tileprogram.program import I64, Access, Space, TileProgram
 from simulator.trace_record import TraceRecord
-from simulator.units import cost_table
-from simulator.units.dma import contiguous
-from simulator.units.gather import elements
-from simulator.units.tiled_tensors import covered
+from simulator.units.gather import elements, requests
+from simulator.units.request_addresses import Lie, walks
 from simulator.units.unit_table import KIND_OF, UNITS
 
 Mask = npt.NDArray[np.bool_]
@@ -123,25 +121,9 @@ def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
 def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
     """Pieces of memory as long as a row that each instruction touches, added up."""
     program, row = launched.program, machine.named_memory.row_bytes
-    owner = program.owners()
-    indexed = np.isin(program.opcode, [Opcode.GATHER, Opcode.SCATTER])
-    here = np.flatnonzero((program.space == Space.DRAM) & asked[owner] & ~indexed[owner])
-    size = program.element_bytes[here].astype(np.int64)
-    shape, strides = program.shape[here], np.abs(program.strides[here])
-    inside = contiguous(shape, strides)
-    run = np.where(inside, shape, 1).prod(1) * size
-    runs: I64 = np.where(inside, 1, shape).prod(1)
-    span = ((shape - 1) * strides).sum(1) * size + size
-    blocks = covered(program, here, launched.grids, machine)
-    if blocks is not None:
-        tiled = blocks.tiled & (program.opcode[owner[here]] != Opcode.DIRECT)
-        run = np.where(tiled, blocks.run, run)
-        runs = np.where(tiled, blocks.extents.prod(1), runs)
-        span = np.where(tiled, blocks.span, span)
-    touched = np.minimum(runs * -(-run // row), -(-span // row))
-    if not (indexed & asked).any():
-        return int(touched.sum())
-    found = cost_table.work(program, launched.addresses, machine, launched.indices).requests
-    runs = np.repeat(np.arange(len(program)), np.diff(found.start))
-    wanted = asked[runs]
-    return int(touched.sum()) + int((-(-found.size[wanted] // row)).sum())
+    listed = requests(program, launched.addresses, launched.indices, machine)
+    walked = walks(program, Lie(launched.addresses, launched.grids, machine), listed, asked)
+    boxes, runs = walked.boxes, walked.runs.size[np.repeat(asked, np.diff(walked.run_start))]
+    span = (np.abs(boxes.strides) * (boxes.extents - 1)).sum(1) + boxes.run
+    touched = np.minimum(boxes.extents.prod(1) * -(-boxes.run // row), -(-span // row))
+    return int(touched.sum()) + int((-(-runs // row)).sum())

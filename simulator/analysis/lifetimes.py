@@ -35,32 +35,24 @@ class Lifetime:
 
 def lifetimes(trace: TraceRecord) -> Iterator[tuple[Fillings, list[Lifetime]]]:
     """For each launch the fillings of its program, and their lifetimes by buffer, slot and time."""
-    _check_programs(trace)
+    trace.check_has_programs(_WHY)
     known = dict[int, Fillings]()
-    for launch, launched in enumerate(trace.launches):
-        program = launched.program
-        if isinstance(launched, HostCall) or id(program) not in known:
-            known[id(program)] = fillings(program)
-        filled = known[id(program)]
-        yield filled, _of_launch(launch, program, filled, *_times(trace, launch))
+    for number, launched in enumerate(trace.launches):
+        key = id(launched if isinstance(launched, HostCall) else launched.program)
+        found = lifetimes_of(trace, number, known.get(key))
+        known[key] = found[0]
+        yield found
 
 
-def lifetimes_of(trace: TraceRecord, launch: int) -> tuple[Fillings, list[Lifetime]]:
-    """The same for one launch alone."""
-    _check_programs(trace)
-    program = trace.launches[launch].program
-    filled = fillings(program)
-    return filled, _of_launch(launch, program, filled, *_times(trace, launch))
+def lifetimes_of(trace: TraceRecord, launch: int, filled: Fillings | None = None) -> tuple[Fillings, list[Lifetime]]:
+    """The same for one launch alone; `filled` are the fillings of its program, where they are known."""
+    trace.check_has_programs(_WHY)
+    program, here = trace.launches[launch].program, trace.rows_of(launch)
+    filled = fillings(program) if filled is None else filled
+    return filled, _of_launch(launch, program, filled, trace.start[here], trace.end[here], trace.done[here])
 
 
-def _check_programs(trace: TraceRecord) -> None:
-    trace.check_has_programs("which say what lies in the scratchpad")
-
-
-def _times(trace: TraceRecord, launch: int) -> tuple[I64, I64, I64]:
-    """When each instruction of a launch starts, ends and is done."""
-    here = trace.rows_of(launch)
-    return trace.start[here], trace.end[here], trace.done[here]
+_WHY = "which say what lies in the scratchpad"
 
 
 def in_program_order(program: TileProgram) -> tuple[Fillings, list[Lifetime]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, idle_before, waited
 from simulator.machine.topology import topology
-from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, WAITS, Cause, Via, Wait
+from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, HOST_UNIT, Cause, Via, Wait
 from simulator.tileprogram.program import I64, Access, Opcode, Space
 from simulator.trace_record import TraceRecord
 from simulator.units.gather import INDEXED, elements
@@ -27,20 +28,19 @@ def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
     analysis/contention.py.
     """
     units, found = len(trace.unit_names), waited(trace)
-    busy, shared, wasted, finished, hosted = (np.zeros(units, np.int64) for _ in range(5))
-    idle, within = np.zeros((units, CAUSES), np.int64), np.zeros((units, WAITS), np.int64)
+
+    def by_unit(cycles: npt.NDArray[np.integer]) -> I64:
+        sums = np.zeros((units, *cycles.shape[1:]), np.int64)
+        np.add.at(sums, trace.unit[: len(cycles)], cycles)
+        return sums
+
+    idle = np.zeros((units, CAUSES), np.int64)
     np.add.at(idle, (trace.unit, found.cause), idle_before(trace) - found.before)
-    np.add.at(idle[:, Cause.BANDWIDTH], trace.unit, found.before)
-    np.add.at(busy, trace.unit, trace.busy_cycles)
-    answers = dict[str, I64]()
-    for name, cycles in unanswered(trace).items():
-        answers[name] = np.zeros(units, np.int64)
-        np.add.at(answers[name], trace.unit, cycles)
-    np.add.at(shared, trace.unit, found.before + found.within)
-    np.add.at(wasted, trace.unit, found.wasted_before + found.wasted_within)
-    if len(trace.waits):
-        np.add.at(within, trace.unit, trace.waits)
-    now = 0
+    idle[:, Cause.BANDWIDTH] += by_unit(found.before)
+    busy, within = by_unit(trace.busy_cycles), by_unit(trace.waits)  # which has no rows with a simple memory
+    shared, wasted = by_unit(found.before + found.within), by_unit(found.wasted_before + found.wasted_within)
+    answers = {name: by_unit(cycles) for name, cycles in unanswered(trace).items()}
+    finished, hosted, now = np.zeros(units, np.int64), np.zeros(units, np.int64), 0
     for spans, (_, begin, end) in zip(trace.rows_by_launch, trace.kernel_spans, strict=True):
         last = np.full(units, begin)
         np.maximum.at(last, trace.unit[spans], trace.end[spans])

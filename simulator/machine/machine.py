@@ -44,8 +44,7 @@ class Machine(MachineRecord):
 
     own_memory: Memory | None = None
     """The contents of the file of `dram_timing` when the machine was made. A machine keeps the contents, not the path:
-    the file may be edited, and a saved machine opened where there is none. None for a shipped memory, or in a trace of
-    version 7, which did not keep it."""
+    the file may be edited, and a saved machine opened where there is none. None for a shipped memory."""
 
     def __post_init__(self) -> None:
         for mistake in self._mistakes():

@@ -13,11 +13,6 @@ from dataclasses import dataclass
 OVERRIDE = "override"
 """The source of a figure that was replaced."""
 
-ASSUMED = "assumed"
-FITTED = "fitted: "
-"""The beginning of a fitted figure's text where all three kinds are texts, as in files and traces of earlier
-versions."""
-
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
@@ -38,7 +33,7 @@ class Provenance:
     def told(self, name: str) -> str:
         """One figure's provenance in words: its source, `fitted: ` by what, or `assumed`."""
         fitted = dict(self.fitted)
-        return f"{FITTED}{fitted[name]}" if name in fitted else dict(self.sources).get(name, ASSUMED)
+        return f"fitted: {fitted[name]}" if name in fitted else dict(self.sources).get(name, "assumed")
 
     def without(self, names: Iterable[str]) -> Provenance:
         """The provenance of all other figures."""

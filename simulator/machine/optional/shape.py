@@ -24,6 +24,11 @@ class KindsOfCores(Protocol):
     def __call__(self, machine: M, /) -> list[tuple[M, Fraction, list[int]]]: ...
 
 
+def alike(machine: M) -> list[tuple[M, Fraction, list[int]]]:
+    """The one kind of cores of a machine whose cores are all alike."""
+    return [(machine, Fraction(1), list(range(machine.core.count)))]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cores:
     """The hooks that describe the cores of a machine."""

@@ -9,7 +9,7 @@ from typing import Final
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.optional.chiplets_shape import SHAPE as CHIPLETS
 from simulator.machine.optional.common_memory_shape import SHAPE as COMMON_MEMORY
-from simulator.machine.optional.shape import Cores, Links, Listed, M, Shape
+from simulator.machine.optional.shape import Cores, Links, Listed, M, Shape, alike
 from simulator.machine.optional.uneven_cores.shares import SHAPE as UNEVEN_CORES
 
 SHAPES: Final[tuple[Shape, ...]] = (
@@ -28,23 +28,12 @@ def mistakes(machine: MachineRecord) -> Iterator[str]:
             yield from shape.mistakes(machine)
 
 
-def _one_kind(machine: M) -> list[tuple[M, Fraction, list[int]]]:
-    return [(machine, Fraction(1), list(range(machine.core.count)))]
-
-
-def _macs_of_each(machine: MachineRecord) -> list[Fraction]:
-    return [Fraction(machine.macs_per_cycle)] * machine.core.count
-
-
-def _lanes(machine: MachineRecord) -> int:
-    return machine.vector.lanes
-
-
-def _each_once(machine: MachineRecord) -> tuple[int, ...]:
-    return tuple(range(machine.core.count))
-
-
-_ALIKE = Cores(kinds=_one_kind, macs_per_cycle=_macs_of_each, fewest_lanes=_lanes, shares=_each_once)
+_ALIKE = Cores(
+    kinds=alike,
+    macs_per_cycle=lambda machine: [Fraction(machine.macs_per_cycle)] * machine.core.count,
+    fewest_lanes=lambda machine: machine.vector.lanes,
+    shares=lambda machine: tuple(range(machine.core.count)),
+)
 
 CORES: Final = next((shape.cores for shape in SHAPES if shape.cores is not None), _ALIKE)
 

@@ -1,4 +1,4 @@
-"""`[[cores]]` of a machine file of version 2: a table for each core, of the figures that it has of its own."""
+"""`[[cores]]` of a machine file: a table for each core, of the figures that it has of its own."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from typing import cast
 
 from simulator.machine.figure_places import Figure, figure, with_figures
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.optional.shape import Cores, Listed, M, Shape
+from simulator.machine.optional.shape import Cores, Listed, M, Shape, alike
 from simulator.machine.optional.uneven_cores.core_tables import read_cores
 from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, HELD_IN, figures_of, own_figures
 
@@ -36,11 +36,11 @@ def _of_core(machine: M, own: Mapping[str, Figure]) -> tuple[M, Fraction]:
 def _kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
     """The kinds of cores: for each the machine, its clock ratio, and its cores."""
     if not machine.core.own_figures:
-        return [(machine, Fraction(1), list(range(machine.core.count)))]
-    alike, own = dict[str, list[int]](), own_figures(machine)
+        return alike(machine)
+    kinds, own = dict[str, list[int]](), own_figures(machine)
     for core, figures in enumerate(own):
-        alike.setdefault(repr(sorted(figures.items())), []).append(core)
-    return [(*_of_core(machine, own[cores[0]]), cores) for cores in alike.values()]
+        kinds.setdefault(repr(sorted(figures.items())), []).append(core)
+    return [(*_of_core(machine, own[cores[0]]), cores) for cores in kinds.values()]
 
 
 def _shares(machine: MachineRecord) -> tuple[int, ...]:
