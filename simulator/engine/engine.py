@@ -18,7 +18,7 @@ from simulator.engine.watch import Progress, Watch
 from simulator.errors import LaunchError, ProgramError
 from simulator.machine.machine import Machine
 from simulator.memory import dram, network, several_buses
-from simulator.memory.second_bus import second_bus
+from simulator.memory.bus import idle_bus
 from simulator.optional.chiplets.placed import Placed
 from simulator.optional.common_memory.residents import Resident
 from simulator.optional.feature_table import check_asked, second_memory
@@ -60,7 +60,8 @@ def simulate(
         kinds_of(machine),
         dram.figures_of(machine),
         dram.idle_state(),
-        second_bus(beside.latency_cycles, beside.bytes_per_cycle),
+        idle_bus(machine.dram_latency_cycles, machine.bus_bytes_per_cycle),
+        idle_bus(beside.latency_cycles, beside.bytes_per_cycle),
     )
     banked = dram.banked(machine)
     net, lines = network.network(machine), several_buses.buses(machine)

@@ -32,7 +32,7 @@ from simulator.engine.issue import issue_next, issue_time, retire
 from simulator.engine.start import end_transfer, granted, ready_time, start_head, unit_of
 from simulator.engine.state import NEVER, OVER, PAUSED, STUCK, Asked, Launch, Parts, about_to_begin
 from simulator.engine.watch import EVENTS, Watch
-from simulator.memory import dram, second_bus
+from simulator.memory import bus, dram
 from simulator.memory.network import Network
 from simulator.memory.several_buses import Buses
 from simulator.records.spans import CAUSES, SpanTable
@@ -114,7 +114,7 @@ def _loop(
             if table.requested[head] > 0:
                 time = granted(parts, lines, head, time)
             elif table.second[head] > 0:
-                time = second_bus.grant(parts.second, time)
+                time = bus.grant(parts.second, time)
             ready = units.ready[number]
             tie = best >= 0 and time == at
             if time < at or (tie and (ready < first or (ready == first and place[head] < place[best]))):

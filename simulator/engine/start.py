@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.compiled import compiled, compiled_apart
 from simulator.engine.state import MOST_WAITED, NEVER, Asked, Kinds, Launch, Parts, UnitStates
-from simulator.memory import dram, network, second_bus, several_buses
+from simulator.memory import bus, dram, network, several_buses
 from simulator.memory.network import Network
 from simulator.memory.several_buses import Buses
 from simulator.records.spans import Cause, SpanTable, Wait
@@ -81,7 +81,7 @@ def start_head(
         else:
             _transfer(row, at, table, parts, net, lines, launch)
     elif table.second[row] > 0:
-        sent = second_bus.serve(parts.second, at, table.second[row])
+        sent = bus.serve(parts.second, at, table.second[row])
         spans.phase[row] = max(sent, at + table.cycles[row])
         spans.end[row] = spans.done[row] = spans.phase[row] + parts.second.latency
         launch.shared.second_user[0] = row
@@ -111,7 +111,7 @@ def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: 
         if user >= 0:
             met[row, Cause.BANDWIDTH], by[Cause.BANDWIDTH] = granted(parts, lines, row, 0), user
     if table.second[row] > 0 and shared.second_user[0] >= 0:
-        time = second_bus.grant(parts.second, 0)
+        time = bus.grant(parts.second, 0)
         met[row, Cause.SECOND_MEMORY], by[Cause.SECOND_MEMORY] = time, shared.second_user[0]
     for edge in range(asked.wait_start[row], asked.wait_start[row + 1]):
         source, kind = asked.wait[edge], int(asked.wait_kind[edge])
@@ -135,20 +135,20 @@ def _transfer(
     """A transfer of a simple memory: its bytes pass the memory's bus, or those of its parts, and the network."""
     spans, waits = launch.spans, launch.waits
     if lines is None:
-        sent = dram.serve(parts.memory, parts.memory_state, at, table.requested[row])
+        sent = bus.serve(parts.bus, at, table.requested[row])
     else:
         sent, least = several_buses.serve(lines, row, at), at + table.cycles[row]
         behind = max(sent, least) - max(several_buses.alone(lines, row, at), least)
         waits[row, Wait.MEMORY_BUS] = min(behind, MOST_WAITED)
     spans.phase[row] = max(sent, at + table.cycles[row])
-    answered = spans.phase[row] + parts.memory.latency
+    answered = spans.phase[row] + parts.bus.latency
     spans.end[row] = max(answered, at + table.cycles[row] + table.waiting[row])
     if net is not None:
         over = spans.end[row]
         source = _source_of(spans.unit[row], parts)
         passed = network.carry(net, source, row, at)
         spans.phase[row] = max(spans.phase[row], passed)
-        answered = spans.phase[row] + parts.memory.latency + network.longest_way(net, source, row)
+        answered = spans.phase[row] + parts.bus.latency + network.longest_way(net, source, row)
         spans.end[row] = max(answered, over)
         waits[row, Wait.INTERCONNECT] = min(spans.end[row] - over, MOST_WAITED)
     spans.done[row] = spans.end[row]
@@ -158,9 +158,9 @@ def _transfer(
 @compiled
 def granted(parts: Parts, lines: Buses | None, row: int, ready: int) -> int:
     """The first cycle, not before `ready`, at which a transfer may begin."""
-    if lines is None:
-        return dram.grant(parts.memory, parts.memory_state, ready)
-    return several_buses.grant(lines, row, ready)
+    if lines is not None:
+        return several_buses.grant(lines, row, ready)
+    return ready if parts.memory.banked else bus.grant(parts.bus, ready)
 
 
 @compiled

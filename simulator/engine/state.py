@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.machine.machine import Machine
+from simulator.memory.bus import Bus
 from simulator.memory.dram import MemoryFigures, MemoryState
-from simulator.memory.second_bus import SecondBus
 from simulator.records.spans import SpanTable
 from simulator.tileprogram.program import I32, I64, U8, TileProgram
 from simulator.units.cost_table import CostTable
@@ -67,7 +67,8 @@ class Parts(NamedTuple):
     kinds: Kinds
     memory: MemoryFigures
     memory_state: MemoryState
-    second: SecondBus
+    bus: Bus
+    second: Bus
 
 
 class UnitStates(NamedTuple):

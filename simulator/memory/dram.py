@@ -1,11 +1,10 @@
 """The memory behind the DMA queues: a latency and one bus, or channels of banks.
 
-The engine asks in order of time: `grant`, the first cycle at which a transfer that is ready could begin, and `serve`,
-which begins it. The engine is compiled for each of the two models, without the code of the other.
+The engine asks in order of time, and is compiled for each of the two models, without the code of the other.
 
 **Simple.** Transfers hold the bus one after another, those first that were ready first, each as long as its whole
-requests take at the memory's bandwidth, or at what a simple interconnect lets through: a request a port and cycle. Time
-on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
+requests take at the memory's bandwidth, or at what a simple interconnect lets through: a request a port and cycle. See
+bus.py:
 
     a transfer alone     ceil(request bytes / bytes per cycle) + latency
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
@@ -13,7 +12,7 @@ on the bus is kept in fractions of a cycle, so no bandwidth is lost to rounding:
 A memory that is divided into parts has a bus for each: several_buses.py.
 
 **Banked.** A transfer begins when its queue is free, and its end is unknown until its last request is done: the
-transfers of several queues compete for banks, request by request. So `serve` returns no end, and the engine lets the
+transfers of several queues compete for banks, request by request. So its begin returns no end, and the engine lets the
 memory `advance`: to the engine's next event, or to the end of a transfer if that comes first. The requests of a
 transfer (see units/request_addresses.py) reach all channels the latency of the interconnect after it began; each
 channel has a port of its own for each core, in which requests wait in the order their transfers began, takes one
@@ -55,24 +54,20 @@ ON_THE_WAY = -2
 
 
 class MemoryFigures(NamedTuple):
-    """Those of the machine's memory that the event loop reads; cycles of each clock and bytes in a common unit."""
+    """Those of the machine's memory that the event loop reads."""
 
     banked: bool
-    latency: int
-    """Cycles from the last request on the bus to its data, or to the answer that it is written."""
     cycle: int
     byte: int
-    """The time of a byte on a simple memory's bus, or a cycle of a banked memory."""
+    """Cycles of a banked memory's clock, and of the machine's, that take the same time."""
     request: int
     way: int
     """Cycles of the machine from a transfer's begin to its first request at a banked memory."""
 
 
 class MemoryState(NamedTuple):
-    """The state of a memory that changes, each value an array of one."""
+    """The state of a banked memory that changes, each value an array of one."""
 
-    bus_free: I64
-    """When the bus is free, in its unit."""
     reached: I64
     """The cycle of a banked memory up to which time has passed."""
     quiet: I64
@@ -94,23 +89,15 @@ class Banked(NamedTuple):
 
 
 def figures_of(machine: Machine) -> MemoryFigures:
-    banked = machine.dram.kind == "banked"
-    if banked:
-        cycle, byte = machine.dram_clock_ratio.denominator, machine.dram_clock_ratio.numerator
-    else:
-        cycle, byte = machine.bus_bytes_per_cycle.numerator, machine.bus_bytes_per_cycle.denominator
-    return MemoryFigures(
-        banked=banked,
-        latency=0 if banked else machine.dram_latency_cycles,
-        cycle=cycle,
-        byte=byte,
-        request=machine.dram.request_bytes,
-        way=machine.way_to_banks_cycles if banked else 0,
-    )
+    banked, request = machine.dram.kind == "banked", machine.dram.request_bytes
+    if not banked:
+        return MemoryFigures(banked, 1, 1, request, 0)
+    ratio = machine.dram_clock_ratio
+    return MemoryFigures(banked, ratio.denominator, ratio.numerator, request, machine.way_to_banks_cycles)
 
 
 def idle_state() -> MemoryState:
-    return MemoryState(*(np.zeros(1, np.int64) for _ in range(2)), quiet=np.full(1, NEVER, np.int64))
+    return MemoryState(reached=np.zeros(1, np.int64), quiet=np.full(1, NEVER, np.int64))
 
 
 def banked(machine: Machine) -> Banked | None:
@@ -134,22 +121,6 @@ def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages 
     channels = before.channels._replace(requests=requests)
     room = np.zeros(requests.shape[2], np.int64)
     return before._replace(channels=channels, walks=asked.walks, asked=room, pages=pages)
-
-
-@compiled
-def grant(memory: MemoryFigures, state: MemoryState, ready: int) -> int:
-    """The first cycle, not before `ready`, at which a transfer may begin."""
-    if memory.banked:
-        return ready
-    return max(ready, state.bus_free[0] // memory.cycle)
-
-
-@compiled
-def serve(memory: MemoryFigures, state: MemoryState, start: int, size: int) -> int:
-    """Begins a transfer of `size` request bytes at a granted cycle; returns when its last request is on the bus."""
-    begin = max(state.bus_free[0], start * memory.cycle)
-    state.bus_free[0] = begin + size * memory.byte
-    return -(-state.bus_free[0] // memory.cycle)
 
 
 @compiled_apart
@@ -241,10 +212,10 @@ def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics
     """
     if of is None:
         return Statistics(
-            counters=np.zeros((0, len(CHANNEL_COUNTERS)), np.int64),
-            cycles=np.zeros((0, len(CHANNEL_CYCLES)), np.int64),
-            bytes=np.zeros((0, 0), np.int64),
-            times=np.zeros(1, np.int64),
+            channels=np.zeros((0, len(CHANNEL_COUNTERS)), np.int64),
+            channel_cycles=np.zeros((0, len(CHANNEL_CYCLES)), np.int64),
+            channel_bytes=np.zeros((0, 0), np.int64),
+            channel_times=np.zeros(1, np.int64),
         )
     reached = _to_memory(memory, end + memory.way) + 1  # as far as `advance` may have come
     for channel in range(len(of.channels.parts)):
@@ -257,10 +228,10 @@ def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics
     used = int(np.flatnonzero(of.channels.history.any(0)).max(initial=-1)) + 1
     borders = np.arange(used + 1, dtype=np.int64) << int(of.channels.bucket[0])
     return Statistics(
-        counters=of.channels.counters[:, : len(CHANNEL_COUNTERS)].copy(),
-        cycles=np.concatenate([states, np.minimum(full, end)], axis=1),
-        bytes=of.channels.history[:, :used] * memory.request,
-        times=-(-borders * memory.cycle // memory.byte),
+        channels=of.channels.counters[:, : len(CHANNEL_COUNTERS)].copy(),
+        channel_cycles=np.concatenate([states, np.minimum(full, end)], axis=1),
+        channel_bytes=of.channels.history[:, :used] * memory.request,
+        channel_times=-(-borders * memory.cycle // memory.byte),
     )
 
 

@@ -45,7 +45,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class SecondMemory:
-    """A memory with one bus beside DRAM: memory/second_bus.py."""
+    """A memory with one bus beside DRAM: memory/bus.py."""
 
     name: str
     bytes_per_cycle: Fraction

@@ -208,11 +208,11 @@ to the makespan; besides them, cycles in which requests stood before a full queu
 class Statistics(NamedTuple):
     """Statistics of a banked memory's channels; no channels with a simple one."""
 
-    counters: I64
+    channels: I64
     """C x `CHANNEL_COUNTERS`."""
-    cycles: I64
+    channel_cycles: I64
     """C x `CHANNEL_CYCLES`."""
-    bytes: I64
+    channel_bytes: I64
     """C x piece of time."""
-    times: I64
+    channel_times: I64
     """The cycles in which the pieces of time begin, and the end of the last."""

@@ -8,7 +8,7 @@ the programs determine which copies it serves. There are two kinds of residents:
                   brought or wrote, whatever their tiles were, and what it brought itself as the same box.
     here alone    a tensor that is made and used up while it is resident. None of its bytes see DRAM.
 
-A copy that it serves takes its bus (memory/second_bus.py); the latency of the interconnect is on the way, the links of
+A copy that it serves takes its bus (memory/bus.py); the latency of the interconnect is on the way, the links of
 a crossbar or mesh are not. Keeping a box in passing is taken to cost nothing beside the way from DRAM. A copy waits for
 the one that brought its box; where the cores' order does not guarantee that this one comes first, it goes to DRAM
 itself.
