@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from simulator.analysis.contention import previous
 from simulator.compiled import compiled
 from simulator.errors import SimulatorError
 from simulator.machine.machine import Machine
@@ -37,10 +38,10 @@ Edges = tuple[I64, I64, I64]
 def slack_of(trace: TraceRecord) -> I64:
     """Cycles that each span could have started later without moving the makespan."""
     trace.check_has_programs("which its slack follows from")
-    found = np.zeros(len(trace), np.int64)
+    found, before = np.zeros(len(trace), np.int64), previous(trace)
     for rows, asked in zip(trace.rows_by_launch, works(trace), strict=True):
         if asked is not None and rows.start < rows.stop:  # a step on the host is a chain from begin to end
-            found[rows] = _Launch(trace, rows, asked).slack()
+            found[rows] = _Launch(trace, rows, before[rows], asked).slack()
     return found
 
 
@@ -59,11 +60,11 @@ class Dependences:
 def dependences(trace: TraceRecord) -> Dependences:
     """Every dependence of every launch, with its room: the later span started because of those without any."""
     trace.check_has_programs("which its dependences follow from")
-    parts: list[tuple[I64, I64, I64, I64]] = []
+    parts, before = list[tuple[I64, I64, I64, I64]](), previous(trace)
     for rows, asked in zip(trace.rows_by_launch, works(trace), strict=True):
         if rows.start < rows.stop:
             later, earlier, kind, room = (
-                _of_host(trace, rows) if asked is None else _Launch(trace, rows, asked).dependences()
+                _of_host(trace, rows) if asked is None else _Launch(trace, rows, before[rows], asked).dependences()
             )
             parts.append((later + rows.start, earlier + rows.start, kind, room))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.zeros(0, np.int64)] * 4
@@ -85,7 +86,7 @@ def _in_order(room: I64) -> None:
 class _Launch:
     """The events of one launch: issue of instruction i is i, its start N + i, its leaving its queue `leaves[i]`."""
 
-    def __init__(self, trace: TraceRecord, rows: slice, asked: Work) -> None:
+    def __init__(self, trace: TraceRecord, rows: slice, before: I64, asked: Work) -> None:
         self.machine: Machine = trace.machine
         self.asked, self.table = asked, asked.table
         self.count = len(asked.table.kind)
@@ -98,7 +99,7 @@ class _Launch:
         self.leaves = np.where(self.streams, 2 * self.count + rank, self.starts)
         self.left = self.start.copy()  # when each left its queue: not known yet for a matmul
         order = np.lexsort((rank, trace.start[rows], self.unit))
-        self.before = _previous(order, self.unit)
+        self.before = np.where(before < 0, -1, before - rows.start)  # the instruction before each on its unit
         self.shadow = _so_far(self.end - self.table.last, order, self.unit)
         chain = self.table.chain
         self.goes_on = (self.table.mark == KEEPS) & (chain >= 0) & (chain == self.before)
@@ -209,14 +210,6 @@ class _Launch:
         mine = core[later] == core[earlier]
         later, earlier = later[mine], earlier[mine]
         yield self.starts[earlier], later, self.issue[later] - self.done[earlier]
-
-
-def _previous(order: I64, unit: npt.NDArray[np.int32]) -> I64:
-    """The predecessor of each on the same unit, in an order that has units one after another; -1 for none."""
-    before = np.full(len(order), -1, np.int64)
-    same = unit[order][1:] == unit[order][:-1]
-    before[order[1:][same]] = order[:-1][same]
-    return before
 
 
 def _so_far(times: I64, order: I64, unit: npt.NDArray[np.int32]) -> I64:

@@ -7,10 +7,10 @@ describes a single launch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from simulator.engine import host_round_trip
 from simulator.engine.event_loop import Hardware, run
 from simulator.engine.repeated_launches import Repeats
 from simulator.engine.state import Parts, figures_of, kinds_of
@@ -23,11 +23,13 @@ from simulator.optional.chiplets.placed import Placed
 from simulator.optional.common_memory.residents import Resident
 from simulator.optional.feature_table import check_asked, second_memory
 from simulator.optional.simulation import Simulation
-from simulator.records.spans import WAITS, HostCall, Launched
+from simulator.records.spans import CAUSES, HOST_STEPS, WAITS, Cause, HostCall, Launched, SpanTable
 from simulator.tileprogram.buffer_addresses import check_fit
-from simulator.tileprogram.program import I32, TileProgram
+from simulator.tileprogram.program import I32, I64, TileProgram
 from simulator.tileprogram.verifier import LARGEST, verify_tables
 from simulator.trace.trace import Ran, Trace, assemble
+from simulator.units.cost_table import Told, work
+from simulator.units.host import round_trip
 from simulator.units.unit_table import unit_names
 
 
@@ -77,7 +79,7 @@ def simulate(
         _check_order(index, launched)
         if isinstance(launched, HostCall):
             begins.append(now)
-            told, rows, times = host_round_trip.run(launched, machine, len(unit_names(machine)), now)
+            told, rows, times = _run_on_host(launched, machine, len(unit_names(machine)), now)
             found = Ran(told, rows, times, _no_waits(len(times), machine))
         else:
             if id(launched.program) not in checked:
@@ -106,6 +108,24 @@ def simulate(
     return assemble(launches, machine, ran, begins, channels, links, asked)
 
 
+def _run_on_host(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[Told, SpanTable, I64]:
+    """A host call's work, its spans on unit `unit` from cycle `begin` on, and when their constraints were met."""
+    asked = replace(work(call.program, (), machine), moved=np.array([call.bytes_in, 0, call.bytes_out], np.int64))
+    spans, met = SpanTable.of(HOST_STEPS), np.full((HOST_STEPS, CAUSES), -1, np.int64)
+    spans.unit[:], spans.issue[:], spans.issue_cause[:] = unit, begin, Cause.LAUNCH
+    met[:, Cause.LAUNCH] = begin
+    now = begin
+    for step, taken in enumerate(round_trip(call.bytes_in, call.flops, call.bytes_out, machine)):
+        spans.start[step] = now
+        if step:
+            met[step, Cause.UNIT_BUSY] = met[step, Cause.DATA] = now
+            spans.blocker[step] = step - 1
+        spans.cause[step] = Cause.DATA if step else Cause.LAUNCH
+        now += taken
+        spans.phase[step] = spans.end[step] = spans.done[step] = now
+    return asked.told(), spans, met
+
+
 def _no_waits(rows: int, machine: Machine) -> I32:
     """Room for the waits of each instruction while it holds its unit, where the machine distinguishes them.
 
@@ -116,7 +136,7 @@ def _no_waits(rows: int, machine: Machine) -> I32:
 
 
 def _length(launched: Launched | HostCall) -> int:
-    return host_round_trip.HOST_STEPS if isinstance(launched, HostCall) else len(launched.program)
+    return HOST_STEPS if isinstance(launched, HostCall) else len(launched.program)
 
 
 def _check_program(program: TileProgram, machine: Machine) -> None:

@@ -126,20 +126,9 @@ def _boxes(program: TileProgram, lie: Lie, operands: I64, copied: npt.NDArray[np
 
 def _joined(pieces: Sequence[Boxes]) -> Boxes:
     """All boxes, with as many dims as those that have most: a dim of one place more is none."""
-    dims = max((piece.extents.shape[1] for piece in pieces), default=0)
-    first, nothing = Boxes._fields[:3], np.zeros(0, np.int64)
-    return Boxes(
-        *(np.concatenate([nothing, *(getattr(piece, name) for piece in pieces)]) for name in first),
-        extents=_with_dims([piece.extents for piece in pieces], dims),
-        strides=_with_dims([piece.strides for piece in pieces], dims),
-    )
-
-
-def _with_dims(columns: Sequence[I64], dims: int) -> I64:
-    """All of these, with so many dims."""
-    found = np.ones((sum(map(len, columns)), dims), np.int64)
-    first = 0
-    for column in columns:
-        found[first : first + len(column), : column.shape[1]] = column
-        first += len(column)
-    return found
+    nothing, dims = np.zeros(0, np.int64), max((piece.extents.shape[1] for piece in pieces), default=0)
+    columns = [[nothing, nothing, nothing, nothing.reshape(0, dims), nothing.reshape(0, dims)]]
+    for piece in pieces:
+        more = (0, 0), (0, dims - piece.extents.shape[1])
+        columns.append([*piece[:3], *(np.pad(column, more, constant_values=1) for column in piece[3:])])
+    return Boxes(*map(np.concatenate, zip(*columns, strict=True)))

@@ -33,41 +33,27 @@ in-order unit: a loop starts when the one before it has ended, its last access a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, Access, OpClass, Opcode, Space, TileProgram
-from simulator.units.unit import MEETS, Costs, Does, Mask, Part, Unit
+from simulator.units.unit import MEETS, Costs, Does, Part, Unit, computed
 
 
-@dataclass(frozen=True, slots=True)
-class Loops:
-    """One entry per instruction; 0 for those that are no DIRECT."""
+def _costs(part: Part) -> Costs:
+    """The costs of loops of accesses, the module's closed forms, and of BARRIERs, which take the latency between the
+    cores.
 
-    bytes: I64
-    """Elements read from DRAM and written to it, in bytes."""
-    read_bytes: I64
-    request_bytes: I64
-    """Bytes that the memory moves for them: a whole request each."""
-    work: I64
-    """Cycles it would take if every access were answered at once."""
-    waiting: I64
-    """Cycles more, for answers and for results of earlier iterations."""
-
-
-def loops(program: TileProgram, addresses: Sequence[int], machine: Machine, ratio: Fraction = Fraction(1)) -> Loops:
-    """The cost of each DIRECT instruction with its arguments at `addresses`: the module's closed forms.
-
-    `ratio` is the core's clock as a part of the machine's: answers come by the one, chains are computed by the other.
+    `Part.ratio` says how the core's clock differs: answers come by the machine's, chains are computed by the core's.
     """
-    rows = len(program)
+    program, addresses, machine, rows = part.program, part.addresses, part.machine, len(part.program)
+    meets = program.opcode == Opcode.BARRIER
+    across = meets * (machine.network.latency_cycles + machine.across_cycles)
     if not np.any(program.opcode == Opcode.DIRECT):
-        zero = np.zeros(rows, np.int64)
-        return Loops(zero, zero, zero, zero, zero)
+        return Costs(across, mark=MEETS * meets)
     owner, here = _operands(program)
     count, size = program.shape[here].prod(1), program.element_bytes[here].astype(np.int64)
     in_dram, writes = program.space[here] == Space.DRAM, (program.access[here] & Access.WRITE) != 0
@@ -75,13 +61,15 @@ def loops(program: TileProgram, addresses: Sequence[int], machine: Machine, rati
     address = base + program.offset[here] * size
     request = machine.dram.request_bytes
     touched = (address % request + size + request - 1) // request * request
-    work, waiting = _cycles(program, machine, ratio)
-    return Loops(
-        bytes=_sums(rows, owner, np.where(in_dram, count * size, 0)),
-        read_bytes=_sums(rows, owner, np.where(in_dram & ~writes, count * size, 0)),
-        request_bytes=_sums(rows, owner, np.where(in_dram, count * touched, 0)),
-        work=work,
+    work, waiting = _cycles(program, machine, part.ratio)
+    return Costs(
+        work + across,
         waiting=waiting,
+        mark=MEETS * meets,
+        moved=_sums(rows, owner, np.where(in_dram, count * size, 0)),
+        read=_sums(rows, owner, np.where(in_dram & ~writes, count * size, 0)),
+        written=_sums(rows, owner, np.where(in_dram & writes, count * size, 0)),
+        requested=_sums(rows, owner, np.where(in_dram, count * touched, 0)),  # a whole request each
     )
 
 
@@ -197,26 +185,6 @@ def _sums(rows: int, owner: I64, values: I64) -> I64:
     return out
 
 
-def _costs(part: Part) -> Costs:
-    """The costs of loops of accesses, and of BARRIERs, which take the latency between the cores."""
-    machine = part.machine
-    direct, meets = loops(part.program, part.addresses, machine, part.ratio), part.program.opcode == Opcode.BARRIER
-    return Costs(
-        direct.work + meets * (machine.network.latency_cycles + machine.across_cycles),
-        waiting=direct.waiting,
-        mark=MEETS * meets,
-        moved=direct.bytes,
-        read=direct.read_bytes,
-        written=direct.bytes - direct.read_bytes,
-        requested=direct.request_bytes,
-    )
-
-
-def _counts(program: TileProgram, machine: Machine, done: Mask) -> Mapping[str, int]:
-    alu, special = operations(program).sum(0).tolist()
-    return {"alu": alu, "special": special}
-
-
 UNIT = Unit(
     name="scalar",
     lane="scalar",
@@ -226,6 +194,6 @@ UNIT = Unit(
     },
     costs=_costs,
     asks_memory=True,
-    counts=_counts,
+    counts=lambda program, machine, done: computed(operations(program)),
     energy={"alu": "vector_op_pj", "special": "special_op_pj"},
 )

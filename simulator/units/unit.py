@@ -92,6 +92,11 @@ MEETS, KEEPS = 1, 2
 """Marks of a BARRIER, and of a matmul that needs no preload if the one it adds to was the last on its array."""
 
 
+def computed(operations: I64) -> Mapping[str, int]:
+    """`Unit.counts` of a unit whose instructions compute, from their operations. (N x 2: ALU, special)"""
+    return dict(zip(("alu", "special"), operations.sum(0).tolist(), strict=True))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     """A kind of unit."""

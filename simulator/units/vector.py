@@ -38,7 +38,6 @@ The lane dim of a pass is the one with which all this takes the fewest cycles (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +45,7 @@ import numpy.typing as npt
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, Space, TileProgram
-from simulator.units.unit import Costs, Does, Unit
+from simulator.units.unit import Costs, Does, Unit, computed
 
 Flags = npt.NDArray[np.bool_]
 
@@ -296,16 +295,11 @@ def _log2(values: I64) -> I64:
     return steps
 
 
-def _counts(program: TileProgram, machine: Machine, done: Flags) -> Mapping[str, int]:
-    alu, special = operations(program)[program.opcode == Opcode.VECTOR].sum(0).tolist()
-    return {"alu": alu, "special": special}
-
-
 UNIT = Unit(
     name="vector",
     lane="vpu",
     does={Opcode.VECTOR: Does("vector", "compute")},
     costs=lambda part: Costs(vector_cycles(part.program, part.machine)),
-    counts=_counts,
+    counts=lambda program, machine, done: computed(operations(program)[program.opcode == Opcode.VECTOR]),
     energy={"alu": "vector_op_pj", "special": "special_op_pj"},
 )

@@ -10,8 +10,6 @@ from simulator.errors import MachineError
 from simulator.machine.figure_places import PLACES, Figure
 from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, OWN, figures_of, own_figure
 
-Table = Mapping[str, object]
-
 
 def read_cores(where: str, name: str, given: object) -> dict[str, Figure]:
     """The figures that hold `[[cores]]`."""
@@ -46,7 +44,7 @@ def _own(where: str, core: object) -> dict[str, Figure]:
     return found
 
 
-def _dotted(table: Table) -> Iterable[tuple[str, object]]:
+def _dotted(table: Mapping[str, object]) -> Iterable[tuple[str, object]]:
     """`array.rows` for an entry in a table of a table."""
     for key, value in table.items():
         if isinstance(value, dict):
