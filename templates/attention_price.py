@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from simulator.machine.machine import Machine
 from simulator.machine.machine_record import matmul_passes
-from simulator.units.systolic import shares
+from simulator.units.systolic import estimate
 from templates.attention_call import Call
 from templates.attention_tiles import NAMES, Tiles, buffers, fits, tiles_for
 from templates.writing import element_bytes
@@ -122,15 +122,12 @@ def _step(of: Call, tiles: Tiles, machine: Machine) -> float:
 def _products(of: Call, size: dict[str, int], across: bool, machine: Machine) -> tuple[float, float]:
     """Cycles of the arrays for both products of a part."""
     many, few = size["g"] * size["q"], size["h"]
-    made = list[float]()
-    for m, n, k in ((size["k"], many, of.width), (size["v"], many, size["k"])):
-        rows, columns = (m, n) if across else (n, m)
-        group, parts = shares(few, rows, columns, machine)
-        batch, rows, columns = (parts[0] if place == group else each for place, each in enumerate((few, rows, columns)))
-        tiles = batch * -(-columns // machine.array.columns) * -(-k // machine.array.rows)
-        made.append(tiles * (max(rows, min(k, machine.array.rows)) + machine.array.weight_switch_cycles))
     times = matmul_passes(machine, element_bytes(of.narrow))
-    return times * made[0], times * made[1]
+
+    def cycles(m: int, k: int) -> int:
+        return estimate(few, *((m, many) if across else (many, m)), k, machine, times)
+
+    return cycles(size["k"], of.width), cycles(size["v"], size["k"])
 
 
 def _passes(of: Call, tiles: Tiles, size: dict[str, int], machine: Machine) -> float:

@@ -7,16 +7,18 @@ placed as late as possible, right before the first row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from simulator.analysis.contention import previous
 from simulator.machine.machine import Machine
 from simulator.machine.optional.shape_table import of_core
 from simulator.records.spans import HostCall, Via
-from simulator.tileprogram.program import I64, DependenceKind, Opcode, TileProgram
+from simulator.tileprogram.program import I64, DependenceKind, TileProgram
 from simulator.trace_record import TraceRecord
 from simulator.units.systolic import matmul_cost, passes
 
@@ -157,7 +159,8 @@ def array_walk(trace: TraceRecord, span: int) -> ArrayWalk | None:
         program.extent[rows], program.stationary[rows], machine, passes(program, machine)[rows],
         program.accumulates[rows],
     )  # fmt: skip
-    goes_on = bool(cost.keeps[0]) and len(chain) > 1 and _before(trace, span) == chain[1]
+    before = int(previous(trace)[span]) if cost.keeps[0] and len(chain) > 1 else -1
+    goes_on = before >= 0 and int(trace.instr[before]) == chain[1]
     b, m, n, k = (int(each) for each in program.extent[instr, :4])
     times, adds = int(passes(program, machine)[instr]), bool(program.accumulates[instr])
     sums_stay = machine.array.dataflow == "output_stationary"
@@ -195,20 +198,6 @@ def _chain(trace: TraceRecord, program: TileProgram, instr: int) -> list[int]:
     return found
 
 
-def _before(trace: TraceRecord, span: int) -> int:
-    """The instruction that had the span's array before it in its launch; -1 for none."""
-    mine = (trace.launch == trace.launch[span]) & (trace.unit == trace.unit[span]) & (trace.kind == Opcode.MATMUL)
-    rows = np.flatnonzero(mine)
-    rows = rows[np.lexsort((trace.instr[rows], trace.start[rows]))]
-    place = int(np.flatnonzero(rows == span)[0])
-    return int(trace.instr[rows[place - 1]]) if place else -1
-
-
-def _cuts(extent: int, most: int) -> I64:
-    """First places of the pieces of an extent."""
-    return np.arange(0, extent, most)
-
-
 def _grid(*extents: I64) -> list[I64]:
     """All places of a nest of loops, outermost first, as one column a loop."""
     return [column.reshape(-1) for column in np.meshgrid(*extents, indexing="ij")]
@@ -221,7 +210,9 @@ def _of_weights(
     (b, m, n, k), switch = extent, machine.array.weight_switch_cycles
     streamed, wide = (m, n) if stationary == 1 else (n, m)
     high, broad = machine.array.rows, machine.array.columns
-    batch, product, across, down = _grid(np.arange(b), np.arange(times), _cuts(wide, broad), _cuts(k, high))
+    batch, product, across, down = _grid(
+        np.arange(b), np.arange(times), np.arange(0, wide, broad), np.arange(0, k, high)
+    )
     rows, columns = np.minimum(high, k - down), np.minimum(broad, wide - across)
     fill, count = min(k, high) + min(wide, broad) - 2, len(rows)
     alone = machine.array.preload_depth == 1
@@ -255,7 +246,7 @@ def _of_sums(
     """Sums stay, columns of the left operand and rows of the right one stream past each other."""
     b, m, n, k = extent
     high, broad = machine.array.rows, machine.array.columns
-    batch, across, down = _grid(np.arange(b), _cuts(n, broad), _cuts(m, high))
+    batch, across, down = _grid(np.arange(b), np.arange(0, n, broad), np.arange(0, m, high))
     rows, columns = np.minimum(high, m - down), np.minimum(broad, n - across)
     fill, count, last = min(m, high) + min(n, broad) - 2, len(rows), int(rows[-1])
     comes = rows if adds else np.zeros(count, np.int64)
@@ -286,14 +277,13 @@ def _of_sums(
             f"({' + '.join(map(str, [before, *([into] if adds else []), fill]))})"
             for before, into in zip(rows[:-1].tolist(), rows[1:].tolist(), strict=True)
         ]
-        stream = Part("stream", f"T * k + sum over tiles 2 to T of ({moving})", f"{count} * {k}{_sum(each)}", 0)
+        formula, numbers = f"T * k + sum over tiles 2 to T of ({moving})", f"{count} * {k}{_sum(each)}"
     elif keeps:
-        stream = Part("stream", "k", str(k), 0)
+        formula, numbers = "k", str(k)
     else:
-        told = _sum([f"max({k}, {each})" for each in rows.tolist()]).removeprefix(" + ")
-        stream = Part("stream", "sum over tiles of max(k, rₜ)", told, 0)
-    cycles = int(enters[-1]) + held
-    stream = Part(stream.name, stream.formula, stream.numbers, cycles)
+        formula = "sum over tiles of max(k, rₜ)"
+        numbers = _sum([f"max({k}, {each})" for each in rows.tolist()]).removeprefix(" + ")
+    stream = Part("stream", formula, numbers, int(enters[-1]) + held)
     after = k + fill + last - held
     over = f"{min(m, high)} + {min(n, broad)} - 2 + {last}"
     drain = Part("drain", "r + c - 2 + r of the last tile", over, after)
@@ -304,7 +294,4 @@ def _of_sums(
 
 def _sum(terms: Sequence[str]) -> str:
     """`" + 3 * a + b"`: equal terms once, with how many there are; nothing where there are none."""
-    counts: dict[str, int] = {}
-    for term in terms:
-        counts[term] = counts.get(term, 0) + 1
-    return "".join(f" + {f'{count} * ' if count > 1 else ''}{term}" for term, count in counts.items())
+    return "".join(f" + {f'{count} * ' if count > 1 else ''}{term}" for term, count in Counter(terms).items())

@@ -11,6 +11,7 @@ cores that differ each kind has its own time for its share, and the longest coun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -107,10 +108,8 @@ def least_bytes(trace: TraceRecord, traffic: Sequence[Mapping[str, str | int]]) 
 
 def _size(argument: Argument) -> int:
     """Bytes of an argument's elements; an element that several indices share counts once."""
-    elements = 1
-    for extent, stride in zip(argument.shape, argument.strides, strict=True):
-        elements *= extent if stride else 1
-    return elements * argument.element_bytes
+    moving = (extent for extent, stride in zip(argument.shape, argument.strides, strict=True) if stride)
+    return math.prod(moving) * argument.element_bytes
 
 
 def peaks(machine: Machine) -> dict[str, float]:

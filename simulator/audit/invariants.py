@@ -83,11 +83,14 @@ def violations(trace: TraceRecord) -> list[str]:
         if isinstance(launched, HostCall):
             found += [f"{name}: {line}" for line in _host_violations(trace, rows, launched)]
             continue
-        found += [f"{name}: {line}" for line in _order_violations(trace, rows, known[id(program)])]
-        found += [f"{name}: {line}" for line in _meeting_violations(trace, rows, program)]
-        found += [f"{name}: {line}" for line in _byte_violations(trace, rows, program)]
-        found += [f"{name}: {line}" for line in _roofline_violations(trace, index, program)]
-        found += [f"{name}: {line}" for line in _chain_violations(trace, rows, program)]
+        for lines in (
+            islice(_order_violations(trace, rows, known[id(program)]), MOST),
+            _meeting_violations(trace, rows, program),
+            _byte_violations(trace, rows, program),
+            _roofline_violations(trace, index, program),
+            _chain_violations(trace, rows, program),
+        ):
+            found += [f"{name}: {line}" for line in lines]
     return found
 
 
@@ -134,10 +137,8 @@ def _shared_violations(trace: TraceRecord) -> Iterator[str]:
 def _channel_violations(trace: TraceRecord) -> Iterator[str]:
     if trace.machine.dram.kind != "banked":
         return
-    size, count = (
-        trace.machine.dram.request_bytes,
-        dict(zip(CHANNEL_COUNTERS, trace.channels.sum(0).tolist(), strict=True)),
-    )
+    size = trace.machine.dram.request_bytes
+    count = dict(zip(CHANNEL_COUNTERS, trace.channels.sum(0).tolist(), strict=True))
     served, asked = count["reads"] + count["writes"], trace.counters["dram_request_bytes"] // size
     if served != asked:
         yield f"the channels served {served} requests, asked were {asked}"
@@ -169,7 +170,6 @@ def _is_end(place: str) -> bool:
 
 def _order_violations(trace: TraceRecord, rows: slice, found: list[Conflict]) -> Iterator[str]:
     start, end, done, unit = trace.start[rows], trace.end[rows], trace.done[rows], trace.unit[rows]
-    told = 0
     for conflict in found:
         earlier, later = conflict.earlier, conflict.later
         kept = start[later] >= done[earlier]
@@ -177,8 +177,7 @@ def _order_violations(trace: TraceRecord, rows: slice, found: list[Conflict]) ->
             kept = start[later] >= end[earlier]
         elif conflict.grade == Grade.FOLLOW:
             kept |= unit[later] == unit[earlier] and start[later] >= end[earlier]
-        if not kept and told < MOST:
-            told += 1
+        if not kept:
             yield (
                 f"instruction {later} starts at {start[later]}, before instruction {earlier} is complete at "
                 f"{done[earlier]}: both touch {conflict.where}"
@@ -216,9 +215,7 @@ def _byte_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> I
         row = program.instruction(index)
         asked = 0
         if row.opcode in (Opcode.LOAD, Opcode.STORE, Opcode.COPY):
-            asked = row.operands[0].element_bytes
-            for extent in row.operands[0].shape:
-                asked *= extent
+            asked = math.prod(row.operands[0].shape) * row.operands[0].element_bytes
         elif row.opcode == Opcode.DIRECT:
             asked = sum(o.shape[0] * o.element_bytes for o in row.operands if o.space == Space.DRAM)
         elif row.opcode in (Opcode.GATHER, Opcode.SCATTER):

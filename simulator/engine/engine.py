@@ -92,8 +92,9 @@ def simulate(
             found = repeated.find(launched, spared, now)
             if found is None:
                 whole = optional.work(index, launched, spared)
-                banked = dram.launched(banked, machine, whole, optional.pages())
-                net, lines = network.launched(net, machine, whole), several_buses.launched(lines, whole)
+                banked = banked and dram.launched(banked, machine, whole, optional.pages())
+                net = net and network.launched(net, machine, whole)
+                lines = lines and several_buses.launched(lines, whole)
                 told, within = whole.told(), _no_waits(len(launched.program), machine)
                 whole = whole.to_run()
                 hardware = Hardware(parts, banked, net, lines)
@@ -104,7 +105,7 @@ def simulate(
         now = max(now, int(found.spans.done.max(initial=0)))
         watch.before += len(found.met)
         ran.append(found)
-    channels, links = dram.statistics(parts.memory, banked, now), network.carried(net)
+    channels, links = dram.statistics(parts.memory, banked, now), net.carried if net else np.zeros(0, np.int64)
     return assemble(launches, machine, ran, begins, channels, links, asked)
 
 

@@ -2,7 +2,7 @@
 
 With simple memory a launch leaves no state to the next: the scratchpad is empty, all units and the bus are idle. So its
 spans follow from the program, each argument's offset within a memory request, the indices it reads and what spares DRAM
-(units/spared.py), whatever the cycle. A banked memory remembers which rows are open and when a refresh is due, so there
+(`Spared`), whatever the cycle. A banked memory remembers which rows are open and when a refresh is due, so there
 every launch is simulated; likewise where links count the bytes they carry.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from simulator.machine.machine import Machine
 from simulator.records.spans import Grid, Launched
 from simulator.trace.trace import Ran
-from simulator.units.spared import Spared
+from simulator.units.cost_table import Spared
 
 _TIMES = ("start", "end", "done", "phase", "issue")
 """Columns of spans that are cycles."""

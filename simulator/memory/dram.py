@@ -110,10 +110,8 @@ def banked(machine: Machine) -> Banked | None:
     return Banked(channels, bits, no_walks(), nothing, np.zeros(sources, np.int64), None)
 
 
-def launched(before: Banked | None, machine: Machine, asked: Work, pages: Pages | None) -> Banked | None:
+def launched(before: Banked, machine: Machine, asked: Work, pages: Pages | None) -> Banked:
     """The same channels, about to serve another launch's transfers, with room for exactly its requests."""
-    if before is None:
-        return None
     counts = request_counts(asked.walks, machine.dram.request_bytes)
     asked.table.requested[:] = counts * machine.dram.request_bytes
     columns = 2 if machine.has_links else 1

@@ -116,11 +116,9 @@ def network(machine: Machine) -> Network | None:
     )
 
 
-def launched(before: Network | None, machine: Machine, asked: Work) -> Network | None:
+def launched(before: Network, machine: Machine, asked: Work) -> Network:
     """The same network, about to carry what another launch asks for. Of a loop of accesses that reads and writes,
     requests of a simple memory in one piece are taken to be in proportion to bytes."""
-    if before is None:
-        return None
     requested = asked.table.requested
     if machine.dram.kind == "banked":
         most = int(requested.max(initial=0)) // machine.dram.request_bytes
@@ -129,11 +127,6 @@ def launched(before: Network | None, machine: Machine, asked: Work) -> Network |
         return before._replace(asked=asked.by_part)
     written = requested * asked.written // np.maximum(asked.read + asked.written, 1)
     return before._replace(asked=np.stack([requested - written, written], axis=1)[:, :, None])
-
-
-def carried(of: Network | None) -> I64:
-    """Bytes over each link, if there are links."""
-    return np.zeros(0, np.int64) if of is None else of.carried
 
 
 @compiled

@@ -43,10 +43,8 @@ def buses(machine: Machine) -> Buses | None:
     return Buses(rate.numerator, rate.denominator, idle, idle - 1, np.zeros((0, 2, parts), np.int64))
 
 
-def launched(before: Buses | None, asked: Work) -> Buses | None:
+def launched(before: Buses, asked: Work) -> Buses:
     """The same buses, about to carry another launch's transfers."""
-    if before is None:
-        return None
     return before._replace(user=np.full_like(before.user, -1), asked=asked.by_part)
 
 

@@ -19,8 +19,7 @@ from simulator.machine.optional.shape import Shape
 from simulator.records.spans import Launched
 from simulator.tileprogram.program import U8, TileProgram
 from simulator.trace_record import TraceRecord
-from simulator.units.cost_table import Work
-from simulator.units.spared import Spared
+from simulator.units.cost_table import Spared, Work
 
 if TYPE_CHECKING:
     from simulator.memory.pages import Pages

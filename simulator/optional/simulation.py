@@ -10,8 +10,7 @@ from simulator.optional.feature_table import FEATURES, Asked
 from simulator.records.spans import HostCall, Launched
 from simulator.tileprogram.program import U8
 from simulator.trace_record import TraceRecord
-from simulator.units.cost_table import Work, work
-from simulator.units.spared import Spared
+from simulator.units.cost_table import Spared, Work, work
 
 if TYPE_CHECKING:
     from simulator.memory.pages import Pages

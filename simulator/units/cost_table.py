@@ -17,7 +17,6 @@ from simulator.tileprogram.barriers import meeting_of
 from simulator.tileprogram.program import I32, I64, U8, DependenceKind, TileProgram
 from simulator.units import dma, gather
 from simulator.units import request_addresses as walks
-from simulator.units.spared import Spared, none_spared
 from simulator.units.unit import COSTS, MEETS, Mask, Part
 from simulator.units.unit_table import KIND_OF, UNITS
 
@@ -45,6 +44,22 @@ class CostTable(NamedTuple):
     mark: I64
     requested: I64
     """These as in `unit.Costs`."""
+
+
+class Spared(NamedTuple):
+    """The instructions of one launch that spare DRAM: copies of a second memory, and what is left out."""
+
+    rows: Mask
+    """Whether each instruction is a copy that a second memory serves."""
+    waits: I64
+    """Pairs: a copy, and the instruction that brings its box to the second memory."""
+    skipped: Mask
+    """Whether each instruction is left out: it issues and waits like any other, and then takes no time."""
+
+
+def none_spared(rows: int) -> Spared:
+    """Of so many instructions none spares DRAM."""
+    return Spared(np.zeros(rows, np.bool_), np.zeros((0, 2), np.int64), np.zeros(rows, np.bool_))
 
 
 class Told(NamedTuple):
@@ -131,7 +146,8 @@ def work(
     for piece, part in pieces(program):
         for alike, ratio, cores in kinds:
             mine = np.isin(part.core, cores) if len(kinds) > 1 else np.ones(len(part), np.bool_)
-            _add_costs(Part(part, addresses, in_rows, alike, grids, ratio), kind[piece], mine, _piece_of(costs, piece))
+            added = {name: column[piece] for name, column in costs.items()}
+            _add_costs(Part(part, addresses, in_rows, alike, grids, ratio), kind[piece], mine, added)
     moved, read, written = (costs.pop(name) for name in ("moved", "read", "written"))
     costs["requested"][second] = 0
     table = CostTable(
@@ -157,15 +173,10 @@ def _left_out(skipped: Mask, table: CostTable, moved: I64, read: I64, written: I
     moved[skipped] = read[skipped] = written[skipped] = 0
     for column in (table.cycles, table.preload, table.last, table.requested, table.waiting):
         column[skipped] = 0
-    return table._replace(drain=_drains(skipped, table.chain, table.drain))
-
-
-def _drains(skipped: Mask, chain: I64, drain: I64) -> I64:
-    """Cycles from each product's end to its results; for a skipped one, to those of the product it adds to."""
-    found = np.where(skipped, 0, drain)
-    for row in np.flatnonzero(skipped & (chain >= 0)).tolist():
-        found[row] = found[chain[row]]
-    return found
+    drain = np.where(skipped, 0, table.drain)
+    for row in np.flatnonzero(skipped & (table.chain >= 0)).tolist():
+        drain[row] = drain[table.chain[row]]
+    return table._replace(drain=drain)
 
 
 _PIECE = 1 << 16
@@ -177,10 +188,6 @@ def pieces(program: TileProgram) -> Iterator[tuple[slice, TileProgram]]:
     for first in range(0, len(program), _PIECE):
         piece = slice(first, min(first + _PIECE, len(program)))
         yield piece, program.part(piece.start, piece.stop)
-
-
-def _piece_of(costs: Mapping[str, I64], piece: slice) -> dict[str, I64]:
-    return {name: column[piece] for name, column in costs.items()}
 
 
 def _add_costs(part: Part, kind: I64, mine: Mask, costs: Mapping[str, I64]) -> None:

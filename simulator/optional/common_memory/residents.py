@@ -27,7 +27,7 @@ from simulator.optional.feature import Followed
 from simulator.records.spans import Launched
 from simulator.tileprogram.boxes import distinct_boxes, in_pieces
 from simulator.tileprogram.program import I64, U8, Opcode, Space, TileProgram
-from simulator.units.spared import Spared, none_spared
+from simulator.units.cost_table import Spared, none_spared
 from simulator.units.unit import Mask
 
 

@@ -8,7 +8,7 @@ from simulator.optional.zero_tiles.skipping import skipped
 from simulator.optional.zero_tiles.zero_tile_invariants import violations
 from simulator.records.spans import Launched, Via
 from simulator.tileprogram.program import U8
-from simulator.units.spared import Spared, none_spared
+from simulator.units.cost_table import Spared, none_spared
 
 
 class _Skipping(Followed):
