@@ -9,7 +9,7 @@ accesses would take if all were answered at once; a matmul's first streamed row,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -109,6 +109,12 @@ class TraceRecord:
     def rows_by_launch(self) -> list[slice]:
         """The spans of each launch: `rows_of` for all of them."""
         return self._rows(np.arange(len(self.kernels) + 1))
+
+    def programs(self) -> Iterator[tuple[int, Launched, slice]]:
+        """Number, launch and spans of each launch of a program: of all but steps on the host."""
+        for number, (launched, rows) in enumerate(zip(self.launches, self.rows_by_launch, strict=True)):
+            if isinstance(launched, Launched):
+                yield number, launched, rows
 
     def _rows(self, launches: I64) -> list[slice]:
         """The rows from each launch to the next one of these."""

@@ -1,14 +1,17 @@
-"""Builders of ops that read at the places in index tensors: embedding, index_select, gather, indexing by tensors.
+"""Builders of ops that read at the places in index tensors, as embedding and gather do, or backwards, as flip does.
 
-Each gives the dim of the result that walks each axis of the operand, and the axes that an index chooses: see
-`workbench.scheduling.passes.split_gathers`. The ranges of indices are checked before the launch, so no kernel aborts.
+Those with index tensors give the dim of the result that walks each axis of the operand, and the axes that an index
+chooses: see `workbench.scheduling.passes.split_gathers`. The ranges of indices are checked before the launch, so no
+kernel aborts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from torch_mlir import ir
+from torch_mlir.dialects import tensor
 
 from workbench.ir import Node, TensorType
 from workbench.mlir.bindings import Value, shape_of
@@ -68,6 +71,15 @@ def _aligned(index: Value, first: int, together: int, op: NodeBuilder) -> list[i
     return [dim if extent == wanted[dim] else None for dim, extent in zip(dims, shape, strict=True)]
 
 
+def flip(op: NodeBuilder) -> Value:
+    """A slice that steps backwards. Strides can say it, so the copy engine does all the work."""
+    shape = op.result_types[0].shape
+    turned = {dim % len(shape) for dim in cast("tuple[int, ...]", op["dims"])}
+    starts = [extent - 1 if axis in turned else 0 for axis, extent in enumerate(shape)]
+    steps = [-1 if axis in turned else 1 for axis in range(len(shape))]
+    return tensor.ExtractSliceOp(op.type, op.operands[0], [], [], [], starts, list(shape), steps).result
+
+
 def chosen_by_numbers(node: Node, types: Mapping[str, TensorType]) -> bool:
     """True if the indices are numbers. The data decides how many elements a mask chooses, so its result has no fixed
     shape for a kernel.
@@ -91,3 +103,4 @@ def register(registry: Registry) -> None:
         ("aten.index.Tensor", index_tensors),
     ):
         registry.builder(overload, dialect="linalg", kind="gather", takes=chosen_by_numbers)(builder)
+    registry.builder("aten.flip.default", dialect="tensor", kind="opaque")(flip)

@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-"""Builders of bit operations, and of division with a remainder, for whole numbers and floats.
+"""Builders of bit operations, of division with a remainder, and of powers, for whole numbers and floats.
 
 No kernel may trap. A whole number divided by zero, which PyTorch refuses, gives some number here; the smallest number
 divided by -1 gives itself, as everywhere where integers wrap.
@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith, math
 
 from workbench.mlir.bindings import Value
 from workbench.operators.aten.registry import Registry
-from workbench.scheduling.kernels.node_builder import NodeBuilder, converted
+from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder, converted
 
 
 def of_two(
@@ -185,6 +185,31 @@ def division(op: NodeBuilder) -> Value:
     return floor_division(op) if op["rounding_mode"] == "floor" else truncated_division(op)
 
 
+def power(op: NodeBuilder) -> Value:
+    """One number to the power of another; the base, or the exponent, may be a plain number."""
+    if isinstance(op.element, ir.FloatType):
+        return of_two(op, math.powf, "self", "exponent", rounded=is_number(op, "self"))
+
+    def one(base: Value, exponent: Value) -> Value:
+        wide, unsigned = ir.IntegerType.get_signless(64), op.result_types[0].dtype in UNSIGNED
+        made = _whole_power(op, *(converted(each, wide, unsigned) for each in (base, exponent)))
+        return converted(made, op.element)
+
+    return of_two(op, one, "self", "exponent")
+
+
+def _whole_power(op: NodeBuilder, base: Value, exponent: Value) -> Value:
+    """A power of integers, which wraps. With a negative exponent it is 1, -1, or else rounds to 0, as in PyTorch."""
+    equal, (zero, one, minus) = arith.CmpIPredicate.eq, (op.number(each, like=base) for each in (0, 1, -1))
+    negative = arith.cmpi(arith.CmpIPredicate.slt, exponent, zero)
+    made = math.ipowi(base, arith.select(negative, zero, exponent))
+    odd = arith.cmpi(equal, arith.andi(exponent, one), one)
+    of_minus_one = arith.select(odd, minus, one)
+    inverse = arith.select(arith.cmpi(equal, base, minus), of_minus_one, zero)
+    inverse = arith.select(arith.cmpi(equal, base, one), one, inverse)
+    return arith.select(negative, inverse, made)
+
+
 def register(registry: Registry) -> None:
     """Registers the builders of this file."""
     kinds = {"and": arith.andi, "or": arith.ori, "xor": arith.xori}
@@ -208,3 +233,4 @@ def register(registry: Registry) -> None:
     }
     for overload, builder in builders.items():
         registry.builder(overload, dialect="arith", kind="elementwise")(builder)
+    registry.builder("aten.pow.Tensor_Tensor", "aten.pow.Scalar", dialect="math", kind="elementwise")(power)

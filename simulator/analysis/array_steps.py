@@ -210,9 +210,8 @@ def _of_weights(
     (b, m, n, k), switch = extent, machine.array.weight_switch_cycles
     streamed, wide = (m, n) if stationary == 1 else (n, m)
     high, broad = machine.array.rows, machine.array.columns
-    batch, product, across, down = _grid(
-        np.arange(b), np.arange(times), np.arange(0, wide, broad), np.arange(0, k, high)
-    )
+    places = np.arange(0, wide, broad), np.arange(0, k, high)
+    batch, product, across, down = _grid(np.arange(b), np.arange(times), *places)
     rows, columns = np.minimum(high, k - down), np.minimum(broad, wide - across)
     fill, count = min(k, high) + min(wide, broad) - 2, len(rows)
     alone = machine.array.preload_depth == 1

@@ -16,7 +16,6 @@ import numpy as np
 from simulator.analysis.critical_path import Step, critical_path_of
 from simulator.analysis.machine_roofs import ARRAYS, MEMORY, ROOFS, VECTOR, loads
 from simulator.analysis.memory_use import memory_use_of
-from simulator.records.spans import HostCall
 from simulator.tileprogram.barriers import meetings
 from simulator.tileprogram.program import Opcode
 from simulator.trace_record import TraceRecord
@@ -109,11 +108,10 @@ def _waiting(trace: TraceRecord, path: list[Step]) -> list[float]:
     latency, moved = np.zeros(len(trace.kernel_spans)), memory_use_of(trace).requested
     for step in path:
         latency[step.launch] += step.cycles if _is_latency(step.what) else 0
-    found = list[float]()
-    for place, ((_, begin, end), launched, rows) in enumerate(
-        zip(trace.kernel_spans, trace.launches, trace.rows_by_launch, strict=True)
-    ):
-        if isinstance(launched, HostCall) or end == begin:
+    found, spans = list[float](), trace.kernel_spans
+    for place, launched, rows in trace.programs():
+        _, begin, end = spans[place]
+        if end == begin:
             continue
         waits = waits_at_end(trace, place)
         for meeting in meetings(launched.program):

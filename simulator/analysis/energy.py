@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from simulator.machine.machine import Machine
 from simulator.optional.feature_table import FEATURES
-from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, HostCall, Launched, Via
+from simulator.records.spans import CHANNEL_COUNTERS, TOTALS, Launched, Via
 from simulator.tileprogram.program import I64, Access, Space, TileProgram
 from simulator.trace_record import TraceRecord
 from simulator.units.gather import elements, requests
@@ -63,22 +63,19 @@ def energy_of(trace: TraceRecord) -> list[Spent]:
     trace.check_has_programs("which its energy follows from")
     sums, figures = dict[tuple[str, str, str], float](), trace.machine.figures()
     each = {key: float(figures[name]) * (8 if name == "dram_pj_per_bit" else 1) for key, name in FIGURES.items()}
-    for index, counted in enumerate(_counted(trace)):
+    for index, counted in _counted(trace):
         for (unit, kind), count in counted.items():
             key = trace.kernels[index], unit, kind
             sums[key] = sums.get(key, 0) + count
     return [Spent(*key, count, each[key[1:]]) for key, count in sums.items() if count]
 
 
-def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
-    """The counts of each launch, by unit and kind."""
+def _counted(trace: TraceRecord) -> Iterator[tuple[int, dict[tuple[str, str], float]]]:
+    """The number of each launch of a program, and its counts by unit and kind."""
     known = dict[tuple[int, bytes], dict[tuple[str, str], float]]()
     asked = trace.totals[:, TOTALS.index("dram_request_bytes")]
     activates = int(trace.channels[:, CHANNEL_COUNTERS.index("activates")].sum())
-    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
-        if isinstance(launched, HostCall):
-            yield {}
-            continue
+    for index, launched, rows in trace.programs():
         total = dict[str, int](zip(TOTALS, trace.totals[index].tolist(), strict=True))
         via = trace.via[rows]
         key = id(launched.program), via.tobytes()
@@ -87,14 +84,8 @@ def _counted(trace: TraceRecord) -> Iterator[dict[tuple[str, str], float]]:
             if trace.machine.dram.kind == "simple":
                 known[key]["dram", "activate"] = _rows_touched(launched, trace.machine, via == Via.DRAM)
         part = {("dram", "activate"): activates * int(asked[index]) / int(asked.sum())} if activates else {}
-        yield (
-            known[key]
-            | part
-            | {
-                **{(row.unit, row.kind): sum(total[name] for name in row.totals) for row in _SPENDS},
-                ("dram", "byte"): total["dram_request_bytes"],
-            }
-        )
+        spent = {(row.unit, row.kind): sum(total[name] for name in row.totals) for row in _SPENDS}
+        yield index, known[key] | part | spent | {("dram", "byte"): total["dram_request_bytes"]}
 
 
 def _of_program(program: TileProgram, machine: Machine, done: Mask) -> Iterator[tuple[tuple[str, str], float]]:

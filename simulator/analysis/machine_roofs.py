@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from simulator.analysis.memory_use import memory_use_of
 from simulator.machine.machine import Machine
-from simulator.records.spans import TOTALS, HostCall, Via
+from simulator.records.spans import TOTALS, Via
 from simulator.tileprogram.program import I64, Argument, Opcode, TileProgram
 from simulator.trace_record import TraceRecord
 from simulator.units import systolic, vector
@@ -57,11 +57,9 @@ def loads(trace: TraceRecord) -> list[Load]:
     stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
     width = trace.machine.dma.bytes_per_cycle
     queued = -(-stretch // width) * use.asked / np.maximum(stretch, 1)
-    found = list[Load]()
-    launches = zip(trace.kernel_spans, trace.launches, trace.rows_by_launch, strict=True)
-    for index, ((kernel, begin, end), launched, rows) in enumerate(launches):
-        if isinstance(launched, HostCall):
-            continue
+    found, spans = list[Load](), trace.kernel_spans
+    for index, launched, rows in trace.programs():
+        kernel, begin, end = spans[index]
         totals = dict(zip(TOTALS, trace.totals[index].tolist(), strict=True))
         moved, counted = int(use.requested[rows].sum()), totals["alu"] + totals["special"]
         queues = trace.kind[rows] != Opcode.DIRECT

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +20,6 @@ from simulator.errors import LaunchError, ProgramError
 from simulator.machine.machine import Machine
 from simulator.memory import dram, network, several_buses
 from simulator.memory.bus import idle_bus
-from simulator.optional.chiplets.placed import Placed
-from simulator.optional.common_memory.residents import Resident
 from simulator.optional.feature_table import check_asked, second_memory
 from simulator.optional.simulation import Simulation
 from simulator.records.spans import CAUSES, HOST_STEPS, WAITS, Cause, HostCall, Launched, SpanTable
@@ -31,6 +30,10 @@ from simulator.trace.trace import Ran, Trace, assemble
 from simulator.units.cost_table import Told, work
 from simulator.units.host import round_trip
 from simulator.units.unit_table import unit_names
+
+if TYPE_CHECKING:  # these folders may be gone
+    from simulator.optional.chiplets.placed import Placed
+    from simulator.optional.common_memory.residents import Resident
 
 
 def simulate(

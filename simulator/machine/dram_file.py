@@ -8,11 +8,12 @@ and times of the buses (`BUS_FIGURES`) stay the same in cycles.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
@@ -200,25 +201,28 @@ def parse_memory(name: str, text: str) -> Memory:
     for key in known:
         if len(told.kinds(key)) != 1:
             raise MachineError(f"memory {name!r}: {key} needs a source, or a place in `assumed`, and not both")
-    _check(name, table)
+    _raise(name, _mistakes(table))
     sources = tuple(sorted(told.sources.items()))
     memory = Memory(name=name, assumed=told.assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
-    _check_refreshes(memory)
+    _raise(name, _too_few_cycles(memory))
     return memory
 
 
 def check_memory(memory: Memory) -> None:
     """Raises for a saved memory that no memory file could have described."""
-    _check(memory.name, {key: getattr(memory, key) for key in figure_names()})
-    _check_refreshes(memory)
+    _raise(memory.name, _mistakes({key: getattr(memory, key) for key in figure_names()}))
+    _raise(memory.name, _too_few_cycles(memory))
 
 
-def _check_refreshes(memory: Memory) -> None:
+def _raise(name: str, mistakes: Iterator[str]) -> None:
+    for mistake in mistakes:
+        raise MachineError(f"memory {name!r}: {mistake}")
+
+
+def _too_few_cycles(memory: Memory) -> Iterator[str]:
     between, needed = memory.between_refreshes
     if between < needed:
-        raise MachineError(
-            f"memory {memory.name!r}: {between} cycles between two refreshes, of which {needed} are gone"
-        )
+        yield f"{between} cycles between two refreshes, of which {needed} are gone"
 
 
 def is_mapping(address: str) -> bool:
@@ -227,41 +231,42 @@ def is_mapping(address: str) -> bool:
     return parts | {"Bg"} == set(FIELDS) and len(address) == 2 * len(parts)
 
 
-def check_controls(where: str, given: dict[str, str], bank_refresh: int) -> None:
-    """Raises for settings that a controller cannot have: address, hash and refreshes, by their names in the file."""
+def wrong_controls(given: Mapping[str, str], bank_refresh: int) -> Iterator[str]:
+    """Says which settings a controller cannot have: address, hash and refreshes, by their names in the file."""
     (address_name, address), (hash_name, hashed), (refresh_name, refreshes) = given.items()
     if not is_mapping(address):
-        raise MachineError(f"{where}: {address_name} = {address!r}: expected each of {', '.join(FIELDS)} once")
+        yield f"{address_name} = {address!r}: expected each of {', '.join(FIELDS)} once"
     for name, value, allowed in ((hash_name, hashed, HASHES), (refresh_name, refreshes, REFRESHES)):
         if value not in allowed:
-            raise MachineError(f"{where}: {name} = {value!r}: expected one of {', '.join(allowed)}")
+            yield f"{name} = {value!r}: expected one of {', '.join(allowed)}"
     if refreshes == "each" and not bank_refresh:
-        raise MachineError(
-            f"{where}: {refresh_name} = 'each': with bank_refresh = 0 the memory refreshes all banks at once only"
-        )
+        yield f"{refresh_name} = 'each': with bank_refresh = 0 the memory refreshes all banks at once only"
 
 
-def _check(name: str, table: dict[str, object]) -> None:
+def _mistakes(table: Mapping[str, Any]) -> Iterator[str]:
+    """Says which figures of a memory cannot be."""
     for field in dataclasses.fields(Memory):
         if field.name not in table:
             continue
-        value, where = table[field.name], f"memory {name!r}: {field.name} = {table[field.name]!r}"
+        value, written = table[field.name], f"{field.name} = {table[field.name]!r}"
         least = _LEAST.get(field.name, 1)
         if str(field.type) == "str":
             if not isinstance(value, str):
-                raise MachineError(f"{where}: expected a text")
+                yield f"{written}: expected a text"
         elif str(field.type) == "float":
             if not isinstance(value, float) or not 0 < value <= 1:
-                raise MachineError(f"{where}: expected a part, more than 0 and at most 1")
+                yield f"{written}: expected a part, more than 0 and at most 1"
         elif not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise MachineError(f"{where}: expected a whole number, at least {least}")
+            yield f"{written}: expected a whole number, at least {least}"
         elif field.name in _POWERS_OF_TWO and value & (value - 1):
-            raise MachineError(f"{where}: expected a power of two")
-    if cast(int, table["row_bytes"]) < cast(int, table["request_bytes"]):
-        raise MachineError(f"memory {name!r}: a row of {table['row_bytes']} bytes holds no request")
+            yield f"{written}: expected a power of two"
+    if table["row_bytes"] < table["request_bytes"]:
+        yield f"a row of {table['row_bytes']} bytes holds no request"
     if table["command_buses"] not in (1, 2):
-        raise MachineError(f"memory {name!r}: command_buses = {table['command_buses']!r}: expected 1 or 2")
-    controls = {key: str(table[key]) for key in ("address", "channel_hash", "refreshes")}
-    check_controls(f"memory {name!r}", controls, cast(int, table["bank_refresh"]))
-    if cast(float, table["drain_to"]) >= cast(float, table["drain_from"]):
-        raise MachineError(f"memory {name!r}: drain_to is not less than drain_from")
+        yield f"command_buses = {table['command_buses']!r}: expected 1 or 2"
+    yield from wrong_controls({key: table[key] for key in _CONTROLS}, table["bank_refresh"])
+    if table["drain_to"] >= table["drain_from"]:
+        yield "drain_to is not less than drain_from"
+
+
+_CONTROLS = ("address", "channel_hash", "refreshes")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.did_you_mean import did_you_mean, labelled
 from simulator.errors import MachineError
-from simulator.machine.dram_file import Memory, check_controls, is_file, load_memory
+from simulator.machine.dram_file import Memory, is_file, load_memory, wrong_controls
 from simulator.machine.figure_places import (
     FLAT_NAMES,
     PARTS,
@@ -185,20 +185,19 @@ class Machine(MachineRecord):
 
         Requests of simple memory may be of any size.
         """
-        where, memory = f"machine {self.name!r}", self.named_memory
-        if memory.standard != self.dram.standard:
-            raise MachineError(
-                f"{where}: {memory.name} is {memory.standard}, not dram_standard = {self.dram.standard!r}"
-                f"{self._goes_with(memory)}"
-            )
-        if self.dram.channels & (self.dram.channels - 1):
-            raise MachineError(f"{where}: dram_channels = {self.dram.channels}: expected a power of two")
-        if memory.refresh * self.dram.refresh_rate >= memory.refresh_interval:
-            raise MachineError(
-                f"{where}: dram_refresh_rate = {self.dram.refresh_rate}: {memory.name} would be refreshed all the time"
-            )
-        controls = {name: str(figure(self, name)) for name in ("dram_address", "dram_hash", "dram_refresh")}
-        check_controls(f"{where} with {memory.name}", controls, memory.bank_refresh)
+        for mistake in self._mistakes_of_banks(self.named_memory):
+            raise MachineError(f"machine {self.name!r}: {mistake}")
+
+    def _mistakes_of_banks(self, memory: Memory) -> Iterator[str]:
+        dram, name = self.dram, memory.name
+        if memory.standard != dram.standard:
+            yield f"{name} is {memory.standard}, not dram_standard = {dram.standard!r}{self._goes_with(memory)}"
+        if dram.channels & (dram.channels - 1):
+            yield f"dram_channels = {dram.channels}: expected a power of two"
+        if memory.refresh * dram.refresh_rate >= memory.refresh_interval:
+            yield f"dram_refresh_rate = {dram.refresh_rate}: {name} would be refreshed all the time"
+        controls = {"dram_address": dram.address, "dram_hash": dram.hash, "dram_refresh": dram.refresh}
+        yield from (f"with {name}, {mistake}" for mistake in wrong_controls(controls, memory.bank_refresh))
 
     def _goes_with(self, memory: Memory) -> str:
         """The figures that the machine would need for this memory."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.optional.common_memory.residents import Resident, held_bytes
 from simulator.optional.feature import Audited
-from simulator.records.spans import HostCall, Via
+from simulator.records.spans import Via
 from simulator.tileprogram.boxes import bytes_of
 from simulator.tileprogram.program import I64, Opcode, Space
 
@@ -24,9 +24,7 @@ def violations(audited: Audited) -> Iterator[str]:
     for launch in np.flatnonzero(held > capacity).tolist():
         yield f"{held[launch]} bytes are resident in launch {launch}, the common memory holds {capacity}"
     there = {each.name: np.full(each.bytes, _NOT_THERE) for each in residents}
-    for launch, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
-        if isinstance(launched, HostCall):
-            continue
+    for launch, launched, rows in trace.programs():
         here = {each.address: each for each in residents if each.kept(launch)}
         copies = np.isin(launched.program.opcode, [Opcode.LOAD, Opcode.STORE])
         brought = list[tuple[Resident, I64, int]]()

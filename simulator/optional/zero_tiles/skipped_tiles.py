@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.optional.zero_tiles.skipping import known
-from simulator.records.spans import HostCall, Via
+from simulator.records.spans import Via
 from simulator.tileprogram.program import Opcode, Space
 from simulator.trace_record import TraceRecord
 
@@ -16,9 +16,7 @@ def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
     """
     trace.check_has_programs("which its skipped tiles follow from")
     rows = list[dict[str, str | int | bool]]()
-    for index, (launched, span_rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
-        if isinstance(launched, HostCall):
-            continue
+    for index, launched, span_rows in trace.programs():
         program, left_out = launched.program, trace.via[span_rows] == Via.SKIPPED
         owner = program.owners()
         loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)

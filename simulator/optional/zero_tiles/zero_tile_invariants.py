@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.optional.feature import Audited
 from simulator.optional.zero_tiles.skipping import Mask, known
-from simulator.records.spans import HostCall, Via
+from simulator.records.spans import Via
 from simulator.tileprogram.boxes import bytes_of, elements_of
 from simulator.tileprogram.program import Access, Opcode, Space
 
@@ -19,9 +19,9 @@ def violations(audited: Audited) -> Iterator[str]:
     A launch from a file, without its data, cannot be checked.
     """
     trace = audited.trace
-    for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
+    for index, launched, rows in trace.programs():
         left_out = trace.via[rows] == Via.SKIPPED
-        if isinstance(launched, HostCall) or not left_out.any() or not launched.filled:
+        if not left_out.any() or not launched.filled:
             continue
         empty, data = dict[tuple[int, int], Mask](), known(launched)
         for buffer, slots in ((number, each.slots) for number, each in enumerate(launched.program.buffers)):

@@ -28,8 +28,8 @@ NAMES = {
 """What a line says that speaks of each, by the name of its folder."""
 
 MENTIONS = {
-    ("simulator/__init__.py", "chiplets"): (5, "`Placed` and `NoSuchPlace` are names that people import"),
-    ("simulator/__init__.py", "common_memory"): (6, "so are `Resident` and `CommonMemoryFull`"),
+    ("simulator/__init__.py", "chiplets"): (4, "`Placed` and `NoSuchPlace` are names that people import"),
+    ("simulator/__init__.py", "common_memory"): (5, "so are `Resident` and `CommonMemoryFull`"),
     ("simulator/engine/engine.py", "chiplets"): (5, "`placed` is an argument of `simulate`"),
     ("simulator/engine/engine.py", "common_memory"): (7, "so is `residents`"),
     ("simulator/errors.py", "chiplets"): (2, "errors are below all else, and are caught by name"),

@@ -19,8 +19,13 @@ from typing import cast
 from simulator.machine.figure_places import Figure, figure, with_figures
 from simulator.machine.machine_record import MachineRecord
 from simulator.machine.optional.shape import Cores, Listed, M, Shape, alike
-from simulator.machine.optional.uneven_cores.core_tables import read_cores
-from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, HELD_IN, figures_of, own_figures
+from simulator.machine.optional.uneven_cores.own_figures import (
+    CLOCK_RATIO,
+    HELD_IN,
+    figures_of,
+    own_figures,
+    read_cores,
+)
 
 _MOST_SHARES = 16
 """Of one core."""
