@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from simulator.machine.dram_file import Memory
 from simulator.memory.banked.address_map import address_map
-from simulator.memory.banked.channels import READS, Counter, idle_channels
+from simulator.memory.banked.channel_fields import READS, Counter
+from simulator.memory.banked.channels import idle_channels
 from simulator.memory.banked.controller import drain
 from simulator.memory.dram import ask
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES

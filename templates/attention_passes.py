@@ -101,7 +101,7 @@ class Passes:
         several = "before" in self.held
         if several:
             self._pass(["highest"], ["before"], box, lambda body, names: [names[0]])
-        self._pass(["score"], ["highest"], box, self._larger, reduced="k")
+        self._pass(["score"], ["highest"], box, lambda body, names: [self._op(body, "maximum", *names)], reduced="k")
         factor = 1.0 if before else self.of.scale
         if several:
             self._pass(
@@ -112,14 +112,14 @@ class Passes:
         def weight(body: Body, names: Numbers) -> Numbers:
             score, highest = (names[0], names[1]) if into == "weight" else (names[1], names[0])
             found = self._power(body, score, highest, factor)
-            total = body.op("arith.addf", names[-1], found, type=self.element)
+            total = self._op(body, "add", names[-1], found)
             return [body.converted(found, self.kind, self.held[into].dtype), total]
 
         given = ["score", "highest"] if into == "weight" else ["highest"]
         self._pass(given, [into, "total"], box, weight, reduced="k")
         if several:
             with self._where(keys, "sgt"):
-                self._pass(["shrink"], ["sum"], box, self._scaled_down)
+                self._pass(["shrink"], ["sum"], box, lambda body, names: [self._op(body, "mul", *names[::-1])])
 
     def summed(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
         """The values of a block of keys are added, by their weights; to nothing at the first one."""
@@ -138,8 +138,8 @@ class Passes:
             total = names[1]
             if self.of.masked and not self.of.by_hand:
                 one = body.number(literal(1, self.kind), self.element)
-                total = body.op("arith.maximumf", total, one, type=self.element)
-            found = body.op("arith.divf", names[0], total, type=self.element)
+                total = self._op(body, "maximum", total, one)
+            found = self._op(body, "div", names[0], total)
             return [body.converted(found, self.kind, self.held["result"].dtype)]
 
         self._pass(["sum", "total"], ["result"], box, quotient, slots={"result": slot})
@@ -160,7 +160,7 @@ class Passes:
                 return [body.select(names[0], then, otherwise, self.element)]
             if mask:
                 added = body.converted(names[0], mask, self.kind)
-                score = body.op("arith.addf", score, added, type=self.element)
+                score = self._op(body, "add", score, added)
             return [score]
 
         self._pass(["attn_mask"] if mask else [], ["score"], box, changed, slots=slots)
@@ -187,19 +187,16 @@ class Passes:
         first, nothing = self.out.index(keys.first), self.out.index(0)
         return self.out.block(f"scf.if {self.out.value(f'arith.cmpi {predicate}, {first}, {nothing} : index')}")
 
-    def _scaled_down(self, body: Body, names: Numbers) -> Numbers:
-        return [body.op("arith.mulf", names[1], names[0], type=self.element)]
-
-    def _larger(self, body: Body, names: Numbers) -> Numbers:
-        return [body.op("arith.maximumf", names[0], names[1], type=self.element)]
+    def _op(self, body: Body, name: str, left: str, right: str) -> str:
+        return body.op(f"arith.{name}f", left, right, type=self.element)
 
     def _shrunk(self, body: Body, names: Numbers, scale: float) -> Numbers:
         """The factor that scales the sums so far down to a larger score, and the scaled total."""
         factor = self._power(body, names[0], names[1], scale)
-        return [factor, body.op("arith.mulf", names[3], factor, type=self.element)]
+        return [factor, self._op(body, "mul", names[3], factor)]
 
     def _power(self, body: Body, score: str, highest: str, scale: float) -> str:
-        apart = body.op("arith.subf", score, highest, type=self.element)
+        apart = self._op(body, "sub", score, highest)
         return body.op("math.exp", self._scaled(body, apart, scale), type=self.element)
 
     def _scaled(self, body: Body, number: str, scale: float) -> str:
@@ -219,8 +216,8 @@ class Passes:
 
         def body(body: Body, given: Numbers) -> Numbers:
             left, right = (body.converted(given[place], types[place], self.kind) for place in (0, 1))
-            product = body.op("arith.mulf", left, right, type=self.element)
-            return [body.op("arith.addf", given[2], product, type=self.element)]
+            product = self._op(body, "mul", left, right)
+            return [self._op(body, "add", given[2], product)]
 
         maps = [_map(each, letters) for each in axes]
         self.out.each(len(letters), [factors[each] for each in names], [target], body, maps, [len(letters) - 1])

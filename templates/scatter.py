@@ -124,8 +124,8 @@ class Scatter(Template):
 
     def tile(self, machine: Machine) -> dict[str, int]:
         room = machine.scratchpad_bytes // _SHARE
-        size = _bytes(self.target)
-        point = size + sum(map(_bytes, self.chosen.values()))
+        size = self.target.type.element_bytes
+        point = size + sum(index.type.element_bytes for index in self.chosen.values())
         return _filled(self.copied, room // size) | _filled(self.walked, room // point)
 
     def tiles(self, mapping: Mapping) -> dict[str, Tile]:
@@ -245,10 +245,6 @@ class IndexPut(Scatter):
 
     def index_dims(self, index: Tensor) -> range:
         return range(self._first, self._first + index.rank)
-
-
-def _bytes(tensor: Tensor) -> int:
-    return tensor.type.element_bytes
 
 
 def _filled(dims: dict[str, int], elements: int) -> dict[str, int]:

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.machine.machine import Machine
 from simulator.optional.feature_table import FEATURES
@@ -26,9 +25,8 @@ from simulator.tileprogram.program import I64, Access, Space, TileProgram
 from simulator.trace_record import TraceRecord
 from simulator.units.gather import elements, requests
 from simulator.units.request_addresses import Lie, walks
+from simulator.units.unit import Mask
 from simulator.units.unit_table import KIND_OF, UNITS
-
-Mask = npt.NDArray[np.bool_]
 
 _SPENDS = tuple(row for feature in FEATURES for row in feature.spends)
 

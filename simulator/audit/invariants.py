@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.analysis.contention import INEFFICIENT, MEMORY_PEAK, waited
 from simulator.analysis.critical_path import waterfall_of
@@ -30,8 +29,7 @@ from simulator.tileprogram.program import I64, Access, OpClass, Opcode, Space, T
 from simulator.trace_record import TraceRecord
 from simulator.units.gather import INDEXED
 from simulator.units.systolic import passes
-
-Mask = npt.NDArray[np.bool_]
+from simulator.units.unit import Mask
 
 
 def violations(trace: TraceRecord) -> list[str]:

@@ -20,17 +20,8 @@ from simulator.compiled import cache_folder, when_compiling
 from simulator.engine.engine import simulate
 from simulator.machine.machine_file import load_machine
 from simulator.records.spans import Launched
-from simulator.tileprogram.program import (
-    Access,
-    Argument,
-    Buffer,
-    Instruction,
-    Opcode,
-    Operand,
-    OpInfo,
-    Space,
-    TileProgram,
-)
+from simulator.tileprogram.opcodes import Access, Opcode, Space
+from simulator.tileprogram.program import Argument, Buffer, Instruction, Operand, OpInfo, TileProgram
 from simulator.tileprogram.program_builder import ProgramBuilder
 
 KINDS = ("simple", "banked")

@@ -17,16 +17,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.did_you_mean import did_you_mean, labelled
 from simulator.errors import MachineError
 from simulator.machine.dram_file import Memory, is_file, load_memory, wrong_controls
-from simulator.machine.figure_places import (
-    FLAT_NAMES,
-    PARTS,
-    PLACES,
-    Figure,
-    fields_from,
-    figure,
-    figure_names,
-    figures,
-)
+from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure, fields_from, figure, figures
 from simulator.machine.figures import check_figure
 from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle, rounded
 from simulator.machine.mesh_places import places
@@ -296,7 +287,7 @@ class Machine(MachineRecord):
             raise AttributeError(f"a machine has no {name!r}{near}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *figure_names()})
+        return sorted({*super().__dir__(), *PLACES})
 
 
 def _with_lists(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:

@@ -9,23 +9,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from simulator.machine.parts import (
-    FACTOR_BYTES,
-    MATMUL_PASSES,
-    SINGLE_PASS_BYTES,
-    Chiplets,
-    CommonMemory,
-    Core,
-    DmaQueues,
-    Dram,
-    Energy,
-    Host,
-    Network,
-    ScalarUnit,
-    Scratchpad,
-    SystolicArray,
-    VectorUnit,
-)
+from simulator.machine import parts
 from simulator.machine.provenance import Provenance
 
 
@@ -35,18 +19,18 @@ class MachineRecord:
 
     name: str
     clock_mhz: float
-    core: Core
-    array: SystolicArray
-    vector: VectorUnit
-    scalar: ScalarUnit
-    scratchpad: Scratchpad
-    common_memory: CommonMemory
-    dram: Dram
-    network: Network
-    chiplet: Chiplets
-    dma: DmaQueues
-    host: Host
-    energy: Energy
+    core: parts.Core
+    array: parts.SystolicArray
+    vector: parts.VectorUnit
+    scalar: parts.ScalarUnit
+    scratchpad: parts.Scratchpad
+    common_memory: parts.CommonMemory
+    dram: parts.Dram
+    network: parts.Network
+    chiplet: parts.Chiplets
+    dma: parts.DmaQueues
+    host: parts.Host
+    energy: parts.Energy
     provenance: Provenance = field(default_factory=Provenance)
 
     @property
@@ -95,9 +79,9 @@ def matmul_passes(machine: MachineRecord, factor_bytes: int) -> int:
     No array is published to multiply numbers of 64 bits, so they are taken apart: into halves, whose products need all
     their digits.
     """
-    if factor_bytes <= SINGLE_PASS_BYTES:
+    if factor_bytes <= parts.SINGLE_PASS_BYTES:
         return 1
-    if factor_bytes <= FACTOR_BYTES:
-        return MATMUL_PASSES[machine.array.matmul_precision]
-    exact = MATMUL_PASSES["f32" if machine.array.matmul_precision == "f32" else "bf16_6x"]
-    return exact * (factor_bytes // FACTOR_BYTES) ** 2
+    if factor_bytes <= parts.FACTOR_BYTES:
+        return parts.MATMUL_PASSES[machine.array.matmul_precision]
+    exact = parts.MATMUL_PASSES["f32" if machine.array.matmul_precision == "f32" else "bf16_6x"]
+    return exact * (factor_bytes // parts.FACTOR_BYTES) ** 2

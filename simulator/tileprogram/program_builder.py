@@ -9,17 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from simulator.tileprogram.program import (
-    DTYPES,
-    I64,
-    MAX_RANK,
-    Argument,
-    Buffer,
-    Instruction,
-    Operand,
-    OpInfo,
-    TileProgram,
-)
+from simulator.tileprogram.program import DTYPES, MAX_RANK, Argument, Buffer, Instruction, Operand, OpInfo, TileProgram
 
 
 @dataclass
@@ -71,7 +61,7 @@ def _columns(records: Sequence[Instruction] | Sequence[Operand], *names: str) ->
     return {name: np.array([getattr(each, name) for each in records], DTYPES[name]) for name in names}
 
 
-def _starts(counts: Iterable[int]) -> I64:
+def _starts(counts: Iterable[int]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.fromiter(counts, np.int64))]).astype(np.int64)
 
 

@@ -14,18 +14,9 @@ from simulator.tileprogram.buffer_addresses import clashes
 from simulator.tileprogram.circular_waits import circle, told
 from simulator.tileprogram.conflicts import conflicts, unordered
 from simulator.tileprogram.hazards import ACCUMULATOR
+from simulator.tileprogram.opcodes import Access, DependenceKind, OpClass, Opcode, Space
 from simulator.tileprogram.operand_forms import form_of, indexed_form, label_of, operand_forms
-from simulator.tileprogram.program import (
-    I32,
-    I64,
-    MAX_RANK,
-    Access,
-    DependenceKind,
-    OpClass,
-    Opcode,
-    Space,
-    TileProgram,
-)
+from simulator.tileprogram.program import I32, I64, MAX_RANK, TileProgram
 
 MOST = 20
 """Violations after which looking for more stops."""

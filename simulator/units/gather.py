@@ -59,9 +59,7 @@ def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, m
     places, sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     loaded = _Loaded(program)
     for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
-        instruction = program.instruction(row)
-        memory, indexed = instruction.operands[-1], program.ops[instruction.op].indexed
-        assert indexed is not None, "the verifier lets no other through"
+        instruction, memory, indexed = _indexed(program, row)
         values, assumed[row] = _values(program, row, instruction, indexed, loaded, indices)
         place, run = _runs(instruction, memory, indexed, values)
         address, size = addresses[memory.target] + place * memory.element_bytes, run * memory.element_bytes
@@ -85,6 +83,14 @@ def elements(program: TileProgram) -> I64:
     return count
 
 
+def _indexed(program: TileProgram, row: int) -> tuple[Instruction, Operand, Indexed]:
+    """A GATHER or SCATTER, its memory operand, and the meaning of its indices."""
+    instruction = program.instruction(row)
+    indexed = program.ops[instruction.op].indexed
+    assert indexed is not None, "the verifier lets no other through"
+    return instruction, instruction.operands[-1], indexed
+
+
 def _runs(instruction: Instruction, memory: Operand, indexed: Indexed, values: Sequence[I64]) -> tuple[I64, int]:
     """The first element of each run, counted from the base of the argument's storage, and how long each run is."""
     rank = len(instruction.extent)
@@ -95,8 +101,7 @@ def _runs(instruction: Instruction, memory: Operand, indexed: Indexed, values: S
             continue
         value = _wrapped(values[-1 - code], memory.shape[axis], wraps=indexed.wraps)
         place = place + stride * along(value, indexed.index_dims[-1 - code], rank)
-    chosen = {dim for dims in indexed.index_dims for dim in dims}
-    run, inside = _together(instruction.extent, steps, chosen)
+    run, inside = _together(instruction, steps, indexed)
     for dim in set(range(rank)) - inside:
         place = place + steps[dim] * along(np.arange(instruction.extent[dim]), (dim,), rank)
     shape = [1 if dim in inside else extent for dim, extent in enumerate(instruction.extent)]
@@ -112,8 +117,9 @@ def _steps(instruction: Instruction, memory: Operand, indexed: Indexed) -> list[
     return steps
 
 
-def _together(extent: Sequence[int], steps: Sequence[int], chosen: set[int]) -> tuple[int, set[int]]:
+def _together(instruction: Instruction, steps: Sequence[int], indexed: Indexed) -> tuple[int, set[int]]:
     """Number of elements that lie together whatever the indices are, and the dims that walk them."""
+    extent, chosen = instruction.extent, {dim for dims in indexed.index_dims for dim in dims}
     run, inside = 1, set[int]()
     for dim in sorted(set(range(len(extent))) - chosen, key=lambda dim: steps[dim]):
         if extent[dim] == 1 or steps[dim] == run:
@@ -126,12 +132,8 @@ def run_bytes(program: TileProgram) -> I64:
     """Bytes of each run of a GATHER or a SCATTER; 0 for all other instructions."""
     found = np.zeros(len(program), np.int64)
     for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
-        instruction = program.instruction(row)
-        memory, indexed = instruction.operands[-1], program.ops[instruction.op].indexed
-        assert indexed is not None, "the verifier lets no other through"
-        steps = _steps(instruction, memory, indexed)
-        chosen = {dim for dims in indexed.index_dims for dim in dims}
-        found[row] = _together(instruction.extent, steps, chosen)[0] * memory.element_bytes
+        instruction, memory, indexed = _indexed(program, row)
+        found[row] = _together(instruction, _steps(instruction, memory, indexed), indexed)[0] * memory.element_bytes
     return found
 
 

@@ -45,9 +45,7 @@ import numpy.typing as npt
 
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, MAX_RANK, Access, OpClass, Opcode, Space, TileProgram
-from simulator.units.unit import Costs, Does, Unit, computed
-
-Flags = npt.NDArray[np.bool_]
+from simulator.units.unit import Costs, Does, Mask, Unit, computed
 
 
 def vectors(program: TileProgram, machine: Machine) -> I64:
@@ -157,11 +155,11 @@ def _trees(program: TileProgram, machine: Machine) -> I64:
     return within + np.where(lane_reduced, across, 0)
 
 
-def _split(program: TileProgram) -> tuple[I64, I64, I64, Flags]:
+def _split(program: TileProgram) -> tuple[I64, I64, I64, Mask]:
     """Extent of the lane dim, product of the others, product of the reduced ones among those, is the lane reduced."""
     dims = np.arange(MAX_RANK)
-    is_lane: Flags = np.equal(dims[None, :], program.lane[:, None])
-    reduced: Flags = np.not_equal((program.reduction[:, None] >> dims[None, :]) & 1, 0)
+    is_lane: Mask = np.equal(dims[None, :], program.lane[:, None])
+    reduced: Mask = np.not_equal((program.reduction[:, None] >> dims[None, :]) & 1, 0)
     lane = np.where(is_lane, program.extent, 1).prod(1)
     rest = np.where(is_lane, 1, program.extent).prod(1)
     reduced_rest = np.where(reduced & ~is_lane, program.extent, 1).prod(1)

@@ -48,7 +48,8 @@ class PageTable(Followed):
         self.asked = np.zeros((len(placed) + 1, machine.chiplet.count, machine.chiplet.count), np.int64)
         """Likewise for each: bytes in whole requests, by the requesting chiplet and the chiplet that holds them."""
         self._shift = machine.chiplet.page_bytes.bit_length() - 1
-        self._first, self._last = (np.array([getattr(each, name) for each in placed], np.int64) for name in _LIFE)
+        self._first = np.array([each.first for each in placed], np.int64)
+        self._last = np.array([each.last for each in placed], np.int64)
         self._wanted = np.array([each.where is not None for each in placed], np.bool_)
         self._chiplet, self._frame, self._owner, self._policy = (np.zeros(0, np.int32) for _ in range(4))
         self._reach, self._begun = max((each.address + each.bytes for each in placed), default=0), 0
@@ -142,9 +143,6 @@ class PageTable(Followed):
             new_frames = np.arange(max(0, len(mine) - len(again)), dtype=np.int32) + self._frames[each]
             self._frame[mine] = np.concatenate([again[: len(mine)], new_frames])
             self._given_up[each], self._frames[each] = again[len(mine) :], self._frames[each] + len(new_frames)
-
-
-_LIFE = ("first", "last")
 
 
 @compiled

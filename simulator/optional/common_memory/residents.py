@@ -111,7 +111,8 @@ class CommonMemory(Followed):
         """Marks the loads that find their box; yields each with the instruction it waits for."""
         nothing = _Kept(resident, 8, np.zeros(-(-resident.bytes // 8), np.bool_))
         kept = self._there.setdefault(resident.name, nothing)
-        _refine(kept, int(program.element_bytes[operands].min(initial=kept.piece)))
+        piece = int(program.element_bytes[operands].min(initial=kept.piece))
+        kept.present, kept.piece = np.repeat(kept.present, kept.piece // piece), piece
         boxes, first, box = distinct_boxes(program, operands)
         known = np.array(
             [bool(in_pieces(kept.present, kept.piece, program, operand).all()) for operand in boxes.tolist()], np.bool_
@@ -159,13 +160,6 @@ def _copied(program: TileProgram, arguments: Sequence[int], resident: Resident, 
     if lowest.min(initial=0) < 0 or end.max(initial=0) > resident.bytes:
         raise LaunchError(f"{where}: a copy leaves {resident.name!r}, which is resident with {resident.bytes} bytes")
     return operands
-
-
-def _refine(kept: _Kept, piece: int) -> None:
-    """Makes the pieces smaller."""
-    if piece < kept.piece:
-        kept.present = np.repeat(kept.present, kept.piece // piece)
-        kept.piece = piece
 
 
 def _crossed(program: TileProgram) -> I64:

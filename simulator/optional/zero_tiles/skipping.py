@@ -12,18 +12,16 @@ Only data decides, so a launch must be given it: `Launched.filled`. Without it n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.errors import LaunchError
 from simulator.machine.machine import Machine
 from simulator.records.spans import Launched
 from simulator.tileprogram.boxes import distinct_boxes, in_pieces
 from simulator.tileprogram.program import Access, Opcode, Space, TileProgram
-
-Mask = npt.NDArray[np.bool_]
+from simulator.units.unit import Mask
 
 
 def skipped(launched: Launched, machine: Machine) -> Mask | None:
@@ -38,14 +36,9 @@ def skipped(launched: Launched, machine: Machine) -> Mask | None:
 
 def known(launched: Launched) -> Mapping[int, Mask]:
     """The nonzero elements of each argument that is known and that the launch does not change."""
-    written = {address for address, each in _arguments(launched) if each}
+    arguments = zip(launched.addresses, launched.program.arguments, strict=True)
+    written = {address for address, argument in arguments if argument.written}
     return {place: filled for place, filled in launched.filled.items() if launched.addresses[place] not in written}
-
-
-def _arguments(launched: Launched) -> Iterator[tuple[int, bool]]:
-    """Address of each argument, and whether it is written."""
-    for address, argument in zip(launched.addresses, launched.program.arguments, strict=True):
-        yield address, argument.written
 
 
 def _empty_loads(program: TileProgram, filled: Mapping[int, Mask]) -> Mask:

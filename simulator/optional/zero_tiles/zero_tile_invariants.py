@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from simulator.optional.feature import Audited
-from simulator.optional.zero_tiles.skipping import Mask, known
+from simulator.optional.zero_tiles.skipping import known
 from simulator.records.spans import Via
 from simulator.tileprogram.boxes import bytes_of, elements_of
 from simulator.tileprogram.program import Access, Opcode, Space
+from simulator.units.unit import Mask
 
 
 def violations(audited: Audited) -> Iterator[str]:

@@ -15,6 +15,7 @@ from simulator.errors import MachineError
 from simulator.machine.figure_places import PLACES, Figure
 from simulator.machine.figures import most_of
 from simulator.machine.machine_record import MachineRecord
+from simulator.machine.optional.shape import Listed
 
 CLOCK_RATIO = "clock_ratio"
 OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK_RATIO)
@@ -136,3 +137,6 @@ def _dotted(table: Mapping[str, object]) -> Iterable[tuple[str, object]]:
                 yield f"{key}.{inner}", each
         else:
             yield key, value
+
+
+LISTED = Listed(key="cores", figures=HELD_IN, read=figures_of, read_file=read_cores)

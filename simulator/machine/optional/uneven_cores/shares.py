@@ -18,14 +18,8 @@ from typing import cast
 
 from simulator.machine.figure_places import Figure, figure, with_figures
 from simulator.machine.machine_record import MachineRecord
-from simulator.machine.optional.shape import Cores, Listed, M, Shape, alike
-from simulator.machine.optional.uneven_cores.own_figures import (
-    CLOCK_RATIO,
-    HELD_IN,
-    figures_of,
-    own_figures,
-    read_cores,
-)
+from simulator.machine.optional.shape import Cores, M, Shape, alike
+from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, LISTED, own_figures
 
 _MOST_SHARES = 16
 """Of one core."""
@@ -103,5 +97,5 @@ def _mistakes(machine: MachineRecord) -> Iterator[str]:
 SHAPE = Shape(
     mistakes=_mistakes,
     cores=Cores(kinds=_kinds, macs_per_cycle=_macs_per_cycle, fewest_lanes=_fewest_lanes, shares=_shares),
-    listed=Listed(key="cores", figures=HELD_IN, read=figures_of, read_file=read_cores),
+    listed=LISTED,
 )
