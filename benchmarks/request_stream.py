@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from simulator.machine.dram_file import Memory
 from simulator.memory.banked.address_map import address_map
-from simulator.memory.banked.channel_fields import READS, Counter
 from simulator.memory.banked.channels import idle_channels
 from simulator.memory.banked.controller import drain
+from simulator.memory.banked.fields import READS, Counter
 from simulator.memory.dram import ask
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES
 from simulator.tileprogram.program import I64

@@ -37,9 +37,9 @@ from simulator.memory import network
 from simulator.memory.banked import channel_time
 from simulator.memory.banked.address_map import address_map, channel_of, coordinate_of
 from simulator.memory.banked.banks import READ_DATA
-from simulator.memory.banked.channel_fields import NEVER, Part, Source
 from simulator.memory.banked.channels import Channels, idle_channels
 from simulator.memory.banked.controller import advance_channel, drain
+from simulator.memory.banked.fields import NEVER, Part, Source
 from simulator.memory.banked.requests import request_counts, requests_of
 from simulator.memory.network import Network
 from simulator.memory.pages import Pages, translate

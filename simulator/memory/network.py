@@ -30,8 +30,8 @@ from simulator.compiled import compiled
 from simulator.machine.machine import Machine
 from simulator.machine.topology import READ, WRITE, hop_cycles, topology
 from simulator.memory.banked.address_map import channel_of
-from simulator.memory.banked.channel_fields import NEVER, Part
 from simulator.memory.banked.channels import Channels
+from simulator.memory.banked.fields import NEVER, Part
 from simulator.tileprogram.program import I64
 from simulator.units.cost_table import Work
 from simulator.units.unit_table import asking

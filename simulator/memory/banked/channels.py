@@ -14,7 +14,7 @@ from simulator.compiled import compiled
 from simulator.machine.dram_file import Memory
 from simulator.memory.banked import channel_time
 from simulator.memory.banked.banks import REFRESH_INTERVAL, figures_of, idle_gates
-from simulator.memory.banked.channel_fields import LISTS, NEVER, Clock, Counter, Entry, Part, Run, Source
+from simulator.memory.banked.fields import LISTS, NEVER, Clock, Counter, Entry, Part, Run, Source
 from simulator.tileprogram.program import I64
 
 BUCKETS = 1024

@@ -6,19 +6,8 @@ from simulator.compiled import compiled, compiled_apart
 from simulator.memory.banked import banks, channel_time
 from simulator.memory.banked import request_queues as queues
 from simulator.memory.banked.banks import ACT, PRE, RD
-from simulator.memory.banked.channel_fields import (
-    NEVER,
-    OPENING,
-    READS,
-    WRITES,
-    Clock,
-    Counter,
-    Entry,
-    Part,
-    Run,
-    Setting,
-)
 from simulator.memory.banked.channels import Channel
+from simulator.memory.banked.fields import NEVER, OPENING, READS, WRITES, Clock, Counter, Entry, Part, Run, Setting
 from simulator.memory.banked.request_sources import done
 
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from simulator.compiled import compiled, compiled_apart
 from simulator.memory.banked import banks, channel_time
-from simulator.memory.banked.channel_fields import LISTS, NEVER, READS, WRITES, Clock, Counter, Part, Setting, Source
 from simulator.memory.banked.channels import BUCKETS, Channel, Channels, rows_of
 from simulator.memory.banked.commands import schedule, skip_refreshes, state, turn
+from simulator.memory.banked.fields import LISTS, NEVER, READS, WRITES, Clock, Counter, Part, Setting, Source
 from simulator.memory.banked.request_queues import is_written, put, queued
 from simulator.memory.banked.request_sources import done, first_at, next_begin, note_arrivals, step
 from simulator.tileprogram.program import I64

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from simulator.compiled import compiled, compiled_apart
 from simulator.memory.banked.banks import ALIKE, bank_of, next_command
-from simulator.memory.banked.channel_fields import LISTS, OPENING, READS, WRITES, Clock, Entry, Run
 from simulator.memory.banked.channels import Channel
+from simulator.memory.banked.fields import LISTS, OPENING, READS, WRITES, Clock, Entry, Run
 
 
 @compiled

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from simulator.compiled import compiled
 from simulator.memory.banked import channel_time
-from simulator.memory.banked.channel_fields import NEVER, Part, Setting, Source
 from simulator.memory.banked.channels import Channel
+from simulator.memory.banked.fields import NEVER, Part, Setting, Source
 
 
 @compiled

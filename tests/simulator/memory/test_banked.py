@@ -16,9 +16,9 @@ from simulator import Launched, Machine, Trace, load_machine, simulate
 from simulator.analysis.stalls import bandwidth_of, channels_of
 from simulator.errors import InvariantViolation, MachineError
 from simulator.memory.banked.address_map import address_map
-from simulator.memory.banked.channel_fields import Source
 from simulator.memory.banked.channels import idle_channels
 from simulator.memory.banked.controller import drain
+from simulator.memory.banked.fields import Source
 from simulator.memory.banked.requests import request_counts, requests_of
 from simulator.memory.dram import ask
 from simulator.tileprogram.program import I64, Access, Opcode, Operand, TileProgram
