@@ -21,7 +21,7 @@ from workbench.ir.graph import row_major
 from workbench.operators.aten.registry import Registry
 from workbench.scheduling.importing.importer import element_type
 from workbench.scheduling.kernels.node_builder import UNSIGNED
-from workbench.scheduling.kernels.template import Template, Tensor
+from workbench.scheduling.kernels.template import Template
 
 Numbers = list[str]
 
@@ -127,7 +127,7 @@ class _Text:
         """One tile: loaded, scanned, joined to what comes before it, stored."""
         out, scan, parts = self.out, self.scan, self.parts
         here = self._part(self.given, sizes)
-        out.copy(self._outside(scan.inputs[0], starts, sizes), here)
+        out.copy(out.outside(scan.inputs[0], starts, sizes), here)
         targets = [self._part(part, sizes) for part in parts]
         self._each([here], targets, lambda body, names: scan.begun(body, names[0], starts[self.axis]))
         self._swept(sizes)
@@ -147,7 +147,7 @@ class _Text:
             result = self._part(target, sizes)
             if result.element != part.element:
                 self._each([part], [result], partial(_converted, dtype, tensor.type.dtype))
-            out.copy(result, self._outside(tensor, starts, sizes))
+            out.copy(result, out.outside(tensor, starts, sizes))
 
     def _swept(self, sizes: list[Index]) -> None:
         """Up: of every 2k elements the last takes in the one k before it. Down: k after each of those, one more."""
@@ -177,11 +177,6 @@ class _Text:
         strides = self.strides if of is None else row_major(self.end)
         steps = [stride * (step if axis == self.axis else 1) for axis, stride in enumerate(strides)]
         return self.out.strided(buffer, start * strides[self.axis], sizes, steps)
-
-    def _outside(self, tensor: Tensor, starts: list[Index], sizes: list[Index]) -> View:
-        """The tile's part of a tensor in DRAM."""
-        strides = list(tensor.type.strides) or [1]
-        return self.out.outside(tensor, starts, sizes, strides)
 
 
 def _converted(source: str, target: str, body: Body, names: Numbers) -> Numbers:

@@ -274,8 +274,7 @@ class _Text:
         return self.out.strided(buffer, at, self._with(self.sizes, count), steps)
 
     def _outside(self, tensor: Tensor, start: Index, count: Index) -> View:
-        strides = list(tensor.type.strides) or [1]
-        return self.out.outside(tensor, self._with(self.starts, start), self._with(self.sizes, count), strides)
+        return self.out.outside(tensor, self._with(self.starts, start), self._with(self.sizes, count))
 
     def _with(self, values: list[Index], here: Index) -> list[Index]:
         return [here if axis == self.axis else value for axis, value in enumerate(values)]

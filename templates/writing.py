@@ -136,8 +136,9 @@ class Writer:
         name = self.value(f"memref.reinterpret_cast {source.name} to {groups} : {source.type} to {kind}")
         return View(name, kind, source.element)
 
-    def outside(self, tensor: Tensor, starts: Sequence[Index], sizes: Sequence[Index], strides: Sequence[int]) -> View:
-        """The part of an argument, in DRAM, that begins at `starts`."""
+    def outside(self, tensor: Tensor, starts: Sequence[Index], sizes: Sequence[Index]) -> View:
+        """The part of an argument, in DRAM, that begins at `starts`; a single number has one axis here."""
+        strides = tensor.type.strides or (1,)
         return self.moved_outside(tensor, list(zip(starts, strides, strict=True)), sizes, strides)
 
     def moved_outside(

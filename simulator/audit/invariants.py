@@ -66,8 +66,7 @@ def violations(trace: TraceRecord) -> list[str]:
     ]
     audited = Audited(trace, partial(works_and_pages, trace), links_of(trace), _queued_bytes(trace.machine))
     for each in FEATURES:
-        if each.violations is not None:
-            found += islice(each.violations(audited), MOST)
+        found += islice(each.violations(audited), MOST)
     known: dict[int, list[Conflict]] = {}
     for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         program = launched.program

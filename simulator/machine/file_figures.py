@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from simulator.did_you_mean import did_you_mean, sentences
@@ -22,8 +22,8 @@ class FileFigures:
     provenance: Provenance
     base: str | None = None
     """The shipped machine that it takes all other figures from."""
-    written: Mapping[str, str] | None = None
-    """Flat name -> how the file calls a figure; None: by the flat names themselves."""
+    written: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Flat name -> how the file calls a figure, if it does so otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,6 @@ def told_in(where: str, assumed: object, fitted: object, sources: object) -> Tol
                 raise MachineError(f"{what}: expected a table with a text for each figure, that says where it is from")
         tables[kind] = cast("dict[str, str]", texts)
     return Told(tuple(cast("list[str]", assumed)), tables["fitted"], tables["sources"])
-
-
-def base_of(where: str, table: Table) -> str | None:
-    """The shipped machine that a file names as its base."""
-    base = table.get("base")
-    if base is not None and not isinstance(base, str):
-        raise MachineError(f"{where}: base = {base!r} is no name of a machine")
-    return base
 
 
 def check_named(where: str, told: Told, set_here: Iterable[str]) -> None:

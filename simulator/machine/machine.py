@@ -163,11 +163,9 @@ class Machine(MachineRecord):
         """
         if _whole("run", run) < 1 or _whole("apart", apart) < 0:
             raise MachineError(f"dram_slowdown({run}, {apart}): runs of 1 byte or more begin 0 bytes apart or more")
-        if self.dram.kind == "simple":
-            return 1.0
+        if self.dram.kind == "simple" or not apart:
+            return 1.0  # there are no rows, or all runs are one and lie in a row that is open
         memory = self.named_memory
-        if not apart:
-            return 1.0  # all runs are one, and lie in a row that is open
         requests = max(1.0, memory.columns * run / apart)
         return max(1.0, memory.activate_to_activate / (memory.burst * requests))
 

@@ -113,8 +113,7 @@ def _below(where: str, base: str | None) -> FileFigures:
 
 def _check_whole(where: str, own: FileFigures, figures: dict[str, Figure]) -> None:
     """Raises for figures that neither the file nor its base gives."""
-    calls = own.written or {}
-    missing = [calls.get(name, name) for name in PLACES if name not in figures]
+    missing = [own.written.get(name, name) for name in PLACES if name not in figures]
     if missing:
         raise MachineError(f"{where} lacks {', '.join(missing)}; set them, or name a shipped machine as its `base`")
 
@@ -122,5 +121,5 @@ def _check_whole(where: str, own: FileFigures, figures: dict[str, Figure]) -> No
 def _as_written(message: str, own: FileFigures) -> str:
     """A message with flat names of figures, followed by the file's own names of those that it sets."""
     named = [name for name in dict.fromkeys(re.findall(r"\w+", message)) if name in own.figures]
-    calls = [f"{name} is {own.written[name]}" for name in named if own.written and own.written[name] != name]
+    calls = [f"{name} is {own.written[name]}" for name in named if own.written[name] != name]
     return sentences(message, f"In the file {', '.join(calls)}") if calls else message

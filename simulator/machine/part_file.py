@@ -26,7 +26,7 @@ from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
 from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure
 from simulator.machine.figures import check_figure
-from simulator.machine.file_figures import FileFigures, Table, Told, base_of, check_named, figure_of, told_in
+from simulator.machine.file_figures import FileFigures, Table, Told, check_named, figure_of, told_in
 from simulator.machine.optional.shape_table import LISTED
 from simulator.machine.provenance import OVERRIDE, Provenance
 
@@ -40,7 +40,9 @@ _TOP = tuple(field for part, field in FLAT_NAMES if not part and field != "name"
 
 def read_parts(where: str, name: str, table: Table) -> FileFigures:
     """The figures of such a file; `where` is the file, `name` the machine's."""
-    base = base_of(where, table)
+    base = table.get("base")
+    if base is not None and not isinstance(base, str):
+        raise MachineError(f"{where}: base = {base!r} is no name of a machine")
     _check_head(where, table)
     figures: dict[str, Figure] = {}
     origins: dict[str, list[str]] = {kind: [] for kind in _PROVENANCE}

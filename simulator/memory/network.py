@@ -51,16 +51,6 @@ class LinkFigures(NamedTuple):
     channels: int
 
 
-class Sending(NamedTuple):
-    """Of each source: how far its transfer is."""
-
-    sent: I64
-    number: I64
-    """Requests that are sent, and all of them."""
-    next: I64
-    """The tick in which the next packet is sent."""
-
-
 class Network(NamedTuple):
     """The links of a machine, and their state."""
 
@@ -80,7 +70,11 @@ class Network(NamedTuple):
     """For each instruction, bytes in requests that it reads and writes in each part of a simple memory."""
     order: I64
     """For each source's requests, in sending order: channel, and place among the source's requests."""
-    sending: Sending
+    sent: I64
+    number: I64
+    """For each source, the requests of its transfer that are sent, and all of them."""
+    next: I64
+    """For each source, the tick in which its next packet is sent."""
 
 
 def network(machine: Machine) -> Network | None:
@@ -113,7 +107,7 @@ def network(machine: Machine) -> Network | None:
         carried=np.zeros(len(made.links), np.int64),
         asked=np.zeros((0, 2, machine.memory_parts), np.int64),
         order=np.zeros((len(made.hops), 0, 2), np.int64),
-        sending=Sending(*(np.zeros(len(made.hops), np.int64) for _ in Sending._fields)),
+        **{name: np.zeros(len(made.hops), np.int64) for name in ("sent", "number", "next")},
     )
 
 
@@ -180,16 +174,16 @@ def begin(of: Network, channels: Channels, source: int, bits: I64, asked: I64, s
         part[Part.CURSOR] += 1
     for channel in range(len(channels.parts)):
         channels.parts[channel, source, Part.CURSOR] -= channels.parts[channel, source, Part.REMAINING]
-    of.sending.sent[source], of.sending.number[source] = 0, len(asked)
-    of.sending.next[source] = start * of.figures.cycle
+    of.sent[source], of.number[source] = 0, len(asked)
+    of.next[source] = start * of.figures.cycle
     _send(of, channels, source)
 
 
 @compiled
 def _send(of: Network, channels: Channels, source: int) -> None:
     """Sends a source's next packet."""
-    sent, at = of.sending.sent[source], of.sending.next[source]
-    last = min(sent + of.figures.packet, of.sending.number[source])
+    sent, at = of.sent[source], of.next[source]
+    last = min(sent + of.figures.packet, of.number[source])
     for number in range(sent, last):
         channel, place = of.order[source, number, 0], of.order[source, number, 1]
         direction = channels.requests[0, source, place] & 1
@@ -198,8 +192,8 @@ def _send(of: Network, channels: Channels, source: int) -> None:
         channels.requests[1, source, place] = -(-passed // of.figures.memory_cycle)
         own = _own_link(of, direction, source, channel)
         if own >= 0:
-            of.sending.next[source] = max(of.sending.next[source], of.free[own])
-    of.sending.sent[source] = last
+            of.next[source] = max(of.next[source], of.free[own])
+    of.sent[source] = last
 
 
 @compiled
@@ -216,8 +210,8 @@ def next_packet(of: Network) -> int:
     """The cycle of the memory's clock in which the next packet is sent, `NEVER` if there is none."""
     at = NEVER
     for source in range(len(of.hops)):
-        if of.sending.sent[source] < of.sending.number[source]:
-            at = min(at, -(-of.sending.next[source] // of.figures.memory_cycle))
+        if of.sent[source] < of.number[source]:
+            at = min(at, -(-of.next[source] // of.figures.memory_cycle))
     return at
 
 
@@ -227,8 +221,8 @@ def send_until(of: Network, channels: Channels, cycle: int) -> None:
     while True:
         first, at = -1, (cycle + 1) * of.figures.memory_cycle
         for source in range(len(of.hops)):
-            if of.sending.sent[source] < of.sending.number[source] and of.sending.next[source] < at:
-                first, at = source, of.sending.next[source]
+            if of.sent[source] < of.number[source] and of.next[source] < at:
+                first, at = source, of.next[source]
         if first < 0 or at > cycle * of.figures.memory_cycle:
             return
         _send(of, channels, first)

@@ -86,12 +86,12 @@ class Feature:
     """The half of the description that machines read themselves."""
     keyword: str = ""
     """The argument of `simulate` that says what is asked of it beside launches, and its key in `TraceRecord.asked`."""
-    check: Callable[[Sequence[Any], Machine, int], None] | None = None
+    check: Callable[[Sequence[Any], Machine, int], None] = lambda asked, machine, launches: None
     """Raises for what cannot be asked of a machine, in so many launches."""
     follow: Callable[[Machine, Sequence[Any]], Followed] | None = None
     """Begins a simulation, with what was asked."""
     second_memory: Callable[[Machine], SecondMemory] | None = None
     """The second memory, which serves what `Followed.spare` says. One feature can have it."""
     spends: tuple[Spends, ...] = ()
-    violations: Callable[[Audited], Iterator[str]] | None = None
+    violations: Callable[[Audited], Iterator[str]] = lambda audited: iter(())
     """Invariants of a trace."""

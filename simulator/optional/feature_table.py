@@ -32,8 +32,7 @@ def check_asked(asked: Asked, machine: Machine, launches: int) -> None:
         if told and all(each.keyword != keyword for each in FEATURES):
             raise NotYetSupported(f"what {keyword!r} asks", f"machine {machine.name!r}")
     for each in FEATURES:
-        if each.check is not None:
-            each.check(asked.get(each.keyword, ()), machine, launches)
+        each.check(asked.get(each.keyword, ()), machine, launches)
 
 
 def second_memory(machine: Machine) -> SecondMemory:

@@ -60,8 +60,8 @@ def _of_one_core(program: TileProgram, core: int, capacity: int) -> dict[int, in
     numbers = [number for number, buffer in enumerate(program.buffers) if buffer.core == core]
     every = in_use(program)
     uses = [every[number] for number in numbers]
-    gentle = _gently(uses, capacity)
-    return dict(zip(numbers, _tightly(uses) if gentle is None else gentle, strict=True))
+    offsets = _gently(uses, capacity) or _tightly(uses)
+    return {numbers[place]: offset for place, offset in offsets.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:
                 yield low, high
 
 
-def _gently(uses: Sequence[Use], capacity: int) -> list[int] | None:
+def _gently(uses: Sequence[Use], capacity: int) -> dict[int, int] | None:
     """Offsets within the capacity, fresh bytes first, then those that were last used longest ago; None if stuck."""
     offsets: dict[int, int] = {}
     for number in sorted(range(len(uses)), key=lambda number: (uses[number].first, number)):
@@ -138,14 +138,14 @@ def _gently(uses: Sequence[Use], capacity: int) -> list[int] | None:
         if not choices:
             return None
         offsets[number] = min(choices)[1]
-    return [offsets[number] for number in range(len(uses))]
+    return offsets
 
 
-def _tightly(uses: Sequence[Use]) -> list[int]:
+def _tightly(uses: Sequence[Use]) -> dict[int, int]:
     offsets: dict[int, int] = {}
     for number in sorted(range(len(uses)), key=lambda number: (-uses[number].size, uses[number].first, number)):
         offsets[number] = min(_free(offsets, uses, number))
-    return [offsets[number] for number in range(len(uses))]
+    return offsets
 
 
 def _free(offsets: dict[int, int], uses: Sequence[Use], number: int) -> Iterator[int]:

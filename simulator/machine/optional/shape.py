@@ -77,12 +77,12 @@ class Links:
 class Shape:
     """The hooks of one kind of optional hardware for machines."""
 
-    mistakes: Callable[[MachineRecord], Iterator[str]] | None = None
+    mistakes: Callable[[MachineRecord], Iterator[str]] = lambda machine: iter(())
     """Says which figures do not fit together."""
     cores: Cores | None = None
     """Its cores, which are alike otherwise. One kind of optional hardware can have them."""
     listed: Listed | None = None
-    memory_parts: Callable[[MachineRecord], int] | None = None
+    memory_parts: Callable[[MachineRecord], int] = lambda machine: 1
     """Counts the parts of the memory, with equally many channels each; 1 is a memory in one part."""
     links: Links | None = None
     """The links between these parts, on a machine that has several."""

@@ -24,8 +24,7 @@ LISTED: Final[tuple[Listed, ...]] = tuple(shape.listed for shape in SHAPES if sh
 def mistakes(machine: MachineRecord) -> Iterator[str]:
     """Says which figures of optional hardware do not fit together."""
     for shape in SHAPES:
-        if shape.mistakes is not None:
-            yield from shape.mistakes(machine)
+        yield from shape.mistakes(machine)
 
 
 _ALIKE = Cores(
@@ -45,12 +44,9 @@ def of_core(machine: M, core: int) -> tuple[M, Fraction]:
 
 def memory_parts(machine: MachineRecord) -> int:
     """Number of parts of the memory."""
-    return max((shape.memory_parts(machine) for shape in SHAPES if shape.memory_parts is not None), default=1)
+    return max((shape.memory_parts(machine) for shape in SHAPES), default=1)
 
 
 def links(machine: MachineRecord) -> Links | None:
     """The links between the parts of the memory; None where there is one part."""
-    for shape in SHAPES:
-        if shape.links is not None and shape.memory_parts is not None and shape.memory_parts(machine) > 1:
-            return shape.links
-    return None
+    return next((shape.links for shape in SHAPES if shape.memory_parts(machine) > 1), None)

@@ -84,10 +84,8 @@ class PageTable(Followed):
         """Grows the table up to the last page that is accessed or holds a tensor."""
         boxes, runs = walked.boxes, walked.runs
         reach = (boxes.strides * (boxes.extents - 1)).clip(0)
-        ends = [(boxes.address + reach.sum(1) + boxes.run).max(initial=0)]
-        ends += [(runs.address + runs.size).max(initial=0)]
-        ends += [self._reach]
-        pages = (int(max(ends)) >> self._shift) + 1
+        last_box = (boxes.address + reach.sum(1) + boxes.run).max(initial=0)
+        pages = (int(max(last_box, (runs.address + runs.size).max(initial=0), self._reach)) >> self._shift) + 1
         if pages > _MOST:
             raise LaunchError(
                 f"launch {number} asks for an address for which a table of {pages:,} pages would be needed, at most "
