@@ -8,7 +8,7 @@ from collections.abc import Generator
 from simulator.machine.machine import Machine
 from templates.attention_call import Call, Walk
 from templates.attention_passes import Box, Keys, Part, Passes
-from templates.attention_tiles import buffers, strides, tiles_of
+from templates.attention_tiles import NAMES, buffers, strides, tiles_for
 from templates.writing import Index, View, Writer
 from workbench.ir import Mapping
 
@@ -18,7 +18,8 @@ class AttentionText:
 
     def __init__(self, call: Call, mapping: Mapping, machine: Machine) -> None:
         self.of, self.out, self.cores = call, Writer(), machine.core.count
-        self.tiles = tiles_of(call, mapping, machine)
+        sizes = {letter: mapping.tile.get(name, 1) for letter, name in NAMES.items()}
+        self.tiles = tiles_for(call, sizes, mapping.buffers, machine)
         steps = [(walk.extent, self._step(walk)) for walk in call.walks]
         steps.append((call.queries, self.tiles.sizes["q"]))
         self.deals = self.cores > 1 and any(step < extent for extent, step in steps)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from simulator.machine.machine import Machine
 from templates.attention_call import AXES, Call
 from templates.writing import element_bytes
-from workbench.ir import Mapping
 
 NAMES = {"h": "matrices", "g": "sharing", "q": "queries", "k": "keys", "w": "width", "v": "values"}
 """The dims of a mapping, by the letters of loops; the last two are the widths of a key and of a value."""
@@ -91,13 +90,6 @@ def buffers(of: Call, tiles: Tiles) -> dict[str, Held]:
 
 def fits(of: Call, tiles: Tiles, machine: Machine) -> bool:
     return sum(each.bytes(machine) for each in buffers(of, tiles).values()) <= machine.scratchpad_bytes
-
-
-def tiles_of(of: Call, mapping: Mapping, machine: Machine) -> Tiles:
-    """The tiles of a mapping."""
-    return tiles_for(
-        of, {letter: mapping.tile.get(name, 1) for letter, name in NAMES.items()}, mapping.buffers, machine
-    )
 
 
 def tiles_for(of: Call, sizes: dict[str, int], slots: int, machine: Machine) -> Tiles:

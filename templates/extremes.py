@@ -49,10 +49,12 @@ def beyond(left: Value, right: Value, largest: bool, unsigned: bool) -> Value:
         compared = arith.cmpf(arith.CmpFPredicate.OGT if largest else arith.CmpFPredicate.OLT, left, right)
         nan, number = arith.CmpFPredicate.UNO, arith.CmpFPredicate.ORD
         return arith.ori(compared, arith.andi(arith.cmpf(nan, left, left), arith.cmpf(number, right, right)))
-    signed = (arith.CmpIPredicate.slt, arith.CmpIPredicate.sgt)
-    return arith.cmpi(
-        ((arith.CmpIPredicate.ult, arith.CmpIPredicate.ugt) if unsigned else signed)[largest], left, right
+    greater, less = (
+        (arith.CmpIPredicate.ugt, arith.CmpIPredicate.ult)
+        if unsigned
+        else (arith.CmpIPredicate.sgt, arith.CmpIPredicate.slt)
     )
+    return arith.cmpi(greater if largest else less, left, right)
 
 
 def negated(op: NodeBuilder, condition: Value) -> Value:

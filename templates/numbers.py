@@ -64,11 +64,10 @@ def product_added(op: NodeBuilder) -> Value:
     assert isinstance(value, bool | int | float)
 
     def one(start: Value, left: Value, right: Value) -> Value:
-        if not isinstance(start.type, ir.FloatType):
-            left = left if value == 1 else arith.muli(op.number(value, like=left), left)
-            return arith.addi(start, arith.muli(left, right))
-        left = left if value == 1 else arith.mulf(op.number(value, like=left), left)
-        return math.fma(left, right, start)
+        floats = isinstance(start.type, ir.FloatType)
+        if value != 1:
+            left = (arith.mulf if floats else arith.muli)(op.number(value, like=left), left)
+        return math.fma(left, right, start) if floats else arith.addi(start, arith.muli(left, right))
 
     return op.elementwise(one, *op.operands, compute="result")
 

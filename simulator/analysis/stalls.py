@@ -87,13 +87,11 @@ def _unseen(trace: TraceRecord) -> set[Cause]:
 
 def channels_of(trace: TraceRecord) -> list[dict[str, int]]:
     """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
+    size, states = trace.machine.dram.request_bytes, trace.channel_cycles.tolist()
     rows = list[dict[str, int]]()
     for channel, counts in enumerate(trace.channels.tolist()):
-        row: dict[str, int] = {"channel": channel}
-        row.update(zip(CHANNEL_COUNTERS, counts, strict=True))
-        row.update(zip(CHANNEL_CYCLES, trace.channel_cycles[channel].tolist(), strict=True))
-        row["bytes"] = (row["reads"] + row["writes"]) * trace.machine.dram.request_bytes
-        rows.append(row)
+        row = dict(zip((*CHANNEL_COUNTERS, *CHANNEL_CYCLES), (*counts, *states[channel]), strict=True))
+        rows.append({"channel": channel, **row, "bytes": (row["reads"] + row["writes"]) * size})
     return rows
 
 
@@ -125,22 +123,12 @@ def traffic_of(trace: TraceRecord) -> list[dict[str, str | int]]:
     rows = list[dict[str, str | int]]()
     for index, launched in enumerate(trace.launches):
         program = launched.program
-        owner = program.owners()
-        size = elements(program) * program.element_bytes
+        opcode, size = program.opcode[program.owners()], elements(program) * program.element_bytes
+        single = np.isin(opcode, [Opcode.DIRECT, *INDEXED])
+        reads = (opcode == Opcode.LOAD) | (single & ((program.access & Access.READ) != 0))
+        writes = (opcode == Opcode.STORE) | (single & ((program.access & Access.WRITE) != 0))
         for number, argument in enumerate(program.arguments):
             here = (program.space == Space.DRAM) & (program.target == number)
-            opcode = program.opcode[owner]
-            direct = opcode == Opcode.DIRECT
-            indexed = np.isin(opcode, INDEXED)
-            reads = (opcode == Opcode.LOAD) | ((direct | indexed) & ((program.access & Access.READ) != 0))
-            writes = (opcode == Opcode.STORE) | ((direct | indexed) & ((program.access & Access.WRITE) != 0))
-            rows.append(
-                {
-                    "launch": index,
-                    "kernel": launched.kernel,
-                    "argument": argument.name,
-                    "read": int(size[here & reads].sum()),
-                    "written": int(size[here & writes].sum()),
-                }
-            )
+            row: dict[str, str | int] = {"launch": index, "kernel": launched.kernel, "argument": argument.name}
+            rows.append(row | {"read": int(size[here & reads].sum()), "written": int(size[here & writes].sum())})
     return rows

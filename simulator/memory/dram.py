@@ -162,7 +162,10 @@ def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network 
             for channel in range(len(of.channels.parts)):
                 part = of.channels.parts[channel, source]
                 most = max(most, part[Part.STOP] - part[Part.CURSOR])
-            quiet = min(quiet, state.reached[0] + _least(of.channels, most))
+            least = (
+                most if most > 0 else of.channels.figures[READ_DATA]
+            )  # a request that is taken and not done is a read
+            quiet = min(quiet, state.reached[0] + least)
         state.quiet[0] = quiet
         if limit < quiet or limit <= state.reached[0]:
             return -1
@@ -232,12 +235,6 @@ def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics
         channel_bytes=of.channels.history[:, :used] * memory.request,
         channel_times=-(-borders * memory.cycle // memory.byte),
     )
-
-
-@compiled
-def _least(channels: Channels, most: int) -> int:
-    """Cycles that a transfer takes at least from now on, so many requests being left for one of its channels."""
-    return most if most > 0 else channels.figures[READ_DATA]  # a request that is taken and not done is a read
 
 
 @compiled

@@ -194,13 +194,6 @@ def first_cycle_of_all(figures: I64, gates: I64, first: int, last: int, command:
 
 
 @compiled
-def precharge_all(figures: I64, gates: I64, first: int, last: int, now: int) -> None:
-    """PRE of some banks."""
-    for bank in range(first, last):
-        precharge(figures, gates, bank, now)
-
-
-@compiled
 def refresh_all(figures: I64, gates: I64, first: int, last: int, now: int) -> None:
     """The refresh of some banks."""
     for bank in range(first, last):

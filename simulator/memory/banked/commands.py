@@ -173,7 +173,8 @@ def _refresh(of: Channel, now: int) -> int:
         of.clock[Clock.REFRESHING] -= 1
         of.counters[Counter.REFRESHES] += 1
     else:
-        banks.precharge_all(of.figures, of.gates, first, last, now)
+        for bank in range(first, last):
+            banks.precharge(of.figures, of.gates, bank, now)
         queues.forget(of, first, last)
     return now + 1
 
