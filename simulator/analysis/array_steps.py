@@ -18,9 +18,9 @@ from simulator.analysis.contention import previous
 from simulator.machine.machine import Machine
 from simulator.machine.optional.shape_table import of_core
 from simulator.records.spans import HostCall, Via
-from simulator.tileprogram.program import I64, DependenceKind, TileProgram
+from simulator.tileprogram.program import I64, TileProgram
 from simulator.trace_record import TraceRecord
-from simulator.units.systolic import matmul_cost, passes
+from simulator.units.systolic import chains, matmul_cost, passes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,7 +152,7 @@ def array_walk(trace: TraceRecord, span: int) -> ArrayWalk | None:
     launched = trace.launches[launch]
     if trace.via[span] == Via.SKIPPED or isinstance(launched, HostCall):
         return None
-    program, chain = launched.program, _chain(trace, launched.program, instr)
+    program, chain = launched.program, _chain(launched.program, trace.machine, instr)
     machine, ratio = of_core(trace.machine, int(trace.core[span]))
     rows = np.array(chain)
     cost = matmul_cost(
@@ -186,15 +186,11 @@ def _at_clock(part: Part, ratio: Fraction) -> Part:
     return Part(part.name, f"{formula}, rounded up", numbers, cycles)
 
 
-def _chain(trace: TraceRecord, program: TileProgram, instr: int) -> list[int]:
+def _chain(program: TileProgram, machine: Machine, instr: int) -> list[int]:
     """A matmul and those whose sums it adds to while they lie beside the array, the latest first."""
-    found = [instr]
-    while trace.machine.array.accumulator_residence == "array":
-        edges = slice(int(program.dependence_start[found[-1]]), int(program.dependence_start[found[-1] + 1]))
-        adds = program.dependence[edges][program.dependence_kind[edges] == DependenceKind.ACCUMULATE]
-        if not len(adds):
-            break
-        found.append(int(adds[-1]))
+    before, found = chains(program, machine), [instr]
+    while before[found[-1]] >= 0:
+        found.append(int(before[found[-1]]))
     return found
 
 

@@ -72,7 +72,7 @@ def simulate(
     net, lines = network.network(machine), several_buses.buses(machine)
     ran, begins = list[Ran](), list[int]()
     checked = set[int]()
-    watch = Watch(seconds, progress, len(launches), sum(map(_length, launches)))
+    watch = Watch(seconds, progress, len(launches), sum(len(each.program) for each in launches))
     check_asked(asked, machine, len(launches))
     repeated, optional = Repeats(machine, repeats), Simulation(machine, asked)
     now = 0
@@ -137,10 +137,6 @@ def _no_waits(rows: int, machine: Machine) -> I32:
     """
     told = machine.dram.kind == "banked" or machine.has_links
     return np.zeros((rows if told else 0, WAITS), np.int32)
-
-
-def _length(launched: Launched | HostCall) -> int:
-    return HOST_STEPS if isinstance(launched, HostCall) else len(launched.program)
 
 
 def _check_program(program: TileProgram, machine: Machine) -> None:

@@ -162,9 +162,7 @@ def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network 
             for channel in range(len(of.channels.parts)):
                 part = of.channels.parts[channel, source]
                 most = max(most, part[Part.STOP] - part[Part.CURSOR])
-            least = (
-                most if most > 0 else of.channels.figures[READ_DATA]
-            )  # a request that is taken and not done is a read
+            least = most if most > 0 else of.channels.figures[READ_DATA]  # a request taken and not done is a read
             quiet = min(quiet, state.reached[0] + least)
         state.quiet[0] = quiet
         if limit < quiet or limit <= state.reached[0]:

@@ -15,7 +15,7 @@ from simulator.machine.machine import Machine
 from simulator.records.spans import Grid, Via
 from simulator.tileprogram.barriers import meeting_of
 from simulator.tileprogram.program import I32, I64, U8, DependenceKind, TileProgram
-from simulator.units import dma, gather
+from simulator.units import dma, gather, systolic
 from simulator.units import request_addresses as walks
 from simulator.units.unit import COSTS, MEETS, Mask, Part
 from simulator.units.unit_table import KIND_OF, UNITS
@@ -153,7 +153,7 @@ def work(
     table = CostTable(
         kind=kind,
         core=program.core.astype(np.int64),
-        chain=_chains(program, machine),
+        chain=systolic.chains(program, machine),
         second=np.where(second, moved, 0),
         **costs,
     )
@@ -245,12 +245,3 @@ def _in_order(drain: I64, chain: I64) -> I64:
     while len(sooner := rows[drain[rows] < drain[chain[rows]]]):
         drain[sooner] = drain[chain[sooner]]
     return drain
-
-
-def _chains(program: TileProgram, machine: Machine) -> I64:
-    chain = np.full(len(program), -1, np.int64)
-    if machine.array.accumulator_residence == "array":
-        owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
-        links = program.dependence_kind == DependenceKind.ACCUMULATE
-        chain[owner[links]] = program.dependence[links]
-    return chain

@@ -61,7 +61,7 @@ def _costs(part: Part) -> Costs:
     address = base + program.offset[here] * size
     request = machine.dram.request_bytes
     touched = (address % request + size + request - 1) // request * request
-    work, waiting = _cycles(program, machine, part.ratio)
+    work, waiting = _cycles(part, owner, here)
     return Costs(
         work + across,
         waiting=waiting,
@@ -81,10 +81,10 @@ def operations(program: TileProgram) -> I64:
     return np.stack([points * alu, points * counts[:, OpClass.SPECIAL]], axis=1)
 
 
-def _cycles(program: TileProgram, machine: Machine, ratio: Fraction) -> tuple[I64, I64]:
-    """Work and waiting of each instruction."""
-    rows = len(program)
-    owner, here = _operands(program)
+def _cycles(part: Part, owner: I64, here: I64) -> tuple[I64, I64]:
+    """Cycles each instruction would take if every access were answered at once; and cycles more, for answers and for
+    results of earlier iterations."""
+    program, machine, ratio, rows = part.program, part.machine, part.ratio, len(part.program)
     count, writes = program.shape[here].prod(1), (program.access[here] & Access.WRITE) != 0
     in_dram = program.space[here] == Space.DRAM
     latency = np.where(in_dram, machine.dram_latency_cycles, machine.scratchpad.latency_cycles).astype(np.int64)

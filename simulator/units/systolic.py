@@ -219,15 +219,20 @@ def _scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
 
 def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
     """1 for products that take their accumulators' old values from the scratchpad; that leave them there."""
-    products = program.opcode == Opcode.MATMUL
-    chained, goes_on = np.zeros(len(program), np.bool_), np.zeros(len(program), np.bool_)
+    products, chain = program.opcode == Opcode.MATMUL, chains(program, machine)
+    reads = products & (program.accumulates == 1) & (chain < 0)
+    products[chain[chain >= 0]] = False
+    return reads.astype(np.int64), products.astype(np.int64)
+
+
+def chains(program: TileProgram, machine: Machine) -> I64:
+    """For each matmul the one to whose sums it adds while they lie beside the array, -1 for none."""
+    chain = np.full(len(program), -1, np.int64)
     if machine.array.accumulator_residence == "array":
         owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
         links = program.dependence_kind == DependenceKind.ACCUMULATE
-        chained[owner[links]] = True
-        goes_on[program.dependence[links]] = True
-    reads = products & (program.accumulates == 1) & ~chained
-    return reads.astype(np.int64), (products & ~goes_on).astype(np.int64)
+        chain[owner[links]] = program.dependence[links]
+    return chain
 
 
 UNIT = Unit(
