@@ -23,10 +23,12 @@ from simulator.machine.machine_record import MachineRecord, cycles_of, per_cycle
 from simulator.machine.mesh_places import places
 from simulator.machine.optional import shape_table as optional
 from simulator.machine.provenance import OVERRIDE, Provenance
-from simulator.machine.sizes import too_large
 from simulator.machine.tile_form import Tile, tile_of
 
 Override = Figure | Sequence[Mapping[str, Figure]]
+
+_MOST_UNITS, _MOST_HOPS = 2**14, 2**20
+"""The most units of a machine, and links on all ways between them and the memory, that can be listed."""
 
 
 @dataclass(frozen=True, kw_only=True)  # with slots, assigning to a flat name would raise as if it were our fault
@@ -50,7 +52,7 @@ class Machine(MachineRecord):
             check_figure(f"machine {self.name!r}: {name}", name, PLACES[name].kind, value)
         if not self.clock_khz:
             yield f"clock_mhz = {self.clock_mhz}: expected at least 0.001, a kilohertz"
-        yield from too_large(self)
+        yield from _too_large(self)
         if self.vector.bits_per_lane % 8:
             yield f"{self.vector.bits_per_lane} bits per lane are not whole bytes"
         if not self.dram_bytes_per_cycle:
@@ -286,6 +288,22 @@ class Machine(MachineRecord):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *PLACES})
+
+
+def _too_large(machine: MachineRecord) -> Iterator[str]:
+    """Says where a machine has more units, or more ways between them, than can be listed."""
+    each = machine.dma.queues + machine.array.count + 2
+    if machine.core.count * each > _MOST_UNITS:
+        units = f"{each} units each (dma_queues, systolic_arrays, vector and scalar unit)"
+        yield f"cores = {machine.core.count} with {units}: expected at most {_MOST_UNITS:,} units together"
+    ways = machine.core.count * (machine.dma.queues + 1) * machine.dram.channels
+    network, links = machine.network, optional.links(machine)
+    hops = network.mesh_columns + network.mesh_rows if network.kind == "mesh" else 3
+    if network.kind != "mesh" and links is not None:
+        hops = links.most_hops(machine)
+    if (network.kind != "simple" or links is not None) and ways * hops > _MOST_HOPS:
+        on_all = f"{ways:,} ways from dma_queues of all cores to dram_channels, of up to {hops} links each"
+        yield f"{on_all}: expected at most {_MOST_HOPS:,} links on all ways together"
 
 
 def _with_lists(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:

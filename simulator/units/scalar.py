@@ -94,12 +94,7 @@ def _cycles(part: Part, owner: I64, here: I64) -> tuple[I64, I64]:
     points = np.where(program.opcode == Opcode.DIRECT, program.extent.prod(1), 0)
     total = operations(program)
     each = total // np.maximum(points, 1)[:, None]
-    chain = (
-        loads
-        + each[:, 0] * machine.vector.alu_latency_cycles
-        + each[:, 1] * machine.vector.special_latency_cycles
-        + stores
-    )
+    chain = loads + each @ (machine.vector.alu_latency_cycles, machine.vector.special_latency_cycles) + stores
 
     def work(accesses: I64, done: I64) -> I64:
         sent = -(-accesses // machine.scalar.accesses_per_cycle)
