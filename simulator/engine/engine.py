@@ -27,7 +27,7 @@ from simulator.tileprogram.buffer_addresses import check_fit
 from simulator.tileprogram.program import I32, I64, TileProgram
 from simulator.tileprogram.verifier import LARGEST, verify_tables
 from simulator.trace.trace import Ran, Trace, assemble
-from simulator.units.cost_table import Told, work
+from simulator.units.cost_table import TracedWork, work
 from simulator.units.host import round_trip
 from simulator.units.unit_table import unit_names
 
@@ -82,8 +82,8 @@ def simulate(
         _check_order(index, launched)
         if isinstance(launched, HostCall):
             begins.append(now)
-            told, rows, times = _run_on_host(launched, machine, len(unit_names(machine)), now)
-            found = Ran(told, rows, times, _no_waits(len(times), machine))
+            traced, rows, times = _run_on_host(launched, machine, len(unit_names(machine)), now)
+            found = Ran(traced, rows, times, _no_waits(len(times), machine))
         else:
             if id(launched.program) not in checked:
                 _check_program(launched.program, machine)
@@ -98,11 +98,11 @@ def simulate(
                 banked = banked and dram.launched(banked, machine, whole, optional.pages())
                 net = net and network.launched(net, machine, whole)
                 lines = lines and several_buses.launched(lines, whole)
-                told, within = whole.told(), _no_waits(len(launched.program), machine)
+                traced, within = whole.traced(), _no_waits(len(launched.program), machine)
                 whole = whole.to_run()
                 hardware = Hardware(parts, banked, net, lines)
                 rows, times = run(launched.program, whole, hardware, within, now, watch)
-                found = Ran(told, rows, times, within)
+                found = Ran(traced, rows, times, within)
                 del whole  # which is as large as its program
                 repeated.keep(launched, spared, now, found)
         now = max(now, int(found.spans.done.max(initial=0)))
@@ -112,9 +112,9 @@ def simulate(
     return assemble(launches, machine, ran, begins, channels, links, asked)
 
 
-def _run_on_host(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[Told, SpanTable, I64]:
+def _run_on_host(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[TracedWork, SpanTable, I64]:
     """A host call's work, its spans on unit `unit` from cycle `begin` on, and when their constraints were met."""
-    asked = replace(work(call.program, (), machine), moved=np.array([call.bytes_in, 0, call.bytes_out], np.int64))
+    done = replace(work(call.program, (), machine), moved=np.array([call.bytes_in, 0, call.bytes_out], np.int64))
     spans, met = SpanTable.of(HOST_STEPS), np.full((HOST_STEPS, CAUSES), -1, np.int64)
     spans.unit[:], spans.issue[:], spans.issue_cause[:] = unit, begin, Cause.LAUNCH
     met[:, Cause.LAUNCH] = begin
@@ -127,7 +127,7 @@ def _run_on_host(call: HostCall, machine: Machine, unit: int, begin: int) -> tup
         spans.cause[step] = Cause.DATA if step else Cause.LAUNCH
         now += taken
         spans.phase[step] = spans.end[step] = spans.done[step] = now
-    return asked.told(), spans, met
+    return done.traced(), spans, met
 
 
 def _no_waits(rows: int, machine: Machine) -> I32:

@@ -30,7 +30,7 @@ from simulator.compiled import compiled
 from simulator.engine.deadlock import deadlock
 from simulator.engine.issue import issue_next, issue_time, retire
 from simulator.engine.start import end_transfer, granted, ready_time, start_head, unit_of
-from simulator.engine.state import NEVER, OVER, PAUSED, STUCK, Asked, Launch, Parts, about_to_begin
+from simulator.engine.state import NEVER, OVER, PAUSED, STUCK, Launch, LoopWork, Parts, about_to_begin
 from simulator.engine.watch import EVENTS, Watch
 from simulator.memory import bus, dram
 from simulator.memory.network import Network
@@ -57,12 +57,12 @@ def run(
     rows = len(program)
     depth = min(parts.figures.depth, max(rows, 1))  # more than all never wait
     parts = parts._replace(figures=parts.figures._replace(depth=depth))
-    asked = Asked(work.table, work.dependence_start, work.dependence, work.dependence_kind)
+    loop_work = LoopWork(work.table, work.dependence_start, work.dependence, work.dependence_kind)
     launch = about_to_begin(program, parts, SpanTable.of(rows), np.full((rows, CAUSES), -1, np.int64), waits, begin)
     came = PAUSED
     while came == PAUSED:
         # each part that may be None is an argument of its own: the compiler then leaves out the code for it
-        came = _loop(asked, parts, banked, net, lines, launch, EVENTS)
+        came = _loop(loop_work, parts, banked, net, lines, launch, EVENTS)
         if came == PAUSED:
             watch.look(int(launch.shared.started[0]), int(launch.stages.time.max()))
     if came == STUCK:
@@ -82,7 +82,7 @@ def _standing(launch: Launch) -> list[list[int]]:
 
 @compiled
 def _loop(
-    asked: Asked,
+    work: LoopWork,
     parts: Parts,
     banked: dram.Banked | None,
     net: Network | None,
@@ -96,7 +96,7 @@ def _loop(
     event is possible.
     """
     units, stages, shared, place = launch.units, launch.stages, launch.shared, launch.place
-    table, figures, kinds = asked.table, parts.figures, parts.kinds
+    table, figures, kinds = work.table, parts.figures, parts.kinds
     while shared.started[0] < len(place) or shared.running[0] > 0:
         if events == 0:
             return PAUSED
@@ -107,7 +107,7 @@ def _loop(
                 continue
             head = units.queue[number, units.head[number]]
             if units.ready[number] < 0:
-                units.ready[number] = ready_time(head, number, asked, kinds, launch)
+                units.ready[number] = ready_time(head, number, work, kinds, launch)
             time = units.ready[number]
             if time < 0:
                 continue
@@ -121,7 +121,7 @@ def _loop(
                 at, best, chosen, first = time, head, number, ready
         issue, issuing = NEVER, -1
         for core in range(figures.cores):
-            time = issue_time(asked, kinds, figures, launch, core)
+            time = issue_time(work, kinds, figures, launch, core)
             if time < issue:
                 issue, issuing = time, core
         if banked is not None:  # the compiler leaves this out where there are no banks
@@ -134,15 +134,15 @@ def _loop(
                 continue
             if source >= 0:
                 number = unit_of(source, parts)
-                end_transfer(number, source, asked, parts, banked, launch)
+                end_transfer(number, source, work, parts, banked, launch)
                 retire(launch, number // figures.units)
                 continue
         if issuing >= 0 and issue <= at:
-            issue_next(issue, asked, kinds, figures, launch, issuing)
+            issue_next(issue, work, kinds, figures, launch, issuing)
         elif best < 0:
             return STUCK
         else:
-            start_head(best, at, asked, parts, banked, net, lines, launch)
+            start_head(best, at, work, parts, banked, net, lines, launch)
             retire(launch, chosen // figures.units)
             units.head[chosen] = (units.head[chosen] + 1) % figures.depth
             units.standing[chosen] -= 1

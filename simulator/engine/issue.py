@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.compiled import compiled
-from simulator.engine.state import NEVER, Asked, Figures, Kinds, Launch
+from simulator.engine.state import NEVER, Figures, Kinds, Launch, LoopWork
 from simulator.records.spans import Cause
 from simulator.units.cost_table import CostTable
 from simulator.units.unit import MEETS, Selection
@@ -34,9 +34,9 @@ def _queue_for(row: int, table: CostTable, kinds: Kinds, figures: Figures, launc
 
 
 @compiled
-def issue_time(asked: Asked, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> int:
+def issue_time(work: LoopWork, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> int:
     """When a core's next instruction could issue; `NEVER` while another event must come first."""
-    stages, order, spans, table = launch.stages, launch.order, launch.spans, asked.table
+    stages, order, spans, table = launch.stages, launch.order, launch.spans, work.table
     index, base = stages.next[core], stages.base[core]
     if index >= stages.length[core]:
         return NEVER
@@ -67,10 +67,10 @@ def _needed(table: CostTable, figures: Figures, row: int, index: int) -> int:
 
 
 @compiled
-def issue_next(time: int, asked: Asked, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> None:
+def issue_next(time: int, work: LoopWork, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> None:
     """Issues a core's next instruction, and notes what its issue waited for."""
     units, spans, met, by = launch.units, launch.spans, launch.met, launch.by
-    stages, order, table = launch.stages, launch.order, asked.table
+    stages, order, table = launch.stages, launch.order, work.table
     index, base = stages.next[core], stages.base[core]
     row = int(order[base + index])
     needed = _needed(table, figures, row, index)

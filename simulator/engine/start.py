@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.compiled import compiled, compiled_apart
-from simulator.engine.state import MOST_WAITED, NEVER, Asked, Kinds, Launch, Parts, UnitStates
+from simulator.engine.state import MOST_WAITED, NEVER, Kinds, Launch, LoopWork, Parts, UnitStates
 from simulator.memory import bus, dram, network, several_buses
 from simulator.memory.network import Network
 from simulator.memory.several_buses import Buses
@@ -24,18 +24,18 @@ _CAUSES = (
 
 
 @compiled
-def ready_time(head: int, number: int, asked: Asked, kinds: Kinds, launch: Launch) -> int:
+def ready_time(head: int, number: int, work: LoopWork, kinds: Kinds, launch: Launch) -> int:
     """When the head of a queue could start, the memory aside; -1 while it waits for an instruction of unknown end."""
-    table, wait, wait_kind = asked.table, asked.wait, asked.wait_kind
+    table, wait, wait_kind = work.table, work.wait, work.wait_kind
     units, spans = launch.units, launch.spans
     waiting = kinds.streams[table.kind[head]] and not _goes_on(head, number, table, units)
     time = max(spans.issue[head], units.shadow[number] if waiting else units.free[number])
-    for edge in range(asked.wait_start[head], asked.wait_start[head + 1]):
+    for edge in range(work.wait_start[head], work.wait_start[head + 1]):
         source = wait[edge]
         if (spans.issue[source] if wait_kind[edge] == MEET else spans.done[source]) < 0:
             return -1
         if wait_kind[edge] != DependenceKind.ACCUMULATE or table.chain[head] != source:  # a chain's array is its order
-            time = max(time, _met_at(edge, head, asked, spans))
+            time = max(time, _met_at(edge, head, work, spans))
     return time
 
 
@@ -46,12 +46,12 @@ def _goes_on(row: int, number: int, table: CostTable, units: UnitStates) -> bool
 
 
 @compiled
-def _met_at(edge: int, row: int, asked: Asked, spans: SpanTable) -> int:
+def _met_at(edge: int, row: int, work: LoopWork, spans: SpanTable) -> int:
     """When a dependence on an instruction of known end is met: at its end, unless the dependence needs it complete."""
-    source, kind = asked.wait[edge], asked.wait_kind[edge]
+    source, kind = work.wait[edge], work.wait_kind[edge]
     if kind == MEET:
         return int(spans.issue[source])
-    goes_on = kind == DependenceKind.ACCUMULATE and asked.table.chain[row] == source
+    goes_on = kind == DependenceKind.ACCUMULATE and work.table.chain[row] == source
     return int(spans.end[source] if goes_on or kind == DependenceKind.WRITE_AFTER_READ else spans.done[source])
 
 
@@ -59,7 +59,7 @@ def _met_at(edge: int, row: int, asked: Asked, spans: SpanTable) -> int:
 def start_head(
     row: int,
     at: int,
-    asked: Asked,
+    work: LoopWork,
     parts: Parts,
     banked: dram.Banked | None,
     net: Network | None,
@@ -67,9 +67,9 @@ def start_head(
     launch: Launch,
 ) -> None:
     """Starts an instruction: from here on its end is known, unless it is a transfer in banked memory."""
-    table, units, spans = asked.table, launch.units, launch.spans
+    table, units, spans = work.table, launch.units, launch.spans
     number = spans.unit[row]
-    _say_why(row, asked, parts, lines, launch)
+    _say_why(row, work, parts, lines, launch)
     if parts.kinds.streams[table.kind[row]]:
         _stream(row, number, at, table, units, spans)
     elif table.requested[row] > 0:
@@ -93,9 +93,9 @@ def start_head(
 
 
 @compiled
-def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: Launch) -> None:
+def _say_why(row: int, work: LoopWork, parts: Parts, lines: Buses | None, launch: Launch) -> None:
     """Notes when each constraint of an instruction that starts was met, and which was the last."""
-    table, units, shared, spans = asked.table, launch.units, launch.shared, launch.spans
+    table, units, shared, spans = work.table, launch.units, launch.shared, launch.spans
     met, by, number = launch.met, launch.by, launch.spans.unit[row]
     for cause in range(len(by)):
         by[cause] = spans.issue_blocker[row]  # the constraint that its issue met last is the last one now too
@@ -113,10 +113,10 @@ def _say_why(row: int, asked: Asked, parts: Parts, lines: Buses | None, launch: 
     if table.second[row] > 0 and shared.second_user[0] >= 0:
         time = bus.grant(parts.second, 0)
         met[row, Cause.SECOND_MEMORY], by[Cause.SECOND_MEMORY] = time, shared.second_user[0]
-    for edge in range(asked.wait_start[row], asked.wait_start[row + 1]):
-        source, kind = asked.wait[edge], int(asked.wait_kind[edge])
+    for edge in range(work.wait_start[row], work.wait_start[row + 1]):
+        source, kind = work.wait[edge], int(work.wait_kind[edge])
         cause = _CAUSES[kind]
-        time = _met_at(edge, row, asked, spans)
+        time = _met_at(edge, row, work, spans)
         if kind == MEET and time <= spans.issue[row]:
             continue  # a core that arrived before or with this one did not make it wait
         if time > met[row, cause]:
@@ -178,9 +178,9 @@ def unit_of(source: int, parts: Parts) -> int:
 
 
 @compiled
-def end_transfer(number: int, source: int, asked: Asked, parts: Parts, banked: dram.Banked, launch: Launch) -> None:
+def end_transfer(number: int, source: int, work: LoopWork, parts: Parts, banked: dram.Banked, launch: Launch) -> None:
     """Ends a unit's transfer in banked memory."""
-    table, memory, units, spans = asked.table, parts.memory, launch.units, launch.spans
+    table, memory, units, spans = work.table, parts.memory, launch.units, launch.spans
     row = units.latest[number]
     least, ended = spans.start[row] + table.cycles[row], dram.ended(memory, banked, source)
     spans.phase[row] = max(ended, least + memory.way)

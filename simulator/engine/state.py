@@ -22,7 +22,7 @@ MOST_WAITED = (1 << 31) - 1
 OVER, PAUSED, STUCK = 0, 1, 2
 
 
-class Asked(NamedTuple):
+class LoopWork(NamedTuple):
     """A program's work for the machine: a row of costs for each instruction, and its dependences, edge by edge."""
 
     table: CostTable

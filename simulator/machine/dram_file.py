@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from simulator.did_you_mean import did_you_mean
 from simulator.errors import MachineError
-from simulator.machine.file_figures import told_in
+from simulator.machine.file_figures import origins_in
 from simulator.machine.parts import HASHES, REFRESHES
 from simulator.machine.toml_text import parse_toml, read_text
 
@@ -190,7 +190,7 @@ def _from_file(path: Path) -> Memory:
 def parse_memory(name: str, text: str) -> Memory:
     """The memory that a TOML text describes; `MachineError` for figures that are missing, unknown or impossible."""
     table = parse_toml(f"memory {name!r}", text)
-    told = told_in(f"memory {name!r}", table.pop("assumed", []), {}, table.pop("sources", {}))
+    origins = origins_in(f"memory {name!r}", table.pop("assumed", []), {}, table.pop("sources", {}))
     known = figure_names()
     for key in table:
         if key not in known:
@@ -199,11 +199,11 @@ def parse_memory(name: str, text: str) -> Memory:
     if missing:
         raise MachineError(f"memory {name!r} lacks {', '.join(missing)}")
     for key in known:
-        if len(told.kinds(key)) != 1:
+        if len(origins.kinds(key)) != 1:
             raise MachineError(f"memory {name!r}: {key} needs a source, or a place in `assumed`, and not both")
     _raise(name, _mistakes(table))
-    sources = tuple(sorted(told.sources.items()))
-    memory = Memory(name=name, assumed=told.assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
+    sources = tuple(sorted(origins.sources.items()))
+    memory = Memory(name=name, assumed=origins.assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
     _raise(name, _too_few_cycles(memory))
     return memory
 

@@ -27,7 +27,7 @@ class FileFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Origins:
     """The provenance in one table, by the table's names of figures."""
 
     assumed: tuple[str, ...]
@@ -46,7 +46,7 @@ class Told:
                 yield kind, name
 
 
-def told_in(where: str, assumed: object, fitted: object, sources: object) -> Told:
+def origins_in(where: str, assumed: object, fitted: object, sources: object) -> Origins:
     """The same from TOML; `where` is the file, and the table if there is one."""
     if not isinstance(assumed, list) or not all(isinstance(each, str) for each in cast("list[object]", assumed)):
         raise MachineError(f"{where}: assumed = {assumed!r:.60}: expected a list of names of figures")
@@ -58,13 +58,13 @@ def told_in(where: str, assumed: object, fitted: object, sources: object) -> Tol
                 what = f"{where}: {kind}: {name} = {text!r:.60}" if name else f"{where}: {kind} = {text!r:.60}"
                 raise MachineError(f"{what}: expected a table with a text for each figure, that says where it is from")
         tables[kind] = cast("dict[str, str]", texts)
-    return Told(tuple(cast("list[str]", assumed)), tables["fitted"], tables["sources"])
+    return Origins(tuple(cast("list[str]", assumed)), tables["fitted"], tables["sources"])
 
 
-def check_named(where: str, told: Told, set_here: Iterable[str]) -> None:
+def check_named(where: str, origins: Origins, set_here: Iterable[str]) -> None:
     """Raises where a file gives the provenance of a figure that it does not set."""
     known = tuple(set_here)
-    for kind, name in told.named():
+    for kind, name in origins.named():
         if name not in known:
             what = f"{where}: {kind} names {name!r}, which is not set there{did_you_mean(name, known)}"
             raise MachineError(sentences(what, "A figure from elsewhere keeps the source it has there"))

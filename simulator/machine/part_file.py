@@ -26,7 +26,7 @@ from simulator.did_you_mean import did_you_mean, sentences
 from simulator.errors import MachineError
 from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure
 from simulator.machine.figures import check_figure
-from simulator.machine.file_figures import FileFigures, Table, Told, check_named, figure_of, told_in
+from simulator.machine.file_figures import FileFigures, Origins, Table, check_named, figure_of, origins_in
 from simulator.machine.optional.shape_table import LISTED
 from simulator.machine.provenance import OVERRIDE, Provenance
 
@@ -45,29 +45,29 @@ def read_parts(where: str, name: str, table: Table) -> FileFigures:
         raise MachineError(f"{where}: base = {base!r} is no name of a machine")
     _check_head(where, table)
     figures: dict[str, Figure] = {}
-    origins: dict[str, list[str]] = {kind: [] for kind in _PROVENANCE}
+    by_kind: dict[str, list[str]] = {kind: [] for kind in _PROVENANCE}
     texts: dict[str, str] = {}
     for part in ("", *PARTS):
         section = _section(where, part, table)
         at = f"{where}: [{part}]" if part else where
-        told = told_in(at, *(section.get(key, {} if key != "assumed" else []) for key in _PROVENANCE))
+        origins = origins_in(at, *(section.get(key, {} if key != "assumed" else []) for key in _PROVENANCE))
         own = _figures_of(where, part, section)
         flat_names: dict[str, tuple[str, ...]] = {field: (flat,) for field, flat in own.items()}
         figures |= {flat: cast(Figure, section[field]) for field, flat in own.items()}
         for key in () if part else _LISTS.keys() & section.keys():
             figures |= _LISTS[key].read_file(where, name, section[key])
             flat_names[key] = _LISTS[key].figures
-        check_named(at, told, flat_names)
-        _check_sources(at, told)
+        check_named(at, origins, flat_names)
+        _check_sources(at, origins)
         for field, flats in flat_names.items():
-            kind = _kind(at, part, field, told)
-            origins[kind] += flats
-            text = told.fitted.get(field, told.sources.get(field, ""))
+            kind = _kind(at, part, field, origins)
+            by_kind[kind] += flats
+            text = origins.fitted.get(field, origins.sources.get(field, ""))
             texts |= dict.fromkeys(flats, text)
     _check_lists_once(where, table)
-    fitted, sources = ({flat: texts[flat] for flat in origins[kind]} for kind in ("fitted", "sources"))
+    fitted, sources = ({flat: texts[flat] for flat in by_kind[kind]} for kind in ("fitted", "sources"))
     written = {flat: place.written for flat, place in PLACES.items()}
-    return FileFigures(figures, Provenance.of(origins["assumed"], fitted, sources), base, written)
+    return FileFigures(figures, Provenance.of(by_kind["assumed"], fitted, sources), base, written)
 
 
 def _section(where: str, part: str, table: Table) -> Table:
@@ -119,9 +119,9 @@ def _instead(key: str, fields: Iterable[str]) -> str:
     return near or (f"; {' and '.join(elsewhere)} has one" if elsewhere else f"; it has {', '.join(fields)}")
 
 
-def _kind(at: str, part: str, field: str, told: Told) -> str:
+def _kind(at: str, part: str, field: str, origins: Origins) -> str:
     """A figure's kind of provenance, of the three."""
-    kinds = told.kinds(field)
+    kinds = origins.kinds(field)
     if len(kinds) > 1:
         raise MachineError(f"{at}: {field} stands in {' and in '.join(kinds)}; expected one of them")
     if not kinds:
@@ -133,9 +133,9 @@ def _kind(at: str, part: str, field: str, told: Told) -> str:
     return kinds[0].strip("[]`")
 
 
-def _check_sources(at: str, told: Told) -> None:
+def _check_sources(at: str, origins: Origins) -> None:
     """Raises for a source that is a word for another kind of provenance, or says where none is."""
-    for field, text in told.sources.items():
+    for field, text in origins.sources.items():
         word = text.strip().partition(":")[0].strip().lower()
         if word in ("assumed", "fitted", OVERRIDE):
             kind = "what was fitted stands in [fitted]" if word == "fitted" else "what is assumed stands in `assumed`"

@@ -22,14 +22,14 @@ FEATURES: Final[tuple[Feature, ...]] = (
 )
 """In the order in which they are told of a launch: what is left out is asked of nobody."""
 
-Asked = Mapping[str, Sequence[Any]]
+FeatureArguments = Mapping[str, Sequence[Any]]
 """The arguments of a simulation beside its launches, by `Feature.keyword`."""
 
 
-def check_asked(asked: Asked, machine: Machine, launches: int) -> None:
+def check_asked(asked: FeatureArguments, machine: Machine, launches: int) -> None:
     """Raises for what cannot be asked of a machine, or of no hardware that there is."""
-    for keyword, told in asked.items():
-        if told and all(each.keyword != keyword for each in FEATURES):
+    for keyword, values in asked.items():
+        if values and all(each.keyword != keyword for each in FEATURES):
             raise NotYetSupported(f"what {keyword!r} asks", f"machine {machine.name!r}")
     for each in FEATURES:
         each.check(asked.get(each.keyword, ()), machine, launches)

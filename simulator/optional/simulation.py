@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from simulator.machine.machine import Machine
-from simulator.optional.feature_table import FEATURES, Asked
+from simulator.optional.feature_table import FEATURES, FeatureArguments
 from simulator.records.spans import HostCall, Launched
 from simulator.tileprogram.program import U8
 from simulator.trace_record import TraceRecord
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Simulation:
     """The state of all features in a simulation; `asked` has its arguments beside the launches."""
 
-    def __init__(self, machine: Machine, asked: Asked) -> None:
+    def __init__(self, machine: Machine, asked: FeatureArguments) -> None:
         self._machine = machine
         self.followed = {
             each.name: each.follow(machine, asked.get(each.keyword, ())) for each in FEATURES if each.follow is not None

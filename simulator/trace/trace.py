@@ -14,13 +14,13 @@ from simulator.audit import invariants, trace_columns
 from simulator.errors import FileFormatError, InvariantViolation
 from simulator.files import versioned_files
 from simulator.machine.machine import Machine
-from simulator.optional.feature_table import Asked
+from simulator.optional.feature_table import FeatureArguments
 from simulator.records.spans import HOST_UNIT, TOTALS, WAITS, Cause, HostCall, Launched, SpanTable, Statistics, Via
 from simulator.tileprogram.program import I32, I64, Opcode, TileProgram
 from simulator.trace import trace_file
 from simulator.trace_record import TraceRecord
 from simulator.units import scalar, vector
-from simulator.units.cost_table import Told, pieces
+from simulator.units.cost_table import TracedWork, pieces
 from simulator.units.unit_table import unit_names
 
 
@@ -90,7 +90,7 @@ _VIA_LABELS = [via.label for via in Via]
 class Ran(NamedTuple):
     """A launch's work, its spans, when their constraints were met, and their waits within."""
 
-    told: Told
+    work: TracedWork
     spans: SpanTable
     met: I64
     waits: I32
@@ -103,22 +103,22 @@ def assemble(
     begins: Sequence[int],
     channels: Statistics,
     links: I64,
-    asked: Asked,
+    asked: FeatureArguments,
 ) -> Trace:
     """The trace of all launches from the engine's tables of each."""
-    works, spans = [each.told for each in ran], [each.spans for each in ran]
+    works, spans = [each.work for each in ran], [each.spans for each in ran]
     programs = [launched.program for launched in launches]
     lengths = [len(program) for program in programs]
     has_host = any(isinstance(launched, HostCall) for launched in launches)
     origin_counts = [np.zeros(0, np.int64), *(np.diff(program.origin_start) for program in programs)]
     columns: dict[str, list[npt.NDArray[Any]]] = {
         **{name: [getattr(each, name) for each in spans] for name in SpanTable._fields},
-        **{name: [getattr(told, name) for told in works] for name in ("requested", "via", "assumed")},
+        **{name: [getattr(work, name) for work in works] for name in ("requested", "via", "assumed")},
         "instr": [np.arange(length) for length in lengths],
         "core": [program.core for program in programs],
         "kind": [program.opcode for program in programs],
         "origin": [program.origin for program in programs],
-        "bytes": [told.moved for told in works],
+        "bytes": [work.moved for work in works],
         "waits": [each.waits for each in ran],
         "met": [each.met for each in ran],
     }
@@ -135,7 +135,7 @@ def assemble(
         **channels._asdict(),
         link_bytes=links,
         launches=tuple(launches),
-        asked={keyword: tuple(told) for keyword, told in asked.items()},
+        asked={keyword: tuple(values) for keyword, values in asked.items()},
     )
 
 
@@ -146,19 +146,19 @@ def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic], *width: 
     return np.concatenate([np.zeros((0, *width), dtype), *parts]).astype(dtype, copy=False)
 
 
-def _totals(program: TileProgram, asked: Told) -> tuple[int, ...]:
-    moved, opcode = asked.moved, program.opcode
-    macs = program.extent[(opcode == Opcode.MATMUL) & (asked.via != Via.SKIPPED)].prod(1).sum()
+def _totals(program: TileProgram, work: TracedWork) -> tuple[int, ...]:
+    moved, opcode = work.moved, program.opcode
+    macs = program.extent[(opcode == Opcode.MATMUL) & (work.via != Via.SKIPPED)].prod(1).sum()
     done = np.zeros(2, np.int64)
     for _, part in pieces(program):
         done += vector.operations(part)[part.opcode == Opcode.VECTOR].sum(0) + scalar.operations(part).sum(0)
     return (
-        asked.read,
-        asked.written,
-        int(asked.requested.sum()),
-        asked.remote,
-        asked.second_read,
-        asked.second_written,
+        work.read,
+        work.written,
+        int(work.requested.sum()),
+        work.remote,
+        work.second_read,
+        work.second_written,
         int(moved[opcode == Opcode.COPY].sum()),
         int(macs),
         int(done[0]),

@@ -62,7 +62,7 @@ def none_spared(rows: int) -> Spared:
     return Spared(np.zeros(rows, np.bool_), np.zeros((0, 2), np.int64), np.zeros(rows, np.bool_))
 
 
-class Told(NamedTuple):
+class TracedWork(NamedTuple):
     """The part of a launch's work that its trace keeps; the rest is large."""
 
     moved: I64
@@ -108,11 +108,11 @@ class Work:
         asked = replace(self.requests, bytes=nothing, read_bytes=nothing, request_bytes=nothing)
         return replace(self, read=nothing, written=nothing, requests=asked)
 
-    def told(self) -> Told:
+    def traced(self) -> TracedWork:
         second = self.table.second > 0
         via = np.where(second, Via.SECOND, np.where(self.read + self.written > 0, Via.DRAM, Via.NONE))
         via[self.skipped] = Via.SKIPPED
-        return Told(
+        return TracedWork(
             self.moved,
             int(self.read[~second].sum()),
             int(self.written[~second].sum()),
