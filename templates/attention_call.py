@@ -56,41 +56,18 @@ class Call:
         """True if a mask of bools hides the scores at which it is true, False if it hides the others."""
         self.hidden = float(plain(given["hidden"]) or 0) if self.by_hand else -math.inf
         """The score of a position that a mask of bools hides."""
+        self.masked = "attn_mask" in self.tensors
+        self.queries, self.width = self.tensors["query"].shape[-2:]
+        """The queries of a matrix, and the numbers of each of them and of each key."""
+        keys = self.tensors["key"].shape[-2]
+        self.keys = min(keys, self.queries) if self.causal else keys
+        """The keys that some query may see."""
+        self.value_width, self.narrow = self.tensors["value"].shape[-1], self.tensors["value"].type.dtype
+        """The numbers of a value, and the type of weights in the second product."""
+        self.accumulated = "f64" if result.type.dtype == "f64" else "f32"
+        """The type of scores and sums."""
         scale = plain(given["scale"])
         self.scale = 1 / math.sqrt(self.width) if scale is None else float(scale)
-
-    @property
-    def queries(self) -> int:
-        return self.tensors["query"].shape[-2]
-
-    @property
-    def keys(self) -> int:
-        """Those that some query may see."""
-        there = self.tensors["key"].shape[-2]
-        return min(there, self.queries) if self.causal else there
-
-    @property
-    def width(self) -> int:
-        """Of a query and of a key."""
-        return self.tensors["query"].shape[-1]
-
-    @property
-    def value_width(self) -> int:
-        return self.tensors["value"].shape[-1]
-
-    @property
-    def narrow(self) -> str:
-        """The type of weights in the second product."""
-        return self.tensors["value"].type.dtype
-
-    @property
-    def accumulated(self) -> str:
-        """The type of scores and sums."""
-        return "f64" if self.tensors["result"].type.dtype == "f64" else "f32"
-
-    @property
-    def masked(self) -> bool:
-        return "attn_mask" in self.tensors
 
     @cached_property
     def walks(self) -> tuple[Walk, ...]:

@@ -8,16 +8,16 @@ from typing import Any, Final
 
 from simulator.errors import NotYetSupported
 from simulator.machine.machine import Machine
+from simulator.machine.optional.uneven_cores.shares import SHAPE as UNEVEN_CORES
 from simulator.optional.chiplets.chiplets_feature import FEATURE as CHIPLETS
 from simulator.optional.common_memory.common_memory_feature import FEATURE as COMMON_MEMORY
 from simulator.optional.feature import Feature, SecondMemory
-from simulator.optional.uneven_cores.uneven_cores_feature import FEATURE as UNEVEN_CORES
 from simulator.optional.zero_tiles.zero_tiles_feature import FEATURE as ZERO_TILES
 
 FEATURES: Final[tuple[Feature, ...]] = (
     ZERO_TILES,
     COMMON_MEMORY,
-    UNEVEN_CORES,
+    Feature(name="uneven cores", shape=UNEVEN_CORES),
     CHIPLETS,
 )
 """In the order in which they are told of a launch: what is left out is asked of nobody."""

@@ -7,7 +7,6 @@ written since, the slot was not filled anew but added to: both are one filling. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -85,7 +84,7 @@ def _of_slot(touches: list[_Touch]) -> list[_Filling]:
                 _add_to(found)
             found[-1].is_read = True
         found[-1].operands += [touch.operand for touch in together]
-        found[-1].written |= dict.fromkeys(_written(together))
+        found[-1].written |= dict.fromkeys(touch.box for touch in together if touch.access & Access.WRITE)
     return found
 
 
@@ -95,7 +94,3 @@ def _add_to(found: list[_Filling]) -> None:
     found[-1].operands += last.operands
     found[-1].written |= last.written
     found[-1].is_read = True
-
-
-def _written(touches: list[_Touch]) -> Iterator[Box]:
-    return (touch.box for touch in touches if touch.access & Access.WRITE)

@@ -92,11 +92,10 @@ class PageTable(Followed):
                 f"{_MOST:,} are kept: take a page_bytes larger than {self.machine.chiplet.page_bytes}"
             )
         more = max(0, pages - len(self._chiplet))
-        default = _LOCAL if self.machine.chiplet.placement == "local" else _INTERLEAVED
         self._chiplet = np.pad(self._chiplet, (0, more), constant_values=_NOWHERE)
         self._frame = np.pad(self._frame, (0, more))
         self._owner = np.pad(self._owner, (0, more), constant_values=-1)
-        self._policy = np.pad(self._policy, (0, more), constant_values=default)
+        self._policy = np.pad(self._policy, (0, more), constant_values=self._policy_of(None))
 
     def _begin(self, number: int) -> None:
         """Assigns pages to the tensors whose lives begin; these pages will be placed anew."""
