@@ -176,8 +176,12 @@ class Machine(MachineRecord):
 
         Requests of simple memory may be of any size.
         """
-        for mistake in self._mistakes_of_banks(self.named_memory):
+        memory, dram = self.named_memory, self.dram
+        for mistake in self._mistakes_of_banks(memory):
             raise MachineError(f"machine {self.name!r}: {mistake}")
+        controls = {"dram_address": dram.address, "dram_hash": dram.hash, "dram_refresh": dram.refresh}
+        for mistake in wrong_controls(controls, memory.bank_refresh):
+            raise MachineError(f"machine {self.name!r} with {memory.name}: {mistake}")
 
     def _mistakes_of_banks(self, memory: Memory) -> Iterator[str]:
         dram, name = self.dram, memory.name
@@ -187,8 +191,6 @@ class Machine(MachineRecord):
             yield f"dram_channels = {dram.channels}: expected a power of two"
         if memory.refresh * dram.refresh_rate >= memory.refresh_interval:
             yield f"dram_refresh_rate = {dram.refresh_rate}: {name} would be refreshed all the time"
-        controls = {"dram_address": dram.address, "dram_hash": dram.hash, "dram_refresh": dram.refresh}
-        yield from (f"with {name}, {mistake}" for mistake in wrong_controls(controls, memory.bank_refresh))
 
     def _goes_with(self, memory: Memory) -> str:
         """The figures that the machine would need for this memory."""

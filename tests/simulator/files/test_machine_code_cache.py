@@ -91,9 +91,9 @@ def test_machine_code_in_the_place_of_other_code_is_absent(tmp_path: Path, monke
 @pytest.mark.test_all
 def test_every_index_emptied_is_compiled_anew_in_another_process(tmp_path: Path) -> None:
     script = (
-        "from simulator.machine.machine_file import load_machine;"
-        "from simulator.memory.dram import figures_of, grant as f, idle_state;"
-        "print(f(figures_of(load_machine('tpu-v3')), idle_state(), 7), sum(f.stats.cache_hits.values()))"
+        "from fractions import Fraction;"
+        "from simulator.memory.bus import grant as f, idle_bus;"
+        "print(f(idle_bus(0, Fraction(1)), 7), sum(f.stats.cache_hits.values()))"
     )
     root, told = Path(__file__).parents[3], list[str]()
     for damaged in (False, True, False):
