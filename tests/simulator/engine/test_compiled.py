@@ -87,9 +87,9 @@ def test_plain_python_gives_the_same_traces(tmp_path: Path, memory: str) -> None
 
 # One compiled function stands for all: each goes its own way to the cache, and the loop alone takes seconds
 ONE_FUNCTION = """
-from simulator.machine.machine_file import load_machine
-from simulator.memory.dram import figures_of, grant, idle_state
-print(grant(figures_of(load_machine("tpu-v3")), idle_state(), 7))
+from fractions import Fraction
+from simulator.memory.bus import grant, idle_bus
+print(grant(idle_bus(0, Fraction(1)), 7))
 """
 
 
