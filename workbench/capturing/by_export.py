@@ -13,14 +13,13 @@ from typing import cast
 import torch
 import torch.fx.traceback as fx_traceback
 from torch import nn
-from torch.export.graph_signature import TensorArgument
 from torch.overrides import TorchFunctionMode
 
 from workbench.capturing.blame import replaced, user_errors
-from workbench.capturing.capture_state import Capturing, record_of, refuse_replaced, tensor_for
+from workbench.capturing.capture_state import Capturing, given_tensors, record_of, refuse_replaced
 from workbench.capturing.functional_graph import functional, substitute
 from workbench.capturing.module_twins import on_twins
-from workbench.capturing.record_nodes import Recorded, result_names
+from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.user_call import Target
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
@@ -41,12 +40,7 @@ def by_export(given_trace: Capturing) -> Recorded:
             exported = export(root, tuple(slot.tensor for slot in trace.user))
         program = functional(trace.name, exported)
     refuse_replaced(trace)
-    users = iter(trace.user)
-    given = {
-        spec.arg.name: tensor_for(spec, root, program, users)
-        for spec in program.graph_signature.input_specs
-        if isinstance(spec.arg, TensorArgument)
-    }
+    given = given_tensors(program, root, (slot.tensor for slot in trace.user))
     for tensor in given.values():
         if is_lazy(tensor):
             path = trace.slot_of(tensor, "a constant").path
@@ -54,8 +48,7 @@ def by_export(given_trace: Capturing) -> Recorded:
             raise errors.UnreadableTensor(trace.name, path, why)
     named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
     paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
-    leaves = range(len(result_names(program)))
-    return record_of(trace, exported, program, "export", given, leaves, root.tree, paths)
+    return record_of(trace, exported, program, "export", given, root.tree, module_paths=paths)
 
 
 class _Root(nn.Module):

@@ -17,17 +17,16 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.export.graph_signature import TensorArgument
 from torch.overrides import TorchFunctionMode
 
 from workbench.capturing.blame import exports_errors
-from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
+from workbench.capturing.capture_state import Capturing, given_tensors, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.functional_graph import functional, in_atens_words
 from workbench.capturing.graph_breaks import quiet
 from workbench.capturing.left_tensors import Made
 from workbench.capturing.named_values import Named
 from workbench.capturing.python_effects import python_effects
-from workbench.capturing.record_nodes import Recorded, Slot, result_names
+from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.stand_ins import StandIns
 from workbench.capturing.step_errors import step_errors
 from workbench.capturing.step_parts import Known, Parts
@@ -281,14 +280,7 @@ class _Walk:
         with exports_errors(trace.name):
             exported = export(in_atens_words(graph), tuple(self._stand_ins()))
             program = functional(trace.name, exported)
-        users = iter(Slot("user", "", tensor) for tensor in self.given)
-        given = {
-            spec.arg.name: tensor_for(spec, graph, program, users)
-            for spec in program.graph_signature.input_specs
-            if isinstance(spec.arg, TensorArgument)
-        }
-        leaves = range(len(result_names(program)))
-        made = record_of(trace, exported, program, "train", given, leaves, self.tree)
+        made = record_of(trace, exported, program, "train", given_tensors(program, graph, self.given), self.tree)
         if not made.graph.nodes:
             raise no_tensor_work(trace.name, trace.user)
         return made

@@ -17,12 +17,11 @@ from unittest import mock
 
 import torch
 from torch import nn
-from torch.export.graph_signature import TensorArgument
 
 from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo, made_by_reading, read_by_dynamo
 from workbench.capturing.by_export import by_export
-from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
+from workbench.capturing.capture_state import Capturing, given_tensors, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.dynamo_names import input_as_written
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.left_tensors import no_tensors_left
@@ -188,15 +187,9 @@ def capture_graph(
     ):
         exported = export(in_atens_words(unwrapped(gm)), trace.inputs)
         program = functional(trace.name, exported)
-    users = iter(trace.user)
-    given = {
-        spec.arg.name: tensor_for(spec, gm, program, users)
-        for spec in program.graph_signature.input_specs
-        if isinstance(spec.arg, TensorArgument)
-    }
-    leaves = range(len(result_names(program)))
-    tree = Tree("tuple", items=(Tree("leaf"),) * len(leaves))
-    return _refuse_shared(trace.program(record_of(trace, exported, program, "dynamo", given, leaves, tree)), inputs, {})
+    given = given_tensors(program, gm, (slot.tensor for slot in trace.user))
+    tree = Tree("tuple", items=(Tree("leaf"),) * len(result_names(program)))
+    return _refuse_shared(trace.program(record_of(trace, exported, program, "dynamo", given, tree)), inputs, {})
 
 
 def _seen_through(mode: object) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
 from workbench.capturing.blame import replaced
 from workbench.capturing.live_call import CapturedProgram
-from workbench.capturing.record_nodes import Recorded, Slot, Traced, record
+from workbench.capturing.record_nodes import Recorded, Slot, Traced, record, result_names
 from workbench.capturing.tensor_copies import apart, copies
 from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
 from workbench.ground import errors
@@ -135,16 +135,20 @@ def _arguments(
     return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
 
 
-def tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
-    """The tensor that was traced as this input of the exported graph."""
-    target = str(spec.target)
-    if spec.kind is InputKind.PARAMETER:
-        return root.get_parameter(target)
-    if spec.kind is InputKind.BUFFER:
-        return root.get_buffer(target)
-    if spec.kind is InputKind.USER_INPUT:
-        return next(users).tensor
-    return cast("torch.Tensor", program.constants[target])
+def given_tensors(program: ExportedProgram, root: nn.Module, users: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors that were traced as the inputs of an exported graph, by the names of its placeholders."""
+    left = iter(users)
+
+    def tensor_for(spec: InputSpec) -> torch.Tensor:
+        target = str(spec.target)
+        if spec.kind is InputKind.PARAMETER:
+            return root.get_parameter(target)
+        if spec.kind is InputKind.BUFFER:
+            return root.get_buffer(target)
+        return next(left) if spec.kind is InputKind.USER_INPUT else cast("torch.Tensor", program.constants[target])
+
+    specs = program.graph_signature.input_specs
+    return {spec.arg.name: tensor_for(spec) for spec in specs if isinstance(spec.arg, TensorArgument)}
 
 
 def record_of(
@@ -153,28 +157,27 @@ def record_of(
     program: ExportedProgram,
     mode: str,
     given: Mapping[str, torch.Tensor],
-    leaves: Iterable[int | Slot],
     tree: Tree,
+    leaves: Sequence[int | Slot] | None = None,
     module_paths: Mapping[str, str] | None = None,
 ) -> Recorded:
+    """The record of a program that was `exported` and then made functional. Without `leaves` its outputs are the
+    results."""
     fallbacks = {name: f"constant{index}" for index, name in enumerate(given)}
     traced = Traced(
-        program,
-        exported,
-        user=tuple(trace.user),
-        slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
-        leaves=tuple(leaves),
-        modules={**trace.modules(), **(module_paths or {})},
-    )
-    return record(
-        traced,
         name=trace.name,
         capture=mode,
+        program=program,
+        exported=exported,
+        user=tuple(trace.user),
+        slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
+        leaves=tuple(range(len(result_names(program))) if leaves is None else leaves),
         tree=tree,
         input_tree=trace.input_tree,
-        registrations=trace.registrations,
+        modules={**trace.modules(), **(module_paths or {})},
         called=trace.called,
     )
+    return record(traced, trace.registrations)
 
 
 def refuse_replaced(trace: Capturing) -> None:

@@ -6,7 +6,6 @@ before gave to Python, and makes what Python gives to the next. It has no kernel
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -17,7 +16,7 @@ from workbench.capturing.between_graphs import BetweenGraphs, Stretch, addresses
 from workbench.capturing.functional_graph import unwrapped
 from workbench.capturing.graph_breaks import ended_by, in_words, quiet, told
 from workbench.capturing.record_nodes import Namer, Slot
-from workbench.capturing.user_call import Target
+from workbench.capturing.user_call import Target, call_target, fresh
 from workbench.ground.environment.call_sites import Place
 from workbench.ground.torch_inside.dynamo_once import static_graphs
 from workbench.ground.torch_inside.dynamo_reading import breaks_in_loops
@@ -31,10 +30,6 @@ Runner = Callable[[int, torch.fx.GraphModule, tuple[object, ...]], Sequence[torc
 """Runs a graph, given by its number and as Dynamo made it, on what Python calls it with."""
 
 
-def _call(target: Target, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-    return target(*args, **kwargs)
-
-
 class BrokenUp:
     """The callable under Dynamo. The caller runs each of its graphs; the Python between runs as it is."""
 
@@ -42,8 +37,7 @@ class BrokenUp:
         self.graphs: list[torch.fx.GraphModule] = []
         self._target = target
         self._runner: Runner | None = None
-        fresh = types.FunctionType(_call.__code__.replace(), _call.__globals__, _call.__name__)
-        self._compiled = cast("Target", cast(Any, torch).compile(fresh, backend=self._keep, dynamic=False))
+        self._compiled = cast("Target", cast(Any, torch).compile(fresh(call_target), backend=self._keep, dynamic=False))
 
     def __call__(self, runner: Runner, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Dynamo compiles the functions around a break by themselves and gives up after a few versions of one; here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import cast
 
 import numpy as np
@@ -17,6 +18,18 @@ from workbench.operators.tensors.given_containers import GivenContainers, told_p
 from workbench.operators.tensors.torch_literals import from_literal
 
 Target = Callable[..., object]
+
+
+def call_target(target: Target, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+    """Calls the target; Dynamo reads this function, and the target in it."""
+    return target(*args, **kwargs)
+
+
+def fresh(function: Target) -> FunctionType:
+    """The function with a code object of its own: Dynamo keeps what it compiled by code object, and stops after a few,
+    so this makes each trace the first."""
+    known = cast("FunctionType", function)
+    return FunctionType(known.__code__.replace(), known.__globals__, known.__name__)
 
 
 def refuse_uncallable(target: object) -> None:

@@ -320,7 +320,7 @@ class ScheduledKernel:
     dims: dict[str, int]
     """Name and extent of every dim a mapping may name."""
     passes: tuple[Snapshot, ...]
-    program: TileProgram
+    program: TileProgram = field(metadata=codec.APART)
     arguments: tuple[TensorType, ...]
     folded: tuple[Folded, ...] = ()
     """Nodes without an instruction, apart from those that rendering absorbed already."""

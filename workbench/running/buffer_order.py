@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from torch_mlir import ir
 
+from workbench.ir.graph import row_major
 from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, kept_axes, maker, shape_of, subview_groups
 from workbench.mlir.context import operations
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators, product_loops
@@ -124,10 +125,7 @@ def _completed(buffer: Value, order: list[int]) -> Order:
 def _lay_out(buffer: Value, order: Order) -> None:
     """Has all but the op that frees a buffer see it with its axes in this order, if its views keep their shapes so."""
     shape = shape_of(buffer)
-    strides = [
-        math.prod(shape[axis] for axis in order[place + 1 :])
-        for place in (order.index(axis) for axis in range(len(shape)))
-    ]
+    strides = list(row_major(shape, order))
     if not _views_keep_shapes(buffer, strides):
         return
     made = maker(buffer)

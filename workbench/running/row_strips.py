@@ -16,6 +16,7 @@ from typing import Final
 from torch_mlir import ir
 from torch_mlir.dialects import memref, scf
 
+from workbench.ir.graph import row_major
 from workbench.mlir.bindings import (
     DYNAMIC_EXTENT,
     DYNAMIC_STRIDE,
@@ -209,7 +210,7 @@ def _smaller(value: Value, axis: int, strip: int, run: _Run) -> Value | None:
         return None
     shape = [strip if each == axis else extent for each, extent in enumerate(shape_of(value))]
     order = sorted(range(len(shape)), key=lambda each: -strides[each])
-    laid = [math.prod(shape[each] for each in order[order.index(position) + 1 :]) for position in range(len(shape))]
+    laid = list(row_major(shape, order))
     kind = ir.MemRefType.get([math.prod(shape)], ir.MemRefType(value.type).element_type)
     with ir.InsertionPoint(made):
         buffer = memref.AllocOp(kind, [], [], alignment=64).result
