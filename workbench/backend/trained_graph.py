@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
-from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, on_host, or_on_host, refuse_forward_mode
+from workbench.backend.native_graph import CapturedGraph, Run, captured_graph, on_host, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
 from workbench.backend.saved_tensors import apart
 from workbench.capturing.by_training import taken_apart, tidied
@@ -56,7 +56,7 @@ class Trained:
         """Captures the forward pass; the backward pass is captured when it is first run."""
         self._special, self._options, self._broken_off = special, options, broken_off
         self._graphs: dict[str, fx.GraphModule] = {}
-        self._made: dict[str, Made] = {}
+        self._made: dict[str, Run] = {}
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
         self._called = self._by_autograd(tensors)
         part = FORWARD if FORWARD in self._graphs else _UNTRAINED
@@ -164,7 +164,7 @@ class Trained:
         why = CaptureFailed("its gradients are a batch (is_grads_batched=True, or jacobian with vectorize=True)")
         return on_host(self._graphs[BACKWARD], why)(given)
 
-    def _finished(self, backward: CapturedGraph) -> Made:
+    def _finished(self, backward: CapturedGraph) -> Run:
         with _cast_already():
             made = backward.made()
         RECENT.add_backward(backward.journey, self._forward())

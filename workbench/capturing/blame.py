@@ -59,7 +59,7 @@ def user_errors(name: str) -> Generator[None]:
         raise errors.CaptureFailed(_dynamos_own(name, error)).instead_of(error) from None
     except TorchRuntimeError as error:
         what = faked(str(error)) or in_words(str(error))
-        raise raised(name, what, _place(error)).instead_of(error) from None
+        raise raised(name, what, raised_at(error)).instead_of(error) from None
     except (AssertionError, IndexError, KeyError) as error:
         if not is_of_torch(error):
             raise
@@ -112,14 +112,14 @@ def _torchs_own_errors(name: str) -> Generator[None]:
         yield
     except (RuntimeError, AttributeError) as error:  # or a subclass of theirs, depending on how the op was defined
         if call := _takes_gradients(error):
-            raise errors.GradientsInside(name, call, _place(error)).instead_of(error) from None
+            raise errors.GradientsInside(name, call, raised_at(error)).instead_of(error) from None
         if re.match(r"Constant \w+ is mutated", str(error)):
             raise errors.CaptureFailed(
                 f"{name} changes a closed-over tensor in place, which export cannot record: use "
                 "capture='dynamo', or make the tensor a buffer of a module (register_buffer)"
             ).instead_of(error) from None
         if "Cannot copy out of meta tensor" in str(error):  # results of a graph have no numbers while it is captured
-            raise errors.GraphBreak(name, "Python that reads the numbers of a result", _place(error)) from None
+            raise errors.GraphBreak(name, "Python that reads the numbers of a result", raised_at(error)) from None
         if op := _without_fake(error):
             raise errors.MissingFake(_fake_text(name, op, _where(error))).instead_of(error) from None
         raise
@@ -171,8 +171,8 @@ def _fake_text(name: str, op: str, where: str) -> str:
 
 def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
     if getattr(error, "gb_type", "") == "Observed exception":
-        return raised(name, _context(error), _place(error))
-    said, place = str(error).strip(), _place(error)
+        return raised(name, _context(error), raised_at(error))
+    said, place = str(error).strip(), raised_at(error)
     if call := gradients_in(said):
         return errors.GradientsInside(name, call, place)
     if call := reshaped_in(said):
@@ -199,11 +199,12 @@ def _context(error: Exception) -> str:
 
 
 def _where(error: Exception) -> str:
-    place = _place(error)
+    place = raised_at(error)
     return f", at {place}" if place else ""
 
 
-def _place(error: Exception) -> str:
+def raised_at(error: BaseException) -> str:
+    """The user's line at which PyTorch raised an error; empty where none is known."""
     stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
     frames = stack or traceback.extract_tb(error.__traceback__)
     return place_text("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))

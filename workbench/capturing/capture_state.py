@@ -15,7 +15,14 @@ from workbench.capturing.blame import replaced
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.record_nodes import Recorded, Slot, Traced, record, result_names
 from workbench.capturing.tensor_copies import apart, copies
-from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
+from workbench.capturing.user_call import (
+    Target,
+    call_arguments,
+    flatten_inputs,
+    flatten_outputs,
+    input_paths,
+    user_path,
+)
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import Place, called_from
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
@@ -80,12 +87,12 @@ class Capturing:
             Slot("user", user_path(path, paths), alias, gradient)
             for (path, alias), gradient in zip(aliases, gradients, strict=True)
         )
-        args, kwds = _arguments(tree, own, flat.classes)
+        args, kwds = call_arguments(tree, own, flat.classes)
         return Capturing(name, target, args, kwds, tree, user, held, registrations, called, flat.classes)
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Arguments like those of the call, with these tensors in them."""
-        return _arguments(self.input_tree, tensors, self.classes)
+        return call_arguments(self.input_tree, tensors, self.classes)
 
     def program(
         self, recorded: Recorded, training: TrainingState | None = None, conditions: Conditions | None = None
@@ -127,12 +134,6 @@ class Capturing:
     def modules(self) -> dict[str, str]:
         """Module path by `id`, the key that Dynamo's module stacks have."""
         return {str(key): path for key, (path, _) in self.held.modules.items()}
-
-
-def _arguments(
-    tree: Tree, tensors: Sequence[torch.Tensor], classes: containers.Classes
-) -> tuple[tuple[object, ...], dict[str, object]]:
-    return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
 
 
 def given_tensors(program: ExportedProgram, root: nn.Module, users: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:

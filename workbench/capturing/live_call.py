@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
 from workbench.capturing.result_aliases import refuse_shared_memory, refuse_unwritable, returned
-from workbench.capturing.user_call import call_form, flatten_inputs
+from workbench.capturing.user_call import call_arguments, call_form, flatten_inputs
 from workbench.ground import errors
 from workbench.ground.torch_inside.tensor_inside import is_zero_tensor
 from workbench.ir import AtenGraph, Tree
@@ -260,5 +260,4 @@ class CapturedProgram:
 
     def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
         """The positional and keyword arguments of a call with these tensors."""
-        made = containers.rebuild(self.graph.input_tree, list(leaves), self._classes)
-        return cast("tuple[tuple[object, ...], dict[str, object]]", made)
+        return call_arguments(self.graph.input_tree, leaves, self._classes)

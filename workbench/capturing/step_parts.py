@@ -113,11 +113,9 @@ class Parts(TorchFunctionMode):
             self._refuse_reading(name)
         elif name == "requires_grad_" and id(args[0]) in self.known.inputs and all(args[1:]):
             path = self.known.inputs[id(args[0])]
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 f"it lets its input {path} require a gradient, which would be kept in the tensor that is given",
                 f"Take a tensor of the step's own: {path} = {path}.detach().clone().requires_grad_()",
-                self._place(),
             )
         elif func == _DATA.__get__:
             func = torch.Tensor.detach
@@ -140,53 +138,46 @@ class Parts(TorchFunctionMode):
             if self.known.strange(value):
                 tensor = cast("torch.Tensor", value)
                 if transform_at_work():
-                    raise errors.NoTrainingStep(
-                        self.name,
+                    raise self._refused(
                         "it takes gradients by a transform, such as torch.func.grad, inside of which other tensors "
                         "stand for its own",
                         "Take them by torch.autograd.grad(value, x, create_graph=True)",
-                        self._place(),
                     )
                 what = "a parameter" if isinstance(tensor, nn.Parameter) else "a tensor"
-                raise errors.NoTrainingStep(
-                    self.name,
+                raise self._refused(
                     f"it uses {what} of shape {tuple(tensor.shape)} that the trace does not find in the function, as "
                     "one that a loader gives (next(batches)) or that an object of Python hides",
                     "Give it as an input, or let the function close over it, its module or a list of it plainly",
-                    self._place(),
                 )
 
     def _refuse_reading(self, name: str) -> None:
-        raise errors.NoTrainingStep(
-            self.name,
+        raise self._refused(
             f"it reads a tensor's data in Python, by Tensor.{name}, which a graph of all later steps cannot have",
             "Compute with PyTorch's functions, or return the tensor, as loss.detach(), and read its numbers from what "
             "j.run returns",
-            self._place(),
         )
 
     def _refuse_set(self, func: Any, args: Sequence[Any]) -> None:
         self.refuse_strange(args[:1])
         if func == _DATA.__set__ and not isinstance(args[0], FakeTensor):
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 "it gives a tensor other data (p.data = ..., p.data -= ...), which a graph cannot",
                 "Change the tensor in place: with torch.no_grad(): p -= ..., or p.copy_(...)",
-                self._place(),
             )
 
     def _refusing_seeds(self, seed: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
             if self._elsewhere():
                 return seed(*args, **kwargs)
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 "it calls torch.manual_seed, which happens once at the trace and not in each run",
                 "Seed outside of the step: a run draws from PyTorch's own generator",
-                self._place(),
             )
 
         return called
+
+    def _refused(self, why: str, advice: str) -> errors.NoTrainingStep:
+        return errors.NoTrainingStep(self.name, why, advice, self._place())
 
     def _place(self) -> str:
         return place_text("".join(self._lines()))
@@ -227,18 +218,15 @@ class Parts(TorchFunctionMode):
         if self._elsewhere():
             return
         if any(callable(each) for each in (*args[1:], *kwargs.values())):
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 f"{type(optimizer).__name__}.step is given a function that computes the loss again",
                 "Call backward() before the step, and step() without a function: SGD, Adam and AdamW need none",
             )
         if id(optimizer) not in self.known.optimizers:
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 f"it steps an optimizer ({type(optimizer).__name__}) that the trace does not find in the function, as "
                 "one that a scheduler or another object of PyTorch's holds, or that the step itself makes",
                 "Let the function close over the optimizer plainly: optimizer.step()",
-                self._place(),
             )
         wanted = [each for group in cast(Any, optimizer).param_groups for each in group["params"] if each.requires_grad]
         if wanted and all(each.grad is None for each in wanted):
@@ -271,11 +259,9 @@ class Parts(TorchFunctionMode):
 
         def called(outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
-                raise errors.NoTrainingStep(
-                    self.name,
+                raise self._refused(
                     "torch.autograd.set_detect_anomaly looks at the numbers of each gradient",
                     "Look for anomalies in PyTorch, outside of the trace",
-                    self._place(),
                 )
             self.went_back = True
             here: dict[str, Any] = {"stack_trace": "".join(self._lines()), "nn_module_stack": {}}

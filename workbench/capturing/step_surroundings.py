@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import random
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS
@@ -85,7 +85,7 @@ def _moved(tensor: torch.Tensor, data: torch.Tensor) -> bool:
 def generators_and_settings() -> Generator[list[str]]:
     """Names, after the block, what it changed of Python's, numpy's and PyTorch's generators and settings, and puts
     them back."""
-    kept = [(name, read(), read, put) for name, read, put in _SURROUNDINGS if name != _NUMPY or "numpy" in sys.modules]
+    kept = [(name, read(), read, put) for name, read, put in _SURROUNDINGS]
     changed: list[str] = []
     try:
         yield changed
@@ -104,24 +104,9 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(one == other) if not hasattr(one, "tobytes") else one.tobytes() == other.tobytes()
 
 
-_NUMPY = "the state of numpy's random generator"
-
-
-def _of_numpy() -> Any:
-    import numpy as np
-
-    return np.random.get_state()
-
-
-def _set_numpy(state: Any) -> None:
-    import numpy as np
-
-    np.random.set_state(state)
-
-
 _SURROUNDINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], object]], ...] = (
     ("the state of PyTorch's random generator", torch.get_rng_state, torch.set_rng_state),
     ("the state of Python's random generator", random.getstate, random.setstate),
-    (_NUMPY, _of_numpy, _set_numpy),
+    ("the state of numpy's random generator", np.random.get_state, np.random.set_state),
     ("PyTorch's default type", torch.get_default_dtype, torch.set_default_dtype),
 )

@@ -48,6 +48,13 @@ def flatten_inputs(inputs: Sequence[object], kwargs: Mapping[str, object], name:
         raise errors.UnsupportedContainer(f"{told} {_how_to_register(error.value)}") from None
 
 
+def call_arguments(
+    tree: Tree, tensors: Sequence[torch.Tensor], classes: containers.Classes
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """The positional and keyword arguments of a call, with these tensors in them."""
+    return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
+
+
 def flatten_outputs(returned: object, given: GivenContainers, name: str) -> tuple[Tree, containers.Flat]:
     """What a call returned, and what it left in the containers that it was given."""
     try:

@@ -41,12 +41,12 @@ from typing import Any, Final, cast
 import torch
 from torch.overrides import TorchFunctionMode
 
-from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
+from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own
 from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, bias_apart, products, running_products
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, error_in_order, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.ground.environment.turns import turn
-from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, function_modes
 from workbench.ground.torch_inside.functorch_layers import in_forward_mode
 from workbench.ground.torch_inside.operator_objects import overload_name, schema_of_op
 from workbench.ground.torch_inside.pytrees import tree_flatten, tree_leaves, tree_map
@@ -126,7 +126,7 @@ class Rounded(TorchDispatchMode):
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self.lot, self.around = torch.Generator().manual_seed(seed), modes_around()
+        self.lot, self.around = torch.Generator().manual_seed(seed), function_modes()
         self.computed = 0
         """The number of ops so far that computed numbers."""
 

@@ -25,11 +25,6 @@ _KERNEL: Final = re.compile(r"^(?:CPU|CompositeExplicitAutograd)\S*: registered 
 _COMPILED: Final = (".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".cu", ".hip")
 
 
-def modes_around() -> tuple[TorchFunctionMode, ...]:
-    """The modes of functions at this moment, outermost first."""
-    return tuple(function_modes())
-
-
 def is_composite(func: Any) -> bool:
     """True for an op that is made of other ops by its definition."""
     name = func.name()
@@ -53,7 +48,7 @@ def call_inside(
     kwargs: Mapping[str, object],
 ) -> Any:
     """Computes an op by those inside of it, under the mode and those `around` the function, which PyTorch took off."""
-    here = set(map(id, modes_around()))
+    here = set(map(id, function_modes()))
     with ExitStack() as entered:
         entered.enter_context(functions_seen())
         for each in around:

@@ -49,6 +49,12 @@ _LOOKED_AT: Final = 1 << 16
 """The number of evenly spaced elements of a large result from which typical errors are computed."""
 
 
+def numbers_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The values in 64 bits; of a complex number both parts, along one more axis."""
+    tensor = tensor.detach().cpu()
+    return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).to(torch.float64)
+
+
 def one_unit(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The last place of each value; of a complex number's parts, that of its size."""
     if dtype.is_complex:

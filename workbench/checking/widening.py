@@ -21,8 +21,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
-from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, functions_unseen
+from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, function_modes, functions_unseen
 from workbench.ground.torch_inside.operator_objects import schema_of_op
 from workbench.ground.torch_inside.pytrees import tree_leaves, tree_map
 
@@ -149,7 +149,7 @@ class Wide(TorchDispatchMode):
         """`own` are the types of the tensors that the function is given and holds, as it is written; `types` has the
         type of each tensor there, as far as known, and `narrow` the names of the ops computed in 32 bits."""
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self.wide, self.own, self.types, self.narrow, self.around = wide, own, types, narrow, modes_around()
+        self.wide, self.own, self.types, self.narrow, self.around = wide, own, types, narrow, function_modes()
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None

@@ -24,7 +24,7 @@ from workbench.ground.faults.messages import Block, Message
 from workbench.ground.faults.trial import Trial
 from workbench.ir.kernel_identity import nameless
 from workbench.operators.tensors.tensor_memory import span
-from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.running.jit import COMPILERS, NativeKernel
 from workbench.running.machine_code import target
 
 _PAGE: Final = mmap.PAGESIZE
@@ -60,8 +60,7 @@ def try_run(job: Message, say: Callable[[str], None]) -> str:
     """In the worker: compiles the kernel of a `run_trial` and calls it; returns the stray writes, if any."""
     body = job.body
     say("compile")
-    compiler = {"scheduled": compile_scheduled, "rendered": compile_rendered}[body["form"]]
-    native = compiler(body["text"], body["kernel"], processor_named(body["processor"]))
+    native = COMPILERS[body["form"]](body["text"], body["kernel"], processor_named(body["processor"]))
     outputs = [None] * (len(native.layouts) - body["inputs"])
     return run_watched(native, body["names"], [*job.blocks, *outputs], say)
 

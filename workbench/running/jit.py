@@ -188,6 +188,10 @@ def compile_rendered(text: str, name: str, target: Processor | None = None) -> N
     return _compile(module, name, target or processor())
 
 
+COMPILERS: Final = {"scheduled": compile_scheduled, "rendered": compile_rendered}
+"""The compiler of each form of a kernel's text."""
+
+
 def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
     function = _function(module, name)
     layouts = _layouts(function)

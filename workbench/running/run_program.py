@@ -28,7 +28,7 @@ from workbench.ir.moved_views import moved
 from workbench.operators.tensors.element_types import to_dtype, uninitialised
 from workbench.operators.tensors.kernel_function import KernelFunction
 from workbench.operators.tensors.tensor_memory import plain
-from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.running.jit import COMPILERS, NativeKernel
 from workbench.running.machine_code import target
 from workbench.running.native_store import NativeStore
 from workbench.running.side_by_side import Touched, most_at_once, side_by_side, waits
@@ -48,23 +48,18 @@ class KernelCache:
     """How many kernels this cache compiled."""
     _kernels: dict[tuple[str, ...], NativeKernel] = field(default_factory=dict[tuple[str, ...], NativeKernel])
 
-    def scheduled(self, text: str, name: str) -> NativeKernel:
-        return self._get("scheduled", compile_scheduled, text, name)
-
-    def rendered(self, text: str, name: str) -> NativeKernel:
-        return self._get("rendered", compile_rendered, text, name)
-
-    def _get(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
+    def get(self, form: str, text: str, name: str) -> NativeKernel:
+        """The kernel of a text in this form, compiled if neither this cache nor its store has it."""
         key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest(), target()
         if key not in self._kernels:
             with turn():
                 if key not in self._kernels:
                     kept = self.store.get(form, text, name) if self.store else None
-                    self._kernels[key] = kept or self._compile(form, compiler, text, name)
+                    self._kernels[key] = kept or self._compile(form, text, name)
         return self._kernels[key]
 
-    def _compile(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
-        made = compiler(text, name)
+    def _compile(self, form: str, text: str, name: str) -> NativeKernel:
+        made = COMPILERS[form](text, name)
         self.compiled += 1
         if self.store:
             self.store.put(form, text, made)
@@ -161,9 +156,8 @@ class NativeProgram:
         native: dict[str, Callable[[], KernelFunction]] = {}
         for launch in program.launches.launches:
             if launch.kernel in texts:
-                text = texts[launch.kernel]
-                get = partial(cache.scheduled, text, launch.kernel)
-                native[launch.name] = _tried_if("scheduled", get, text, launch.name, lowered, unproven)
+                get = partial(cache.get, "scheduled", texts[launch.kernel], launch.kernel)
+                native[launch.name] = _tried_if(get, launch.name, lowered, unproven)
         return cls(lowered, native, hosts)
 
     @classmethod
@@ -178,9 +172,8 @@ class NativeProgram:
         """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
         native: dict[str, Callable[[], KernelFunction]] = {}
         for item in modules:
-            form, compiler = ("scheduled", cache.scheduled) if item.handwritten else ("rendered", cache.rendered)
-            get = partial(compiler, item.mlir, item.kernel)
-            native[item.kernel] = _tried_if(form, get, item.mlir, item.kernel, lowered, unproven)
+            get = partial(cache.get, "scheduled" if item.handwritten else "rendered", item.mlir, item.kernel)
+            native[item.kernel] = _tried_if(get, item.kernel, lowered, unproven)
         return cls(lowered, native, hosts)
 
     @classmethod
@@ -360,9 +353,10 @@ def _moved_back(view: TensorType, now: TensorType, given: TensorType) -> TensorT
 
 
 def _tried_if(
-    form: str, get: Callable[[], NativeKernel], text: str, name: str, lowered: KernelGraph, unproven: Unproven
+    get: partial[NativeKernel], name: str, lowered: KernelGraph, unproven: Unproven
 ) -> Callable[[], KernelFunction]:
-    return TriedKernel(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
+    """The kernel that a cache gets by form, text and name; one that is not proven is tried in a worker first."""
+    return TriedKernel(get, *get.args[:2], lowered.kernel(name), unproven[name]) if name in unproven else get
 
 
 def _check_indices(bound: Bound, index: torch.Tensor) -> None:

@@ -75,7 +75,7 @@ class _Run:
         """A match by the pattern's graph for its tensors: a number of the example's graph may follow from the
         example's extents, so that it is another one here, or only happens to be the same."""
         bound = self._bound(self.pattern.graph, found)
-        if not found.loose and (not self.pattern.graph.has_numbers or bound == self.pattern.parameters.example):
+        if not found.loose and (not self.pattern.graph.has_numbers or bound == self.pattern.example):
             return self.pattern.graph, found
         graph = self.pattern.at(bound)
         if isinstance(graph, str):
@@ -97,7 +97,7 @@ class _Run:
         for name, literal in found.numbers.items():
             assert isinstance(literal.value, bool | int | float)
             bound[name] = literal.value
-        return {name: bound[name] for name in self.pattern.parameters.example}
+        return {name: bound[name] for name in self.pattern.example}
 
     def _refuse(self, graph: PatternGraph, found: Found, value: str, reason: str) -> None:
         """Keeps the reason of the first match that is refused for one of its values."""
@@ -144,7 +144,7 @@ class _Run:
         given: dict[str, Ref | Literal] = {name: Ref(value) for name, value in _tensors(graph, found).items()}
         given |= found.numbers
         origin = replace(last, node=results[0], op=self.pattern.op)
-        bound = {name: given[name] for name in self.pattern.parameters.example}
+        bound = {name: given[name] for name in self.pattern.example}
         return replacement(self.pattern.op, bound, results, origin)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import torch
@@ -33,21 +32,6 @@ Bound = Mapping[str, TensorType | Number]
 """What the parameters of a pattern stand for: the types of tensors, and numbers."""
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The parameters of a pattern, in order, as its example gives them."""
-
-    example: Mapping[str, TensorType | Number]
-
-    @property
-    def tensors(self) -> tuple[str, ...]:
-        return tuple(name for name, value in self.example.items() if isinstance(value, TensorType))
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        return tuple(name for name in self.example if name not in self.tensors)
-
-
 class Pattern:
     """A registered pattern. Calling it calls its function."""
 
@@ -59,11 +43,11 @@ class Pattern:
         if takes is not None and not callable(takes):
             raise self.refused(f"takes={takes!r} is no function of what the parameters stand for")
         self._takes = cast("Callable[[Bound], object] | None", takes)
-        self.parameters = self._parameters(example)
+        self.example = self._parameters(example)
         self._made: dict[tuple[object, ...], PatternGraph | str] = {}
         with compiling():
-            self.graph = captured_pattern(function, self.parameters.example, self.refused)
-            check_replacement(self.op, self.parameters.example, self.graph, self.refused)
+            self.graph = captured_pattern(function, self.example, self.refused)
+            check_replacement(self.op, self.example, self.graph, self.refused)
 
     @property
     def __code__(self) -> object:  # the place of a registration is that of its function
@@ -95,9 +79,9 @@ class Pattern:
     def at(self, bound: Bound) -> PatternGraph | str:
         """Its graph for tensors and numbers such as these, or why it has none: extents stand in its nodes' arguments,
         as in `x.view(x.shape[0], -1)`, so other tensors may make other nodes."""
-        key = tuple(bound[name] for name in self.parameters.example)
+        given = {name: bound[name] for name in self.example}
+        key = tuple(given.values())
         if key not in self._made:
-            given = {name: bound[name] for name in self.parameters.example}
             try:
                 self._made[key] = captured_pattern(self.function, given, self.refused)
             except WorkbenchError as error:
@@ -113,7 +97,8 @@ class Pattern:
             raise self.refused(f"op={op!r} has the overloads {', '.join(found)}; name one of them")
         return found[0]
 
-    def _parameters(self, example: object) -> Parameters:
+    def _parameters(self, example: object) -> Bound:
+        """The parameters in order, as the example gives them."""
         called = getattr(self.function, "__name__", type(self.function).__name__)
         if inspect.iscoroutinefunction(self.function):
             raise self.refused(f"{called} is async; a pattern must be synchronous")
@@ -138,15 +123,12 @@ class Pattern:
                     f"the parameter {name!r} is {type(value).__name__} in the example; the parameters of a pattern are "
                     "tensors and numbers"
                 )
-        made = Parameters(
-            {
-                name: to_type(value) if isinstance(value, torch.Tensor) else value
-                for name, value in bound.arguments.items()
-            }
-        )
-        if not made.tensors:
+        if not any(isinstance(value, torch.Tensor) for value in bound.arguments.values()):
             raise self.refused("it has no tensor among its parameters")
-        return made
+        return {
+            name: to_type(value) if isinstance(value, torch.Tensor) else value
+            for name, value in bound.arguments.items()
+        }
 
 
 @checks_what_it_is_given

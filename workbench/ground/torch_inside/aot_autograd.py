@@ -83,11 +83,7 @@ def nothing_donated() -> AbstractContextManager[object]:
     """
     from torch._functorch._aot_autograd import graph_compile
 
-    return mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", _none)
-
-
-def _none(*_: object) -> list[int]:
-    return []
+    return mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", lambda *_: list[int]())
 
 
 @takes(

@@ -50,7 +50,7 @@ def unmeasured_guards() -> Generator[None]:
     It empties the processor's caches for that, and writes the figure to its log. The caller has the turn
     (`workbench.ground.environment.turns`).
     """
-    with mock.patch.object(guards, "profile_guard_manager", _not_measured):
+    with mock.patch.object(guards, "profile_guard_manager", lambda *_: 0.0):
         yield
 
 
@@ -87,11 +87,11 @@ def no_other_compiler() -> Generator[None]:
     if not transform_at_work():
         changed.append((symbolic_convert.InstructionTranslator, "_throw_if_in_functorch", _does_nothing))
     if not (config.use_graph_deduplication or config.track_nodes_for_deduplication):
-        changed.append((output_graph, "GraphRegionTracker", _NoRegions))
+        changed.append((output_graph, "GraphRegionTracker", object))  # which is asked nothing then
     if config.side_effect_replay_policy not in ("warn", "error"):
-        changed.append((output_graph.OutputGraph, "get_replayed_side_effect_source_refs", _no_places))
+        changed.append((output_graph.OutputGraph, "get_replayed_side_effect_source_refs", lambda _: list[str]()))
     if _SPREAD not in sys.modules:
-        changed.append((higher_order_ops.LocalMapWrappedHigherOrderVariable, "should_wrap_in_hop", _never))
+        changed.append((higher_order_ops.LocalMapWrappedHigherOrderVariable, "should_wrap_in_hop", lambda _: False))
     with ExitStack() as patched:
         for owner, name, ours in changed:
             patched.enter_context(mock.patch.object(owner, name, ours))
@@ -107,25 +107,9 @@ _SPREAD = takes(
 ).path
 
 
-class _NoRegions:
-    """In place of what marks equal parts of a graph, which is asked nothing then."""
-
-
 def _does_nothing(*_: object) -> None:
     return None
 
 
-def _no_places(_: object) -> list[str]:
-    return []
-
-
-def _never(_: object) -> bool:
-    return False
-
-
 def _as_it_is(backend: object) -> object:
     return backend
-
-
-def _not_measured(*_: object) -> float:
-    return 0.0

@@ -55,11 +55,7 @@ def breaks_in_loops() -> AbstractContextManager[object]:
     """
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", _never)
-
-
-def _never(_: object) -> bool:
-    return False
+    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", lambda _: False)
 
 
 class _Hiding(dict[str, object]):
