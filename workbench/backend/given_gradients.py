@@ -7,12 +7,13 @@ have a gradient of zeros, which momentum and weight decay go by, where PyTorch's
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import fx
 
+from workbench.capturing.step_parts import nodes_behind
 from workbench.ground.errors import NoGradients
 from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS, gradient_hooks
 
@@ -94,20 +95,8 @@ def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]
 
 def _function_of(results: Sequence[object], before: Sequence[object]) -> Any:
     """The node of AOTAutograd's function in autograd's graph, from which nodes of views may lead to the results."""
-    return next((node for node in _nodes(results, before) if node.name() == "CompiledFunctionBackward"), None)
-
-
-def _nodes(results: Sequence[object], before: Sequence[object]) -> Iterator[Any]:
-    """The nodes that lie between the results and those of before: a result may be a view of what was given, which
-    another compiled graph may have made."""
-    seen = {id(node) for node in before}
-    left: list[Any] = [each.grad_fn for each in results if isinstance(each, torch.Tensor)]
-    while left:
-        node = left.pop(0)
-        if node is not None and id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            left += [each for each, _ in node.next_functions]
+    nodes = nodes_behind(results, before)  # a result may be a view of what was given, which another graph may have made
+    return next((node for node in nodes if node.name() == "CompiledFunctionBackward"), None)
 
 
 class _Once(torch.autograd.Function):

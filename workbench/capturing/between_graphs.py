@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -15,8 +15,8 @@ from workbench.capturing.counted_operations import PackedWeights, operations
 from workbench.ground.environment.call_sites import Place, called_from
 from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
-from workbench.ground.torch_inside.operator_objects import is_overload, schema_of_op
-from workbench.ground.torch_inside.pytrees import tree_leaves
+from workbench.ground.torch_inside.operator_objects import is_overload, written_by
+from workbench.ground.torch_inside.pytrees import tensors_in, tree_leaves
 from workbench.ground.torch_inside.tensor_inside import memory_of
 from workbench.ir import MADE_BY_PYTHON, HostWork
 
@@ -120,19 +120,19 @@ class BetweenGraphs(TorchDispatchMode):
         """Runs an operator that is given graphs to run, while PyTorch counts the products in these graphs."""
         with FlopCounterMode(display=False) as counter:
             made = func(*args, **kwargs)
-        given, results = _tensors((args, kwargs)), _tensors(made)
+        given, results = tensors_in((args, kwargs)), tensors_in(made)
         largest = max((each.numel() for each in (*given, *results)), default=0)
         self._add(f"higher_order.{func}.default", given, results, max(counter.get_total_flops(), largest))
         return made
 
     def _note(self, func: Any, args: tuple[object, ...], kwargs: dict[str, object], made: object) -> None:
-        written = _written(func, args, kwargs)
+        written = written_by(func, args, kwargs)
         self._know(written)
         self.stretches[-1].written |= addresses(written)
         leaves = tree_leaves((args, kwargs))
-        given, packed = _tensors(leaves), self._packed.of(leaves)
+        given, packed = tensors_in(leaves), self._packed.of(leaves)
         flops = operations(func.overloadpacket, args, kwargs, made, given=given, packed=packed)
-        self._add(str(func), [*given, *packed], _tensors(made), flops)
+        self._add(str(func), [*given, *packed], tensors_in(made), flops)
 
     def _add(self, op: str, given: Sequence[torch.Tensor], results: Sequence[torch.Tensor], flops: int) -> None:
         stretch = self.stretches[-1]
@@ -155,21 +155,9 @@ def addresses(tensors: Iterable[torch.Tensor]) -> set[int]:
     return {key for each in tensors if (key := _address(each)) is not None}
 
 
-def _written(func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> list[torch.Tensor]:
-    """The tensors that an operator changes in place, by its schema."""
-    changed = [
-        place for place in enumerate(schema_of_op(func).arguments) if (info := place[1].alias_info) and info.is_write
-    ]
-    return _tensors([args[number] if number < len(args) else kwargs.get(each.name) for number, each in changed])
-
-
-def _tensors(tree: object) -> list[torch.Tensor]:
-    return [leaf for leaf in cast("list[object]", tree_leaves(tree)) if isinstance(leaf, torch.Tensor)]
-
-
 def _without_data(tree: object) -> bool:
     """True if some tensor stands for one, as in another trace: nothing is computed with it."""
-    return any(isinstance(each, FakeTensor) or each.is_meta for each in _tensors(tree))
+    return any(isinstance(each, FakeTensor) or each.is_meta for each in tensors_in(tree))
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch.utils.flop_counter import flop_registry
 
-from workbench.ground.torch_inside.pytrees import tree_leaves
+from workbench.ground.torch_inside.pytrees import tensors_in, tree_leaves
 from workbench.ground.torch_inside.tensor_inside import script_methods
 
 _ATEN: Any = torch.ops.aten
@@ -58,7 +58,7 @@ def operations(
     """Operations of one call: `given` are the tensors among its arguments, `packed` the weights in other objects."""
     if formula := _REGISTRY.get(packet) or _OF_PRODUCTS.get(packet):
         return int(formula(*args, **kwargs, out_val=made))
-    results = [leaf for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor)]
+    results = tensors_in(made)
     largest = max((each.numel() for each in (*given, *results)), default=0)
     weights = [each for each in packed if each.dim() > 1 and given and _meets(each, given[0])]
     if not weights or not results:

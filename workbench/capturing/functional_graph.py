@@ -21,6 +21,7 @@ from workbench.ground.torch_inside.capture_settings import views_around_changes
 from workbench.ground.torch_inside.functorch_layers import TRANSFORMS, batch_dim_remover
 from workbench.ground.torch_inside.operator_objects import (
     HigherOrderOperator,
+    by_name,
     is_overload,
     is_packet,
     op_name,
@@ -68,10 +69,9 @@ def refuse_gradients(name: str, gm: fx.GraphModule) -> None:
 def _without_unasked(graph: fx.Graph) -> None:
     """Leaves out the gradients that a call is told not to make: without data PyTorch gives that of a batch norm."""
     for node in graph.nodes:
-        schema = schema_if_op(node.target)
-        names = [argument.name for argument in schema.arguments] if schema is not None else []
-        if "output_mask" in names:
-            mask = dict(zip(names, node.args, strict=False)).get("output_mask", node.kwargs.get("output_mask"))
+        if schema_if_op(node.target) is None:
+            continue
+        if (mask := by_name(node.target, node.args, node.kwargs).get("output_mask")) is not None:
             made = zip(node.meta["val"], cast("Sequence[bool]", mask), strict=True)
             node.meta["val"] = tuple(each if wanted else None for each, wanted in made)
 

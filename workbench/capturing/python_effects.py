@@ -20,6 +20,7 @@ from workbench.capturing.named_values import Named, Owner
 from workbench.capturing.tensor_copies import assign, stores_of, value_of
 from workbench.operators.tensors.raw_contents import Store, contents
 from workbench.operators.tensors.reachable_tensors import attributes_of, variables
+from workbench.operators.tensors.same_value import differing
 
 
 @contextlib.contextmanager
@@ -123,8 +124,7 @@ def _changed(store: Store, old: Store) -> list[object]:
         before = cast("list[Any]", old)
         same = len(store) == len(before) and all(map(_same, store, before))
         return [] if same else [None]
-    then = cast("dict[Any, Any]", old)
-    return [key for key in {**then, **store} if key not in store or key not in then or not _same(store[key], then[key])]
+    return differing(cast("dict[Any, Any]", old), store, _same)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -14,7 +14,7 @@ from workbench.ground import errors
 from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, no_modes
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
 from workbench.ground.torch_inside.operator_objects import schema_of_op
-from workbench.ground.torch_inside.pytrees import tree_leaves, tree_map
+from workbench.ground.torch_inside.pytrees import tensors_in, tree_leaves, tree_map
 from workbench.ir import BACKWARD, FORWARD, STEP
 
 
@@ -41,7 +41,7 @@ class StandIns(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> object:
-        real = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        real = tensors_in((args, kwargs))
         if any(isinstance(each, torch.Generator) for each in tree_leaves((args, kwargs))):
             raise errors.NoTrainingStep(
                 self._parts.name,

@@ -11,6 +11,7 @@ import inspect
 import itertools
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from workbench.ground.environment.call_sites import place_text
 from workbench.ground.torch_inside.autograd_inside import engine_as, first_gradients_as
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
 from workbench.ground.torch_inside.functorch_layers import transform_at_work
-from workbench.ground.torch_inside.pytrees import tree_leaves
+from workbench.ground.torch_inside.pytrees import tensors_in
 from workbench.ir import BACKWARD, STEP
 
 _MODULES = cast(Any, torch.nn.modules.module)
@@ -265,7 +266,7 @@ class Parts(TorchFunctionMode):
                 )
             self.went_back = True
             here: dict[str, Any] = {"stack_trace": "".join(self._lines()), "nn_module_stack": {}}
-            nodes = list(_nodes([each.grad_fn for each in outputs if isinstance(each, torch.Tensor)]))
+            nodes = list(nodes_behind(outputs))
             leaves = [node.variable for node in nodes if hasattr(node, "variable")]
             self.refuse_strange(leaves)
             self.reached |= {id(each) for each in leaves}
@@ -282,7 +283,7 @@ class Parts(TorchFunctionMode):
     def _note_place(self, made: object) -> None:
         """Gives the new nodes of autograd's graph the place of the call that made them."""
         meta = {key: fx_traceback.current_meta.get(key) for key in ("stack_trace", "nn_module_stack")}
-        left: list[Any] = [each.grad_fn for each in tree_leaves(made) if isinstance(each, torch.Tensor)]
+        left: list[Any] = [each.grad_fn for each in tensors_in(made)]
         while left:
             node = left.pop()
             if node is None or _PLACE in node.metadata or node.name().endswith("AccumulateGrad"):
@@ -298,13 +299,12 @@ def _placing(meta: Mapping[str, Any]) -> Any:
     return hook
 
 
-def _nodes(roots: Sequence[Any]) -> Iterator[Any]:
-    """The nodes of autograd's graph, each once."""
-    left, seen = [each for each in roots if each is not None], set[Any]()
+def nodes_behind(results: Iterable[object], before: Iterable[object] = ()) -> Iterator[Any]:
+    """The nodes of autograd's graph that made these tensors, each once, up to those of `before`."""
+    left, seen = deque[Any](each.grad_fn for each in results if isinstance(each, torch.Tensor)), {None, *before}
     while left:
-        node = left.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        left += [each for each, _ in node.next_functions if each is not None]
+        node = left.popleft()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            left += [each for each, _ in node.next_functions]

@@ -48,8 +48,8 @@ from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.ground.environment.turns import turn
 from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, function_modes
 from workbench.ground.torch_inside.functorch_layers import in_forward_mode
-from workbench.ground.torch_inside.operator_objects import overload_name, schema_of_op
-from workbench.ground.torch_inside.pytrees import tree_flatten, tree_leaves, tree_map
+from workbench.ground.torch_inside.operator_objects import overload_name, schema_of_op, written_by
+from workbench.ground.torch_inside.pytrees import tensors_in, tree_flatten, tree_leaves, tree_map
 from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.operators.tensors.attention_layout import also_going_back, as_fused
 
@@ -211,7 +211,7 @@ _MOVES: Final = frozenset("clone copy_ _to_copy contiguous empty_like zeros_like
 
 def _only_moves(func: Any, args: Any, kwargs: Any) -> bool:
     """True if an op computes nothing: it makes a tensor, looks at one in another way, or copies it."""
-    name, tensors = _name(func), any(isinstance(each, torch.Tensor) for each in tree_leaves((args, kwargs)))
+    name, tensors = _name(func), tensors_in((args, kwargs))
     return not tensors or name in _MOVES or name.startswith("new_") or _untouched(func, _written(func, args, kwargs))
 
 
@@ -219,18 +219,12 @@ def _written(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) ->
     """The arguments that an op writes into."""
     if func is aten.native_batch_norm.default:  # its schema does not say so
         return [each for each in args[3:5] if args[5] and isinstance(each, torch.Tensor)]
-    if not schema_of_op(func).is_mutable:
-        return []
-    arguments = schema_of_op(func).arguments
-    names = [argument.name for argument in arguments]
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    asked = [given.get(each.name) for each in arguments if each.alias_info and each.alias_info.is_write]
-    return [each for each in tree_leaves(asked) if isinstance(each, torch.Tensor)]
+    return written_by(func, args, kwargs) if schema_of_op(func).is_mutable else []
 
 
 def _has_wide(given: Any, native: Any) -> bool:
     """True if the op is computed in 64 bits anyway."""
-    leaves = [each for each in (*tree_leaves(native), *tree_leaves(given)) if isinstance(each, torch.Tensor)]
+    leaves = tensors_in((native, given))
     return any(each.dtype in (WIDE, torch.complex128) for each in leaves if each.dim()) or (
         all(each.dtype in (WIDE, torch.complex128) for each in leaves if each.is_floating_point() or each.is_complex())
     )
@@ -238,8 +232,8 @@ def _has_wide(given: Any, native: Any) -> bool:
 
 def _half_of(native: Any) -> torch.dtype | None:
     """The 16-bit type of a result."""
-    found = (each.dtype for each in tree_leaves(native) if isinstance(each, torch.Tensor))
-    return next((dtype for dtype in found if dtype in (torch.float16, torch.bfloat16)), None)
+    kinds = (each.dtype for each in tensors_in(native))
+    return next((kind for kind in kinds if kind in (torch.float16, torch.bfloat16)), None)
 
 
 def _with_addend(

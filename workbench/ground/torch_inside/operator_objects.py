@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 
 from workbench.ground.torch_inside.needs import takes
+from workbench.ground.torch_inside.pytrees import tensors_in
 
 _torch = cast(Any, torch)
 
@@ -48,6 +49,17 @@ def schema_of_op(op: object) -> torch.FunctionSchema:
 def schema_if_op(target: object) -> torch.FunctionSchema | None:
     """Returns the schema of an overload, None for what is none."""
     return cast("torch.FunctionSchema | None", getattr(target, "_schema", None))
+
+
+def by_name(op: object, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+    """Returns the arguments of a call by their names in the schema."""
+    return {**dict(zip((each.name for each in schema_of_op(op).arguments), args, strict=False)), **kwargs}
+
+
+def written_by(op: object, args: Sequence[object], kwargs: Mapping[str, object]) -> list[torch.Tensor]:
+    """Returns the tensors that a call changes in place, as the schema says."""
+    given, arguments = by_name(op, args, kwargs), schema_of_op(op).arguments
+    return tensors_in([given.get(each.name) for each in arguments if each.alias_info and each.alias_info.is_write])
 
 
 @takes("torch.ops.aten.add.Tensor._overloadname", instead="the text of the overload behind its last dot")
