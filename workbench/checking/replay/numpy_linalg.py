@@ -29,8 +29,10 @@ from workbench.checking.replay.numpy_elementwise import (
 )
 from workbench.ground.errors import ReplayError
 from workbench.mlir.affine import compile_expr, compile_map, forall_bounds, loop_bounds
+from workbench.mlir.bindings import DYNAMIC_EXTENT, segments, shape_of
 from workbench.mlir.context import line_of, operations, parse, run_passes
 from workbench.mlir.indexed_moves import accesses_in
+from workbench.mlir.linalg_loops import indexing_maps, iterators
 
 Counters: TypeAlias = Sequence[int]
 """Iteration number of each loop around an op, outermost first."""
@@ -70,11 +72,9 @@ class LinalgOp:
     def __init__(self, module: ir.Module, operation: ir.Operation) -> None:
         self._module = module  # keeps the op alive
         self._block = operation.regions[0].blocks[0]
-        self._maps = [
-            list(ir.AffineMapAttr(item).value.results) for item in ir.ArrayAttr(operation.attributes["indexing_maps"])
-        ]
-        self._reduced = ["reduction" in str(item) for item in ir.ArrayAttr(operation.attributes["iterator_types"])]
-        self._inputs = ir.DenseI32ArrayAttr(operation.attributes["operandSegmentSizes"])[0]
+        self._maps = [list(each.results) for each in indexing_maps(operation)]
+        self._reduced = [kind == "reduction" for kind in iterators(operation)]
+        self._inputs, self.outputs = segments(operation)
         self._operands = list(operation.operands)
         self._yields = list(list(self._block.operations)[-1].operation.operands)
         self._combined = self._find_combiners()
@@ -84,10 +84,6 @@ class LinalgOp:
         """Element type of each memref operand, inputs first."""
         kinds = [value.type for value in self._operands if _is_memref(value)]
         return tuple(_element(kind.element_type) for kind in kinds)
-
-    @property
-    def outputs(self) -> int:
-        return len(self._operands) - self._inputs
 
     def execute(self, tiles: Sequence[Array], counters: Counters) -> list[Array]:
         """New contents of the outputs, given the contents of all memref operands, inputs first."""
@@ -111,9 +107,8 @@ class LinalgOp:
 
     def _axes(self) -> list[list[int | None]]:
         """Extents of each memref operand's axes, None where they are known only at run time."""
-        dynamic = ir.ShapedType.get_dynamic_size()
-        shapes = [ir.MemRefType(value.type).shape for value in self._operands if _is_memref(value)]
-        return [[None if extent == dynamic else extent for extent in shape] for shape in shapes]
+        shapes = [shape_of(value) for value in self._operands if _is_memref(value)]
+        return [[None if extent == DYNAMIC_EXTENT else extent for extent in shape] for shape in shapes]
 
     def _space(self, arrays: Sequence[Array]) -> tuple[int, ...]:
         """Extents of the iteration space, each read off an operand that has the dim as an axis of its own."""
@@ -125,8 +120,11 @@ class LinalgOp:
         return tuple(extents[dim] for dim in range(len(self._reduced)))
 
     def _evaluate(self, spread: Sequence[Array], indices: Sequence[Array], counters: Counters) -> list[Array]:
-        body = _Body(dict(zip(self._block.arguments, spread, strict=True)), indices, counters)
+        body = self._body(spread, indices, counters)
         return [body.value(value) for value in self._yields]
+
+    def _body(self, spread: Sequence[Array], indices: Sequence[Array], counters: Counters) -> _Body:
+        return _Body(dict(zip(self._block.arguments, spread, strict=True)), indices, counters)
 
     def _find_combiners(self) -> tuple[_Combined, ...] | None:
         """How each output is folded, if the body only combines it with a value that does not depend on it."""
@@ -151,11 +149,7 @@ class LinalgOp:
     def _fold(
         self, combined: Sequence[_Combined], spread: Sequence[Array], space: tuple[int, ...], counters: Counters
     ) -> list[Array]:
-        body = _Body(
-            dict(zip(self._block.arguments, spread, strict=True)),
-            list(map(_axis_index(space), range(len(space)))),
-            counters,
-        )
+        body = self._body(spread, list(map(_axis_index(space), range(len(space)))), counters)
         values: list[Array] = []
         for output, initial in zip(combined, spread[self._inputs :], strict=True):
             if not output.combiner:
