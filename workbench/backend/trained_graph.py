@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, cast
 
 import torch
 from torch import fx
+from typing_extensions import TypeIs
 
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
 from workbench.backend.native_graph import CapturedGraph, Run, captured_graph, on_host, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
-from workbench.backend.saved_tensors import apart
 from workbench.capturing.by_training import taken_apart, tidied
 from workbench.capturing.specialise import Specialised, specialise
 from workbench.ground.environment.turns import compiling
@@ -41,7 +41,7 @@ from workbench.ground.torch_inside.aot_autograd import (
 from workbench.ground.torch_inside.autograd_inside import saved_by_hooks, unseen_by_saving_hooks
 from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
 from workbench.ground.torch_inside.functorch_layers import is_batch_of_gradients
-from workbench.ground.torch_inside.tensor_inside import version_kept
+from workbench.ground.torch_inside.tensor_inside import memory_of, version_kept
 from workbench.ground.torch_inside.torch_export import exporting_here_alone
 from workbench.ir import BACKWARD, FORWARD
 from workbench.journey import Journey
@@ -279,3 +279,24 @@ def _name(given: fx.Node, names: Sequence[str]) -> str:
     if isinstance(described, TangentAOTInput):
         return given.name.replace("tangents", "gradient")
     return given.name
+
+
+def apart(results: Sequence[object], places: Collection[int], given: Sequence[object] = ()) -> list[object]:
+    """The results, those at `places` in memory of their own: apart from what is given and from all other results.
+
+    Tensors of one memory that are no views of each other do not know when the other is changed."""
+    taken = {memory_of(each) for each in given if _in_memory(each)}
+    owners = {id(each): memory_of(each) for each in results if _in_memory(each)}
+    made = list(results)
+    for place, each in enumerate(results):
+        if place not in places or not _in_memory(each):
+            continue
+        others = (memory for other, memory in owners.items() if other != id(each))
+        if memory_of(each) in taken or memory_of(each) in others:
+            made[place] = each.clone()
+            owners.pop(id(each), None)
+    return made
+
+
+def _in_memory(value: object) -> TypeIs[torch.Tensor]:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided

@@ -23,8 +23,8 @@ from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.user_call import Target
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
+from workbench.ground.torch_inside.capture_settings import without_onednn
 from workbench.ground.torch_inside.torch_export import export
-from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.ir import Tree
 from workbench.operators.tensors.doubles import Doubles
 from workbench.operators.tensors.reachable_tensors import Reachable

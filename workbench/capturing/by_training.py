@@ -33,13 +33,13 @@ from workbench.capturing.step_parts import Known, Parts
 from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
 from workbench.ground import errors
+from workbench.ground.torch_inside.capture_settings import without_onednn
 from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
 from workbench.ground.torch_inside.operator_objects import schema_if_op
 from workbench.ground.torch_inside.pytrees import tree_leaves
 from workbench.ground.torch_inside.symbolic_tracing import make_fx
 from workbench.ground.torch_inside.tensor_inside import set_versions, version_of
 from workbench.ground.torch_inside.torch_export import export, exporting_here_alone
-from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.ir import Tree
 from workbench.operators.tensors.attention_layout import also_going_back, as_fused
 from workbench.operators.tensors.reachable_tensors import Held, Reachable

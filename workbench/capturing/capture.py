@@ -211,7 +211,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
 
     Where nothing of it becomes a graph, all of it is one step on the host.
     """
-    from workbench.capturing import graph_pieces, run_pieces
+    from workbench.capturing import graph_pieces
 
     broken = graph_pieces.BrokenUp(trace.target)
     outside = {slot.path: slot.tensor for slot in trace.user}
@@ -255,5 +255,5 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     last = isinstance(why, errors.HiddenState)
     merged = graph_pieces.merge(whole, calls, graphs, first_break=reason, last=last)
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
-    parts = run_pieces.Parts(broken, merged.parts, merged.constants)
+    parts = graph_pieces.Parts(broken, merged.parts, merged.constants)
     return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)

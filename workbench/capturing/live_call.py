@@ -22,8 +22,8 @@ from workbench.operators.tensors.tensor_memory import is_lazy, plain, unreadable
 from workbench.operators.tensors.torch_literals import to_type
 
 if TYPE_CHECKING:
+    from workbench.capturing.graph_pieces import Parts
     from workbench.capturing.read_conditions import Conditions
-    from workbench.capturing.run_pieces import Parts
     from workbench.capturing.training_state import TrainingState
 
 

@@ -46,11 +46,11 @@ from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, bia
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, error_in_order, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.ground.environment.turns import turn
+from workbench.ground.torch_inside.capture_settings import without_onednn
 from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, function_modes
 from workbench.ground.torch_inside.functorch_layers import in_forward_mode
 from workbench.ground.torch_inside.operator_objects import overload_name, schema_of_op, written_by
 from workbench.ground.torch_inside.pytrees import tensors_in, tree_flatten, tree_leaves, tree_map
-from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.operators.tensors.attention_layout import also_going_back, as_fused
 
 aten = torch.ops.aten

@@ -18,8 +18,8 @@ import torch
 
 from workbench.checking.drawn_roundings import Rounded, roundings_drawn
 from workbench.checking.held_tensors import Arithmetic, Holds, as_given
+from workbench.checking.opened_ops import computed_inside
 from workbench.checking.rounding_allowance import numbers_of
-from workbench.checking.widened_subgraphs import computed_inside
 from workbench.checking.widening import Wide, widened
 from workbench.ground.errors import OtherResults
 from workbench.ir import AtenGraph

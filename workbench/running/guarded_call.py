@@ -21,8 +21,10 @@ import torch
 from workbench.ground.environment.processor import processor, processor_named
 from workbench.ground.faults.fences import fence
 from workbench.ground.faults.messages import Block, Message
-from workbench.ground.faults.trial import Trial
+from workbench.ground.faults.trial import TRIALS, Trial
+from workbench.ir import Kernel
 from workbench.ir.kernel_identity import nameless
+from workbench.operators.tensors.kernel_function import KernelFunction
 from workbench.operators.tensors.tensor_memory import span
 from workbench.running.jit import COMPILERS, NativeKernel
 from workbench.running.machine_code import target
@@ -127,3 +129,33 @@ def _content(tensor: torch.Tensor) -> Block:
     if not elements:
         return b""
     return memoryview((ctypes.c_char * (elements * tensor.itemsize)).from_address(tensor.data_ptr())).cast("B")
+
+
+@dataclass
+class TriedKernel:
+    """Gives the kernel itself as soon as a worker came back from it."""
+
+    get: Callable[[], NativeKernel]
+    form: str
+    text: str
+    kernel: Kernel
+    nodes: tuple[str, ...]
+    passed: bool = False
+
+    def __call__(self) -> KernelFunction:
+        return self.get() if self.passed else self._run
+
+    def is_remembered(self) -> bool:
+        """True if this process knows that a worker came back from it: then nothing is left to try."""
+        self.passed = self.passed or TRIALS.remembers(self._trial(()))
+        return self.passed
+
+    def _run(self, tensors: Sequence[torch.Tensor]) -> None:
+        TRIALS.pass_or_raise(self._trial(tensors))
+        self.passed = True
+        self.get()(tensors)
+
+    def _trial(self, tensors: Sequence[torch.Tensor]) -> Trial:
+        names = (*self.kernel.inputs, *self.kernel.outputs)
+        given = Arguments(names, tensors, len(self.kernel.inputs))
+        return run_trial(self.form, self.text, self.kernel.name, self.nodes, given)

@@ -16,10 +16,12 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 import torch
-from torch_mlir import ir
+from torch_mlir import _mlir_libs, ir
 from torch_mlir.execution_engine import ExecutionEngine
 
 from workbench.ground.environment.blas_library import SGEMM, Blas, blas
@@ -32,7 +34,6 @@ from workbench.mlir.linalg_ops import constants_apart
 from workbench.mlir.scheduled_form import memory_space, verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.running.buffer_order import order_buffers
-from workbench.running.compiler_switches import switch_passes
 from workbench.running.contraction_loops import speed_up_reductions
 from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict, widen
 from workbench.running.narrow_floats import legalise
@@ -222,6 +223,27 @@ def _effort(layouts: Sequence[Layout], reduces: bool) -> int:
     """
     elements = sum(math.prod(layout.shape) for layout in layouts)
     return 2 if reduces or elements > _FEW_ELEMENTS else 0
+
+
+_LIBRARY: Final = "*TorchMLIRAggregateCAPI.*"
+
+_SWITCHES: Final = ("-vectorize-slp=false",)
+"""The pass that makes vectors of single operations side by side. With gathers it stores numbers before it reads what
+was there: of attention with five matrices of one row each, eight of 25 results were divided by the sums of before.
+Loops are vectorised by another pass.
+"""
+
+
+@cache
+def switch_passes() -> bool:
+    """Sets the switches for this process; False where the library does not offer it, as it may on other systems."""
+    for path in Path(_mlir_libs.__file__).parent.glob(_LIBRARY):
+        parse = getattr(ctypes.CDLL(str(path)), "LLVMParseCommandLineOptions", None)
+        if parse is not None:
+            words = (b"kernels", *(each.encode() for each in _SWITCHES))
+            parse(len(words), (ctypes.c_char_p * len(words))(*words), None)
+            return True
+    return False
 
 
 def _linked(module: ir.Module, name: str, target: Processor, library: Blas | None, effort: int) -> Linked:

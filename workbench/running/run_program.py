@@ -28,11 +28,11 @@ from workbench.ir.moved_views import moved
 from workbench.operators.tensors.element_types import to_dtype, uninitialised
 from workbench.operators.tensors.kernel_function import KernelFunction
 from workbench.operators.tensors.tensor_memory import plain
+from workbench.running.guarded_call import TriedKernel
 from workbench.running.jit import COMPILERS, NativeKernel
 from workbench.running.machine_code import target
 from workbench.running.native_store import NativeStore
 from workbench.running.side_by_side import Touched, most_at_once, side_by_side, waits
-from workbench.running.tried_kernel import TriedKernel
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from workbench.capturing.rewriting.matching import Found, Host, Missing, Search, nearest
-from workbench.capturing.rewriting.node_order import in_order
 from workbench.capturing.rewriting.pattern import Bound, Number, Pattern
 from workbench.capturing.rewriting.pattern_graph import PatternGraph
 from workbench.capturing.rewriting.replacement import difference_of, replacement
@@ -146,6 +146,31 @@ class _Run:
         origin = replace(last, node=results[0], op=self.pattern.op)
         bound = {name: given[name] for name in self.pattern.example}
         return replacement(self.pattern.op, bound, results, origin)
+
+
+def in_order(nodes: Iterable[Node]) -> tuple[Node, ...] | None:
+    """The nodes, each as early in the given order as what it reads allows; None where some wait for each other."""
+    given = tuple(nodes)
+    maker = {value: node for node in given for value in node.results}
+    done: dict[str, Node] = {}
+    waiting: set[str] = set()
+    for first in given:
+        pending = [first]
+        while pending:
+            node = pending[-1]
+            if node.name in done:
+                pending.pop()
+                continue
+            needed = [maker[value] for value in node.operands if value in maker and maker[value].name not in done]
+            if not needed:
+                done[pending.pop().name] = node
+                waiting.discard(node.name)
+            elif node.name in waiting:
+                return None
+            else:
+                waiting.add(node.name)
+                pending += needed[::-1]
+    return tuple(done.values())
 
 
 def _needed_outside(host: Host, found: Found, results: tuple[str, ...]) -> tuple[str, str] | None:
