@@ -77,7 +77,8 @@ def watch_backward(
             each if need & known or _has_hooks(edge, seen) else None
             for each, need, edge in zip(made, needs(), node.next_functions, strict=True)
         ]
-        return tuple(_once(each) if each is not None and each.requires_grad else each for each in kept)
+        once = cast(Any, _Once).apply
+        return tuple(once(each) if each is not None and each.requires_grad else each for each in kept)
 
     node.register_hook(corrected)
 
@@ -112,7 +113,3 @@ class _Once(torch.autograd.Function):
             "gradients (second derivatives, create_graph=True)",
             "Compute them in PyTorch, or trace the whole step: wb.trace(step, ..., train=True)",
         )
-
-
-def _once(gradient: torch.Tensor) -> torch.Tensor:
-    return cast(torch.Tensor, cast(Any, _Once).apply(gradient))

@@ -97,11 +97,12 @@ class Trained:
 
         def compiler(part: str) -> Callable[[fx.GraphModule, object], Boxed]:
             def compiled(graph: fx.GraphModule, _: object) -> Boxed:
-                self._graphs[part] = _in_part(graph, part, self._names())
+                self._graphs[part] = _in_part(graph, part, names)
                 return _boxed(lambda given: self._run(part, given))
 
             return compiled
 
+        names = [str(node.target) for node in self._special.module.graph.find_nodes(op="placeholder")]  # Dynamo's
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         fakes = [mode.from_tensor(each) for each in tensors]
         with exporting_here_alone(), taken_apart(), nothing_donated():
@@ -113,10 +114,6 @@ class Trained:
                 untrained=compiler(_UNTRAINED),
                 partition=_parted,
             )
-
-    def _names(self) -> list[str]:
-        """What Dynamo calls the tensors that it gives."""
-        return [str(node.target) for node in self._special.module.graph.find_nodes(op="placeholder")]
 
     def _source(self, described: object, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """The tensor that AOTAutograd gives the forward graph in a place that it describes so."""

@@ -140,10 +140,7 @@ def _given_back(node: torch.fx.Node, gm: torch.fx.GraphModule, given: tuple[torc
     for placeholder, tensor in zip(gm.graph.find_nodes(op="placeholder"), given, strict=True):
         if placeholder.meta.get("example_value") is node.meta["example_value"]:
             return tensor
-    return _stand_in(node.meta["example_value"])
-
-
-def _stand_in(fake: torch.Tensor) -> torch.Tensor:
+    fake = cast("torch.Tensor", node.meta["example_value"])
     return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="meta")
 
 

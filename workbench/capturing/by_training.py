@@ -185,7 +185,8 @@ class _Walk:
         for place in self.places:
             tensor = place.now()
             held.tensors[id(tensor)] = Held(place.kind, place.path, tensor, place.now)
-        self.given = list({id(each): each for each in (*(s.tensor for s in trace.user), *self._held())}.values())
+        tensors = [each.tensor for each in (*trace.user, *held.tensors.values())]
+        self.given = list({id(each): each for each in tensors}.values())
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
         stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
         paths = {id(module): path for path, module in held.modules.values()}
@@ -210,9 +211,6 @@ class _Walk:
             self._refuse_effects(parts, effects)
         finally:
             set_versions(self.given, versions)
-
-    def _held(self) -> list[torch.Tensor]:
-        return [each.tensor for each in self.trace.held.tensors.values()]
 
     def _initial(self, place: Place) -> Initial | None:
         known = [each for each in self.state.places if (each.kind, each.path) == (place.kind, place.path)]
@@ -278,7 +276,8 @@ class _Walk:
         assert graph is not None
         self._refuse_parts_of_one_memory()
         with exports_errors(trace.name):
-            exported = export(in_atens_words(graph), tuple(self._stand_ins()))
+            stand_ins = tuple(node.meta["val"] for node in graph.graph.find_nodes(op="placeholder"))
+            exported = export(in_atens_words(graph), stand_ins)
             program = functional(trace.name, exported)
         made = record_of(trace, exported, program, "train", given_tensors(program, graph, self.given), self.tree)
         if not made.graph.nodes:
@@ -303,10 +302,6 @@ class _Walk:
                     "Give each a memory of its own, as with .clone(), before the trace",
                 )
 
-    def _stand_ins(self) -> list[torch.Tensor]:
-        assert self.graph is not None
-        return [node.meta["val"] for node in self.graph.graph.find_nodes(op="placeholder")]
-
 
 def _changed_inputs(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> set[int]:
     """The tensors, by `id`, that ops of the graph change in place, directly or through a view."""
@@ -319,13 +314,10 @@ def _changed_inputs(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) 
         first = node.args[0]
         if schema.is_mutable:
             changed |= {of[each] for each in tree_leaves(node.args) if each in of and each is first}
-        if isinstance(first, torch.fx.Node) and first in of and (schema.is_mutable or _is_view(schema)):
+        is_view = any(each.alias_info is not None for each in schema.returns)
+        if isinstance(first, torch.fx.Node) and first in of and (schema.is_mutable or is_view):
             of[node] = of[first]
     return changed
-
-
-def _is_view(schema: Any) -> bool:
-    return any(each.alias_info is not None for each in schema.returns)
 
 
 def tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -340,15 +332,11 @@ def tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
             node.target = torch.ops.aten.split.Tensor  # unsafe is only that autograd does not watch the parts
         elif node.target is torch.ops.aten.detach.default:
             source = cast("torch.fx.Node", node.args[0])
-            node.replace_all_uses_with(source, _is_no_result)
+            node.replace_all_uses_with(source, lambda user: user.op != "output")
             if not node.users:
                 graph.graph.erase_node(node)
     graph.recompile()
     return graph
-
-
-def _is_no_result(user: torch.fx.Node) -> bool:
-    return user.op != "output"
 
 
 def taken_apart() -> AbstractContextManager[None]:

@@ -183,7 +183,8 @@ def record_of(
 
 def refuse_replaced(trace: Capturing) -> None:
     """Puts back tensors of modules that the capture replaced by stand-ins without data, and says so."""
-    found = [held for key, held in reachable(trace.target).tensors.items() if _no_data(held, key, trace)]
+    new = [held for key, held in reachable(trace.target).tensors.items() if key not in trace.held.tensors]
+    found = [held for held in new if held.tensor.is_meta or isinstance(held.tensor, FakeTensor)]
     if not found:
         return
     for path, module in trace.held.modules.values():
@@ -207,10 +208,6 @@ _OLD_HOOKS = {
     for each in ("weight_norm", "spectral_norm")
 }
 """Where such hooks are from, and what replaces them."""
-
-
-def _no_data(held: Held, key: int, trace: Capturing) -> bool:
-    return key not in trace.held.tensors and (held.tensor.is_meta or isinstance(held.tensor, FakeTensor))
 
 
 def no_tensor_work(name: str, given: Sequence[Slot | Held] = ()) -> errors.NoTensorWork:

@@ -140,7 +140,8 @@ def graph_key(
 
     `slots` say where the tensors that are `given` come from.
     """
-    if any(registered.route == "conversion" for registered in trace.registrations) or _modes() or _replaced():
+    seen = any_mode() or transform_at_work()  # by somebody's code, which sees every call
+    if any(registered.route == "conversion" for registered in trace.registrations) or seen or _replaced():
         return None
     places = [place_of(node.meta.get("stack_trace")) for node in gm.graph.nodes]
     try:
@@ -173,11 +174,6 @@ def only_pytorchs(graph: AtenGraph) -> bool:
 
 def _is_pytorchs(function: Callable[..., object]) -> bool:
     return str(getattr(function, "__module__", "")).partition(".")[0] == "torch"
-
-
-def _modes() -> bool:
-    """True if somebody's code sees every call, or a transform is under way."""
-    return any_mode() or transform_at_work()
 
 
 def _replaced() -> bool:

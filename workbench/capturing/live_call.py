@@ -96,7 +96,7 @@ class CapturedProgram:
         """True if the numbers, flags, branches and hooks of the function are those of the trace."""
         if self.conditions is None:
             return True
-        with torch.no_grad(), self._as_traced_or_already():
+        with torch.no_grad(), nullcontext() if _autocast() == self.autocast else self.as_traced():
             return self.conditions.hold(self._scope(values))
 
     def refuse_changed_conditions(
@@ -118,9 +118,6 @@ class CapturedProgram:
             f"{self.graph.name} computes something else than when it was traced: {shown}{gone}. The graph follows "
             "from it: trace again, or let the function read a number that changes from a tensor"
         )
-
-    def _as_traced_or_already(self) -> AbstractContextManager[object]:
-        return nullcontext() if _autocast() == self.autocast else self.as_traced()
 
     def _paths(self) -> dict[str, str]:
         """The user's text for each positional input, by its place among the arguments."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
-from torch import nn
 
 from workbench.operators.tensors.reachable_tensors import Reachable, reachable, variables
 
@@ -26,7 +25,7 @@ def on_twins(target: Target, held: Reachable) -> tuple[Target, Reachable]:
     through an object or a function that the callable calls."""
     if not held.modules or any(isinstance(module, torch.jit.ScriptModule) for _, module in held.modules.values()):
         return target, held
-    twins: dict[int, object] = {key: _bare(module) for key, (_, module) in held.modules.items()}
+    twins: dict[int, object] = {key: object.__new__(type(module)) for key, (_, module) in held.modules.items()}
     for key, (_, module) in held.modules.items():
         vars(twins[key]).update({name: _twin(value, twins) for name, value in vars(module).items()})
     made = cast("Target", _twin_of_callable(target, twins))
@@ -34,10 +33,6 @@ def on_twins(target: Target, held: Reachable) -> tuple[Target, Reachable]:
     if found.modules.keys() & held.modules.keys() or found.tensors.keys() != held.tensors.keys():
         return target, held
     return made, found
-
-
-def _bare(module: nn.Module) -> object:
-    return object.__new__(type(module))
 
 
 def _twin(value: Any, twins: Mapping[int, object]) -> Any:

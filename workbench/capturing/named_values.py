@@ -179,7 +179,8 @@ class _Walk:
             yield from self._of_object(value, path)
 
     def _items(self, held: Store, path: str) -> Iterator[Part]:
-        if len(held) > _MANY and all(type(each) in _PLAIN for each in _members(held)):
+        members = held.values() if isinstance(held, dict) else held
+        if len(held) > _MANY and all(type(each) in _PLAIN for each in members):
             self.found.values[path] = list(held.items()) if isinstance(held, dict) else held
             return
         for key, part in held.items() if isinstance(held, dict) else enumerate(held):
@@ -281,10 +282,6 @@ def shown_value(value: object) -> str:
     if isinstance(value, types.CodeType):
         return f"the function {value.co_name} of {value.co_filename.rpartition('/')[2]}:{value.co_firstlineno}"
     return value.__name__ if isinstance(value, type) else f"{value!r:.80}"
-
-
-def _members(held: Store) -> Iterable[object]:
-    return held.values() if isinstance(held, dict) else held
 
 
 def _hooks(owner: Any, name: str) -> Iterator[Part]:

@@ -53,7 +53,11 @@ def python_effects(containers: Iterable[object], named: Named) -> Generator[list
                 found.append(name)
                 assign(place, name, old)
         for owner, store, old in stores:
-            found += [_shown(owner, key, watched) for key in _changed(contents(store), old) if _is_own(owner, key)]
+            found += [
+                _shown(owner, key, watched)
+                for key in _changed(contents(store), old)
+                if not (isinstance(owner, Optimizer) and key in _OF_TORCH)
+            ]
         for owner, old in members:
             if _changed(list(owner), old):
                 found.append(_called(owner, watched))
@@ -102,10 +106,6 @@ def _looked_after(containers: Iterable[object]) -> set[int]:
             state = cast("dict[Any, object]", each.state)
             found |= {id(each.param_groups), id(state), *map(id, each.param_groups), *map(id, state.values())}
     return found
-
-
-def _is_own(owner: object, key: object) -> bool:
-    return not isinstance(owner, Optimizer) or key not in _OF_TORCH
 
 
 def _numbers(optimizer: Optimizer) -> dict[Any, Any]:

@@ -121,7 +121,8 @@ class Parts(TorchFunctionMode):
         elif func == _DATA.__get__:
             func = torch.Tensor.detach
         stack = "".join(self._lines())
-        with self._at({"stack_trace": stack, "nn_module_stack": self._module_stack()}):
+        modules = {str(id(module)): (path, type(module)) for path, module in self._modules}
+        with self._at({"stack_trace": stack, "nn_module_stack": modules}):
             known = step_call(func) if self.inside[-1:] == [STEP] else substitute(func)
             made = known(*args, **(kwargs or {}))
             self._note_place(made)
@@ -198,9 +199,6 @@ class Parts(TorchFunctionMode):
         frames = traceback.walk_stack(inspect.currentframe())
         inside = itertools.takewhile(lambda place: place[0].f_code is not self.outermost, frames)
         return traceback.format_list(list(reversed(traceback.StackSummary.extract(inside, lookup_lines=False))))
-
-    def _module_stack(self) -> dict[str, tuple[str, type]]:
-        return {str(id(module)): (path, type(module)) for path, module in self._modules}
 
     def _elsewhere(self) -> bool:
         """True if another thread calls, which may train a model of its own meanwhile."""

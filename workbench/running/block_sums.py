@@ -142,14 +142,12 @@ class _Block:
         loops = [dim for dim in sorted(self.stretches) if self.stretches[dim].size is not None]
         self._renumber_indices(loops)
         body = self.op.regions[0].blocks[0]
+        kinds = ["parallel" if dim == self.side_by_side else "reduction" for dim in loops]
         every = [value for value, _ in summed]
-        made = generic(every[:inputs], every[inputs:], _walks(summed, loops), [self._kind(dim) for dim in loops])
+        made = generic(every[:inputs], every[inputs:], _walks(summed, loops), kinds)
         body.append_to(made.regions[0])
         for (old, axes), new in zip(parts[inputs:], sums, strict=True):
             _add(new, old, axes)
-
-    def _kind(self, dim: int) -> str:
-        return "parallel" if dim == self.side_by_side else "reduction"
 
     def _part(self, value: Value, indexing: ir.AffineMap) -> tuple[Value, list[int]]:
         """The part of an operand that the block needs, and the dim that walks each axis of it."""
@@ -157,7 +155,10 @@ class _Block:
             return value, []
         offsets, sizes, dropped, axes = list[Index](), list[Index](), list[int](), list[int]()
         for axis, dim in enumerate(axis_loops(indexing)):
-            stretch = _Stretch(_constant(indexing, axis), None) if dim is None else self.stretches[dim]
+            if dim is None:
+                stretch = _Stretch(ir.AffineConstantExpr(indexing.results[axis]).value, None)
+            else:
+                stretch = self.stretches[dim]
             offsets.append(stretch.start)
             sizes.append(1 if stretch.size is None else stretch.size)
             if dim is None or stretch.size is None:
@@ -197,10 +198,6 @@ class _Block:
                     place = arith.AddIOp(linalg.IndexOp(loops.index(dim)).result, place).result
             each.operation.results[0].replace_all_uses_with(place)
             each.operation.erase()
-
-
-def _constant(indexing: ir.AffineMap, axis: int) -> int:
-    return ir.AffineConstantExpr(indexing.results[axis]).value
 
 
 def _entry(op: ir.Operation) -> ir.Block:

@@ -159,7 +159,8 @@ def _is_memref(value: Value) -> bool:
 
 def _write(run: _Run) -> None:
     walked = {value: axis for value, axis in _operands(run) if axis is not None}
-    row_bytes = sum(_bytes(value) for value in walked) // run.rows
+    sizes = (math.prod(shape_of(value)) * element_bytes(ir.MemRefType(value.type)) for value in walked)
+    row_bytes = sum(sizes) // run.rows
     most = max(STRIP_BYTES // max(row_bytes, 1), 1)
     if most >= run.rows:
         return
@@ -189,10 +190,6 @@ def _operands(run: _Run) -> list[tuple[Value, int | None]]:
         for pair in zip(op.operands, axes, strict=True)
         if _is_memref(pair[0])
     ]
-
-
-def _bytes(value: Value) -> int:
-    return math.prod(shape_of(value)) * element_bytes(ir.MemRefType(value.type))
 
 
 def _part(value: Value, axis: int, place: Value, strip: int) -> Value:

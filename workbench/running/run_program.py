@@ -100,10 +100,6 @@ Unproven: TypeAlias = "Mapping[str, tuple[str, ...]]"
 ALL_PROVEN: Unproven = MappingProxyType({})
 
 
-def _hosted(hosts: Mapping[str, KernelFunction]) -> dict[str, Callable[[], KernelFunction]]:
-    return {name: partial(_itself, function) for name, function in hosts.items()}
-
-
 def _itself(function: KernelFunction) -> KernelFunction:
     return function
 
@@ -127,7 +123,7 @@ class NativeProgram:
         hosts: Mapping[str, KernelFunction] = NO_HOSTS,
     ) -> None:
         """Each of `lowered.kernels` is among `native` or `hosts`, by name."""
-        kernels = {**native, **_hosted(hosts)}
+        kernels = {**native, **{name: partial(_itself, function) for name, function in hosts.items()}}
         self._lowered, self._graph = lowered, lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}

@@ -259,7 +259,7 @@ def _apply(operation: ir.Operation, operands: list[Array]) -> Array:
     """The result of an arith, math or affine op for given operands, as its result type holds it."""
     element, name = _element(operation.results[0].type), operation.name
     if name == "arith.constant":
-        return np.asarray(_constant(operation), element.values)
+        return np.asarray(operation.attributes["value"].value, element.values)
     if name in ("affine.apply", "affine.min", "affine.max"):
         choices = [np.asarray(made(operands)) for made in compile_map(operation)]  # type: ignore[arg-type]
         return (np.maximum if name == "affine.max" else np.minimum).reduce(np.broadcast_arrays(*choices))
@@ -280,10 +280,6 @@ def _function(operation: ir.Operation) -> Function:
             f"{name} has no meaning in numpy yet: add it to FUNCTIONS in workbench/checking/replay/numpy_elementwise.py"
         )
     return FUNCTIONS[name]
-
-
-def _constant(operation: ir.Operation) -> bool | int | float:
-    return operation.attributes["value"].value
 
 
 def _scalar(value: ir.Value, counters: Counters) -> Array:
