@@ -17,7 +17,7 @@ from workbench.capturing.functional_graph import (
     unwrapped,
 )
 from workbench.capturing.kept_graphs import kept_graph
-from workbench.capturing.read_conditions import Guards, Made, Reading, calls_of
+from workbench.capturing.read_conditions import Facts, Guards, Reading, calls_of
 from workbench.capturing.record_nodes import Recorded, Slot
 from workbench.capturing.user_call import Target, call_target, fresh
 from workbench.ground import errors
@@ -85,13 +85,13 @@ _HOOKS = {"skip_nnmodule_hook_guards": False}
 """The setting of Dynamo by which hooks of modules have guards."""
 
 
-def made_by_reading(trace: Capturing, reading: Reading) -> Made:
+def facts_of_reading(trace: Capturing, reading: Reading) -> Facts:
     """Facts that tell the graph of a reading from that of another one."""
     slots = [trace.slot_of(tensor, "a constant") for tensor in reading.given]
     leaves: list[object] = [
         [each.kind, each.path] if isinstance(each, Slot) else each for each in _leaves(trace, reading)
     ]
-    return Made(calls_of(reading.graph), [[each.kind, each.path] for each in slots], leaves, reading.tree)
+    return [calls_of(reading.graph), [[each.kind, each.path] for each in slots], leaves, reading.tree]
 
 
 def _leaves(trace: Capturing, reading: Reading) -> list[int | Slot]:

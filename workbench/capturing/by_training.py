@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -23,7 +24,7 @@ from workbench.capturing.blame import exports_errors
 from workbench.capturing.capture_state import Capturing, given_tensors, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.functional_graph import functional, in_atens_words
 from workbench.capturing.graph_breaks import quiet
-from workbench.capturing.left_tensors import Made
+from workbench.capturing.left_tensors import StepTensors
 from workbench.capturing.named_values import Named
 from workbench.capturing.python_effects import python_effects
 from workbench.capturing.record_nodes import Recorded
@@ -51,7 +52,7 @@ _MOST_DRAWS = 3
 """Calls after which a generator is another one, before this is taken for the step's doing."""
 
 
-def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, TrainingState]:
+def by_training(trace: Capturing, named: Named, made: StepTensors) -> tuple[Recorded, TrainingState]:
     """The record of a step, and what it changes besides parameters and buffers; `made` gets the tensors of the walk."""
     for key, optimizer in named.optimizers.items():
         trace.held.optimizers.setdefault(key, optimizer)
@@ -75,7 +76,7 @@ def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, T
     )
 
 
-def _walked(trace: Capturing, state: TrainingState, named: Named, made: Made) -> _Walk:
+def _walked(trace: Capturing, state: TrainingState, named: Named, made: StepTensors) -> _Walk:
     """One call of the step. If a generator is another one afterwards, another thread may have drawn numbers: the step
     is called again, and is refused if that happens each time."""
     tensors = [each.tensor for each in trace.held.tensors.values()]
@@ -162,7 +163,7 @@ class _Walk:
     trace: Capturing
     state: TrainingState
     named: Named
-    made: Made
+    made: StepTensors
     given: list[torch.Tensor] = field(default_factory=list[torch.Tensor])
     """The tensors from outside, in the order of the graph's inputs."""
     tree: Tree = field(default_factory=lambda: Tree("tuple"))
@@ -234,39 +235,34 @@ class _Walk:
 
     def _refuse_effects(self, parts: Parts, effects: Sequence[str]) -> None:
         """Refuses a step that changes what a graph cannot: variables, lists, attributes, an optimizer's numbers."""
-        name = self.trace.name
+        refused = partial(errors.NoTrainingStep, self.trace.name)
         refuse_replaced(self.trace)
         if changed := self.state.changed_options():
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 f"it changes the optimizer's {changed}, as schedulers of learning rates do",
                 "Do so outside of the step; give a number that changes as a tensor: lr=torch.tensor(0.1). Momentum and "
                 "betas stay what they are with cycle_momentum=False",
             )
         if any(each.endswith("._last_lr") for each in effects):
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 "it calls a scheduler of learning rates, whose counts are Python's",
                 "Call scheduler.step() after j.run, outside of the step, with the rate as a tensor: "
                 "lr=torch.tensor(0.1)",
             )
         if sparse := [each for each in effects if each.startswith("SparseAdam")]:
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 f"SparseAdam counts its steps in Python ({sparse[0]}), and no kernel makes a sparse gradient",
                 "Make the embedding with sparse=False, and train with Adam",
             )
         if effects:
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 f"it changes {', '.join(dict.fromkeys(effects))} in Python, which happens once at the trace and not "
                 "in each run",
                 "Do so outside of the step: fill a cache by one call in PyTorch before the trace, and keep a number "
                 "in a tensor that changes in place: count.add_(1)",
             )
         if not parts.went_back:
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 "it takes no gradients",
                 "Give a function that computes a loss and calls loss.backward(), or trace it without training",
             )

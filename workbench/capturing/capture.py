@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from workbench.capturing.blame import exports_errors, replaced, user_errors
-from workbench.capturing.by_dynamo import by_dynamo, made_by_reading, read_by_dynamo
+from workbench.capturing.by_dynamo import by_dynamo, facts_of_reading, read_by_dynamo
 from workbench.capturing.by_export import by_export
 from workbench.capturing.capture_state import Capturing, given_tensors, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.dynamo_names import input_as_written
@@ -27,7 +27,7 @@ from workbench.capturing.functional_graph import autocast_is_left, functional, i
 from workbench.capturing.left_tensors import no_tensors_left
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.named_values import named_by
-from workbench.capturing.read_conditions import Conditions, Guards, Made, Reading
+from workbench.capturing.read_conditions import Conditions, Facts, Guards, Reading
 from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
 from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
@@ -100,14 +100,14 @@ def capture(
 def _conditions(trace: Capturing, reading: Reading) -> Conditions:
     """Conditions of the graph of a reading, and a way to read the function again."""
 
-    def again(inputs: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Made, Guards]:
+    def again(inputs: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Facts, Guards]:
         anew = Capturing.begin(trace.name, trace.target, inputs, dict(kwargs), trace.registrations)
         quiet, as_before = warnings_here(_OF_PICKLES), holding_as_before(anew.held.containers)
         with torch.no_grad(), quiet, _layers_taken_apart(), no_transform_left(), as_before:
             read = read_by_dynamo(anew)
-        return made_by_reading(anew, read), read.guards
+        return facts_of_reading(anew, read), read.guards
 
-    return Conditions(trace.target, made_by_reading(trace, reading), again, [reading.guards])
+    return Conditions(trace.target, facts_of_reading(trace, reading), again, [reading.guards])
 
 
 def _conditions_of_export(trace: Capturing) -> Conditions | None:
@@ -255,5 +255,6 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     last = isinstance(why, errors.HiddenState)
     merged = graph_pieces.merge(whole, calls, graphs, first_break=reason, last=last)
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
-    parts = graph_pieces.Parts(broken, merged.parts, merged.constants)
+    constants = {number: held for number, (_, held) in graphs.items()}
+    parts = graph_pieces.Parts(broken, merged.parts, constants)
     return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)

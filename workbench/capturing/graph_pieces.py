@@ -108,8 +108,6 @@ class Merged:
     graph: AtenGraph
     parts: dict[int, AtenGraph]
     """The graph of each number, with the names that it has in the record where it ran first."""
-    constants: dict[int, list[torch.Tensor]]
-    """The tensors that each graph holds itself; inputs that follow those it is called with."""
     slots: tuple[Slot, ...]
     """The record's inputs."""
     breaks: tuple[str, ...]
@@ -291,8 +289,7 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
         numbers=tuple({each.value: each for part in parts.values() for each in part.numbers}.values()),
         host_work=tuple(work.host_work),
     )
-    held_by = {number: constants for number, (_, constants) in graphs.items()}
-    return Merged(graph, parts, held_by, tuple(work.slots), tuple(breaks))
+    return Merged(graph, parts, tuple(work.slots), tuple(breaks))
 
 
 Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
@@ -307,7 +304,7 @@ class Parts:
     graphs: Mapping[int, AtenGraph]
     """By the number that each has; the names are those of the record of them all."""
     constants: Mapping[int, list[torch.Tensor]]
-    """What each graph holds itself."""
+    """The tensors that each graph holds itself; inputs that follow those it is called with."""
     _others: dict[int, Run] = field(default_factory=dict[int, Run])
     """Graphs that data led to after the trace."""
 

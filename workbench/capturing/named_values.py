@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from workbench.capturing.function_caches import Cache, cached, is_cache
+from workbench.capturing.left_tensors import Cache, cached, is_cache
 from workbench.ground.torch_inside.module_inside import MODULE_HOOKS, MODULE_STORES, TENSOR_HOOKS
 from workbench.operators.tensors.raw_contents import Store, contents, item
 from workbench.operators.tensors.reachable_tensors import (

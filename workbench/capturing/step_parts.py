@@ -26,7 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.overrides import TorchFunctionMode
 
 from workbench.capturing.functional_graph import substitute
-from workbench.capturing.left_tensors import Made
+from workbench.capturing.left_tensors import StepTensors
 from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
 from workbench.ground import errors
@@ -62,7 +62,9 @@ class Known:
 class Parts(TorchFunctionMode):
     """Notes for each op the part of the step, and for each call of a function of PyTorch's its place."""
 
-    def __init__(self, name: str, paths: Mapping[int, str], outermost: CodeType, known: Known, left: Made) -> None:
+    def __init__(
+        self, name: str, paths: Mapping[int, str], outermost: CodeType, known: Known, left: StepTensors
+    ) -> None:
         """`name` is that of the step, `paths` are those of modules by `id`; `outermost` is the code below which the
         user's own begins."""
         super().__init__()

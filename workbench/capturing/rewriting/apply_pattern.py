@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from workbench.capturing.rewriting.matching import Found, Host, Missing, Search, nearest
-from workbench.capturing.rewriting.pattern import Bound, Number, Pattern
+from workbench.capturing.rewriting.pattern import Bound, Number, Pattern, difference_of, replacement
 from workbench.capturing.rewriting.pattern_graph import PatternGraph
-from workbench.capturing.rewriting.replacement import difference_of, replacement
 from workbench.ir import AtenGraph, Literal, Match, Nearest, Node, Origin, Ref, TensorType
 from workbench.operators.aten.automatic_route import class_of
 from workbench.operators.formulas.formula_builder import infer
