@@ -1,4 +1,4 @@
-"""What AOTAutograd's function makes of gradients that are not PyTorch's: none where none is given, and second ones.
+"""Gradients that AOTAutograd's function makes and PyTorch does not: zeros where none is given, and second ones.
 
 It takes a result without a gradient for one whose gradient is zero. Then a parameter that only this result needs would
 have a gradient of zeros, which momentum and weight decay go by, where PyTorch's has none.
@@ -43,7 +43,7 @@ _NONE = frozenset[int]()
 
 
 def _reached(graph: fx.GraphModule, own: Mapping[fx.Node, frozenset[int]]) -> dict[fx.Node, frozenset[int]]:
-    """What of `own` each node is made of."""
+    """Returns, for each node, the union of `own` over all nodes that it is made of."""
     found: dict[fx.Node, frozenset[int]] = {}
     for node in graph.graph.nodes:
         found[node] = own.get(node, _NONE).union(*(found[each] for each in node.all_input_nodes))

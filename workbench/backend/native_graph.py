@@ -123,8 +123,8 @@ def or_on_host(
     capture: Callable[[], Captured],
     finish: Callable[[Captured], Run],
 ) -> Run:
-    """What is captured and finished, or the graph as PyTorch computes it where it cannot be captured and the options
-    allow it."""
+    """Captures and finishes a graph. Where it cannot be captured and the options allow it, returns the graph as PyTorch
+    computes it."""
     try:
         captured = capture()
     except _UNCAPTURED as error:

@@ -66,7 +66,7 @@ class Trained:
 
     @property
     def journey(self) -> Journey:
-        """That of the forward pass."""
+        """The journey of the forward pass."""
         assert self._first is not None, "it is kept until it is made"
         return self._first.journey
 

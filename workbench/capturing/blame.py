@@ -27,7 +27,7 @@ from workbench.operators.aten import overload_names
 from workbench.operators.aten.overload_schema import schema_of
 
 _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
-"""How export warns of a tensor attribute that it will leave out of the graph.
+"""Export's warning about a tensor attribute that it will leave out of the graph.
 
 A recurrent module keeps its parameters in such a list as well and puts there whatever takes their place, as export
 does for as long as it works.
@@ -181,7 +181,7 @@ def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
 
 
 def _dynamos_own(name: str, error: Exception) -> str:
-    """What stopped Dynamo itself: too many calls in one another, or a fault of its own."""
+    """Says what stopped Dynamo itself: too many calls in one another, or a fault of its own."""
     said, place = str(error).strip().partition("\n")[0], place_text(str(error))
     where = f", at {place}" if place else ""
     if said.startswith("RecursionError"):

@@ -125,7 +125,8 @@ def _call_and_alias(target: Target, args: tuple[object, ...], kwargs: dict[str, 
 
 
 def _views_outside(trace: Capturing, found: Sequence[tuple[str, torch.Tensor]]) -> list[str]:
-    """Where results are views of tensors from outside that no graph made: their data would be that of the trace."""
+    """Returns the paths of results that are views of tensors from outside and that no graph made: their data would be
+    those of the trace."""
     given = {memory_of(slot.tensor) for slot in trace.user if not slot.tensor.is_meta}
     given |= {memory_of(held.tensor) for held in trace.held.tensors.values() if not held.tensor.is_meta}
     return [

@@ -46,7 +46,7 @@ from workbench.operators.tensors.attention_layout import also_going_back, as_fus
 from workbench.operators.tensors.reachable_tensors import Held, Reachable
 
 _MOST_WALKS = 4
-"""What the first call of a step leaves behind is there in the next one; more than a few new places are a mistake."""
+"""The most calls of a step that may leave new places behind. Those of the first call are there in the next one."""
 
 _MOST_DRAWS = 3
 """Calls after which a generator is another one, before this is taken for the step's doing."""

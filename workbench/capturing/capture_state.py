@@ -53,7 +53,7 @@ class Capturing:
     held: Reachable
     registrations: Registrations
     called: Place
-    """Where the user asked for it."""
+    """The user's line that asked for the capture."""
     classes: dict[str, containers.Maker]
     """Rebuilds the containers of inputs and, as soon as they are known, results."""
 
@@ -207,7 +207,7 @@ _OLD_HOOKS = {
     f"torch.nn.utils.{each}": f"torch.nn.utils.parametrizations.{each}(module)"
     for each in ("weight_norm", "spectral_norm")
 }
-"""Where such hooks are from, and what replaces them."""
+"""The modules that such hooks are from, each with its replacement."""
 
 
 def no_tensor_work(name: str, given: Sequence[Slot | Held] = ()) -> errors.NoTensorWork:

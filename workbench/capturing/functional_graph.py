@@ -227,7 +227,7 @@ def _of_module(
 
 
 def _enter_autocast(*settings: Any) -> torch.autocast:
-    """What Dynamo writes for `with torch.autocast(...)` is only noted by an export; this is in force meanwhile, too.
+    """Enters a region of autocast; an export only notes what Dynamo writes for `with torch.autocast(...)`.
 
     Otherwise a cast of a result of the region seems to have nothing to do, and is lost.
     """

@@ -221,7 +221,7 @@ class Whole:
 
     name: str
     called: Place
-    """Where the user asked for it."""
+    """The user's line that asked for the capture."""
     user: Sequence[Slot]
     slot_of: Callable[[torch.Tensor, str], Slot]
     all_held: Sequence[torch.Tensor]

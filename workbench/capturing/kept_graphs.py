@@ -53,7 +53,7 @@ from workbench.operators.tensors.tensor_memory import is_lazy
 
 @dataclass(frozen=True)
 class KeptGraph:
-    """Where the record of one graph is kept, or would be."""
+    """The place of one graph's record in the store, whether it is there or not."""
 
     store: Store
     key: str
@@ -272,7 +272,7 @@ def _leaf(leaf: Slot, trace: Capturing, slots: Sequence[Slot]) -> list[object]:
 
 
 def _settings() -> list[object]:
-    """What changes the graph that PyTorch makes of a program, beside the program."""
+    """Lists the settings that change the graph that PyTorch makes of a program."""
     return [
         *(str(torch.__version__), str(cast(Any, torch).version.git_version), sys.version),
         *(torch.is_autocast_enabled("cpu"), repr(torch.get_autocast_dtype("cpu")), torch.is_autocast_cache_enabled()),

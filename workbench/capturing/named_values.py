@@ -1,4 +1,5 @@
-"""What the code of a training step names in Python: numbers, texts, flags, hooks, attributes of classes and modules.
+"""Values that the code of a training step names in Python: numbers, texts, flags, hooks, attributes of classes and
+modules.
 
 A graph has them as they were at the trace. So a step that changes one is refused, and so is a run under others. Only
 what is named counts: an attribute of an object that no followed code names may change as it likes. A method is followed
@@ -68,7 +69,7 @@ class Owner:
 
 @dataclass
 class Named:
-    """What was found, each under the path by which a message calls it."""
+    """Values that the code names, each under the path by which a message calls it."""
 
     values: dict[str, object] = field(default_factory=dict[str, object])
     """Plain values; of a function its code, of a module its class, of an array a digest."""
@@ -108,7 +109,7 @@ class _Walk:
         self.found = Named()
         self._first: dict[int, str] = {}
         self._kept: list[object] = []
-        """What has an `id` in `_first` and might be gone otherwise, such as a bound method."""
+        """Objects with an `id` in `_first` that might be gone otherwise, such as a bound method."""
 
     def visit(self, value: object, path: str, read: Callable[[], object]) -> None:
         """Depth first. `read` gives the object at `path` again, as it is then."""
@@ -268,7 +269,7 @@ class _Array:
 
 
 def _stands_for(value: Any) -> object:
-    """What two objects have in common that a step cannot tell apart, besides their parts."""
+    """Returns the value that two objects share if a step cannot tell them apart, besides their parts."""
     if inspect.isfunction(value):
         return value.__code__
     if isinstance(value, (nn.Module, types.BuiltinFunctionType)):

@@ -1,5 +1,5 @@
-"""What a call changes in Python: numbers, texts and objects in variables, attributes, lists, dicts, sets and deques,
-in classes, modules and arrays of numpy, and how far it takes iterators.
+"""Changes that a call makes in Python: to numbers, texts and objects in variables, attributes, lists, dicts, sets and
+deques, to classes, modules and arrays of numpy, and to iterators.
 
 A graph knows nothing of them, so a step that counts, or keeps a list, would do so once, when it is traced.
 """
@@ -109,7 +109,7 @@ def _looked_after(containers: Iterable[object]) -> set[int]:
 
 
 def _numbers(optimizer: Optimizer) -> dict[Any, Any]:
-    """What an optimizer's state has besides tensors, by the parameter's `id` and the name."""
+    """Returns the entries of an optimizer's state that are no tensors, by the parameter's `id` and the name."""
     state = cast("dict[Any, dict[str, object]]", optimizer.state)
     return {
         (id(key), name): value

@@ -1,4 +1,4 @@
-"""What a function's graph follows from beside its inputs: numbers, flags, branches and hooks, as Dynamo read them.
+"""Conditions of a function's graph beside its inputs: numbers, flags, branches and hooks, as Dynamo read them.
 
 Dynamo has a guard for everything that it reads of Python: the number of a closure, a global, an attribute or flag of a
 module, its hooks, the strides of an input. They are checked before each run, in a few microseconds. Where one no longer

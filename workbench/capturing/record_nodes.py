@@ -103,7 +103,7 @@ class Traced:
     modules: Mapping[str, str]
     """Paths by the keys of a node's module stack."""
     called: Place
-    """Where the user asked for it: the place of what PyTorch's own modules call."""
+    """The user's line that asked for the trace: the place of what PyTorch's own modules call."""
 
 
 def record(traced: Traced, registrations: Registrations) -> Recorded:
@@ -178,7 +178,7 @@ _GIVEN_FORWARD = ("user", "parameter", "buffer", "closure", "constant")
 
 
 def _saved(nodes: Iterable[Node], given: Iterable[str], memories: Mapping[str, int]) -> tuple[str, ...]:
-    """What the forward pass makes or is given and the backward pass reads, each memory under its first name."""
+    """Returns the values that the forward pass has and the backward pass reads, each memory under its first name."""
     owners: dict[int, str] = {}
     for value in (*given, *(value for node in nodes if node.origin.part == FORWARD for value in node.results)):
         owners.setdefault(memories.get(value, -1), value)
@@ -188,7 +188,7 @@ def _saved(nodes: Iterable[Node], given: Iterable[str], memories: Mapping[str, i
 
 
 def numbers_of(values: Iterable[str], slots: Iterable[Slot]) -> tuple[Numbers, ...]:
-    """What the record says of its inputs' contents, by the inputs' values: the integers that may be indices."""
+    """Packs the contents of inputs that a record keeps, by the inputs' values: the integers that may be indices."""
     pairs = zip(values, slots, strict=True)
     return tuple(_numbers(value, slot.tensor) for value, slot in pairs if _may_index(slot.tensor))
 

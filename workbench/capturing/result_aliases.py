@@ -26,7 +26,7 @@ from workbench.operators.tensors.torch_literals import to_type
 
 @dataclass(frozen=True)
 class Result:
-    """Where a result lies, by the names that exported nodes have."""
+    """The memory of a result, by the names that exported nodes have."""
 
     node: str
     """The node that is this very tensor: an op that changes a tensor in place returns it."""
@@ -48,7 +48,7 @@ class Owner:
 
 
 def offset_bytes(value: torch.Tensor) -> int:
-    """Where a tensor begins in its memory: views of another element type count in other units."""
+    """Returns the byte at which a tensor begins in its memory: views of another element type count in other units."""
     return int(value.storage_offset()) * value.element_size()
 
 

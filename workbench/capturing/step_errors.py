@@ -127,12 +127,12 @@ _BY_DATA = {
         "Give the layer the padded batch, and mask its results: torch.where(mask, out, 0)",
     ),
 }
-"""What decides by data, by a part of a file's path with the name of a function, or by the name of a function of torch
-alone; and what to do."""
+"""Code that decides by data, by a part of its file's path with the name of a function, or by the name of a function of
+torch alone: why, and what to do."""
 
 
 def _of_data(error: BaseException) -> tuple[str, str]:
-    """What reads a tensor's data, and what to do."""
+    """Says what reads a tensor's data, and what to do."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     files = [f"{each.f_code.co_filename.replace(chr(92), '/')} {each.f_code.co_name}" for each in frames]
     called = {getattr(each.f_locals.get("func"), "__name__", "") for each in frames}

@@ -1,4 +1,4 @@
-"""Where in a training step an op lies: its part, its module and its line, noted while the step is called on stand-ins.
+"""The part, the module and the line of each op of a training step, noted while the step is called on stand-ins.
 
 What autograd's engine calls lies in the backward pass, what an optimizer's `step` calls in the step. What is called
 outside of both belongs to the forward pass, unless it works on gradients: clipping them is part of the step.
@@ -47,7 +47,7 @@ _PLACE = "workbench"
 
 @dataclass(frozen=True)
 class Known:
-    """What the trace found in the function, by `id`."""
+    """The tensors and optimizers that the trace found in the function, by `id`."""
 
     tensors: set[int]
     optimizers: set[int]
@@ -74,7 +74,7 @@ class Parts(TorchFunctionMode):
         self.made: dict[int, tuple[torch.Tensor, Initial]] = {}
         """Tensors that needed no data, by `id`, each with what makes it anew."""
         self.went_back = False
-        """Whether a backward pass was run."""
+        """True once a backward pass was run."""
         self.idle = list[str]()
         """The optimizers' steps that find no gradient, in words."""
         self.reached = set[int]()
@@ -132,7 +132,7 @@ class Parts(TorchFunctionMode):
         return made
 
     def initial(self, tensor: torch.Tensor) -> Initial | None:
-        """What makes such a tensor anew, if making it needed no data."""
+        """Returns the function that makes such a tensor again, if making it needed no data."""
         known = self.made.get(id(tensor))
         return known[1] if known else None
 

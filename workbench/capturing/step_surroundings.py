@@ -1,4 +1,4 @@
-"""What a call on tensors without data must leave as it was: the parts of the user's tensors, generators and settings.
+"""Putting back what a call on tensors without data changes: the parts of the user's tensors, generators and settings.
 
 A parameter stays the object that it is while a step is called. So its memory, its gradient and its hooks are within
 the step's reach, and would be those of tensors without data afterwards.

@@ -101,7 +101,7 @@ def _tensor(place: dict[str, object] | types.CellType, name: str) -> list[torch.
 
 
 def value_of(place: dict[str, object] | types.CellType, name: str) -> object:
-    """What a variable has; None where it has no value yet."""
+    """Returns the value of a variable; None where it has none yet."""
     try:
         return place.cell_contents if isinstance(place, types.CellType) else place.get(name)
     except ValueError:

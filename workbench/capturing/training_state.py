@@ -1,4 +1,4 @@
-"""What a training step changes besides parameters and buffers: gradients, and what optimizers keep between steps.
+"""Tensors that a training step changes besides parameters and buffers: gradients, and the states of optimizers.
 
 Each such tensor has a place, a parameter's `.grad` or an entry of an optimizer's state. A place may be empty before the
 first step, and a gradient is dropped again by `zero_grad()`. A graph has no empty places, so an empty one is given the
@@ -30,7 +30,7 @@ Initial = Callable[[], torch.Tensor]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a gradient or a tensor of an optimizer's state is kept."""
+    """The place of a gradient, or of a tensor in an optimizer's state."""
 
     kind: str
     """gradient or state."""
@@ -63,7 +63,7 @@ class _Owner:
 _STEADY: Final[Mapping[str, str]] = {
     key: "make the scheduler that changes it with cycle_momentum=False" for key in ("betas", "momentum")
 }
-"""What to do about numbers that optimizers do not take as tensors."""
+"""Advice about numbers that optimizers do not take as tensors."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class TrainingState:
     held: Reachable
     target: object
     named: Named
-    """What its code named in Python at the trace."""
+    """Values that its code named in Python at the trace."""
     before: Conditions
     """Flags of modules and parameters at the trace."""
     groups: tuple[tuple[int, ...], ...] = ()

@@ -56,7 +56,7 @@ def call_arguments(
 
 
 def flatten_outputs(returned: object, given: GivenContainers, name: str) -> tuple[Tree, containers.Flat]:
-    """What a call returned, and what it left in the containers that it was given."""
+    """Takes apart the result of a call, and the contents of the containers that it was given and changed."""
     try:
         return given.after(returned)
     except containers.NotATree as error:
@@ -74,8 +74,7 @@ CONTAINERS = (
 
 
 def _how_to_register(value: object) -> str:
-    """How an object of this class becomes a container that PyTorch, and so the workbench, knows; or what to give in its
-    place."""
+    """Says how an object becomes a container that PyTorch, and so the workbench, knows; or what to give instead."""
     if isinstance(value, np.ndarray):
         return "Of an array of numpy give the tensor: torch.from_numpy(array)"
     if isinstance(value, (nn.Module, torch.optim.Optimizer)):
@@ -92,7 +91,7 @@ def _how_to_register(value: object) -> str:
 
 
 def input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> list[str]:
-    """How the user's signature names each positional input."""
+    """Returns the name of each positional input in the user's signature."""
     function = target.forward if isinstance(target, nn.Module) else target
     try:
         signature = inspect.signature(cast("Target", function))

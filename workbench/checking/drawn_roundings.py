@@ -1,4 +1,4 @@
-"""How much of a result is rounding: the function computed again with every rounding drawn by lot.
+"""The part of a result that is rounding: the function computed again with every rounding drawn by lot.
 
 A float keeps so many binary digits and each op rounds to them, up or down. Which way is an accident of the order of a
 sum, of a library, of a processor; so all ways are equally right, and how far results lie apart when the ways are drawn

@@ -140,7 +140,7 @@ def _exceeded_by(values: torch.Tensor, share: float) -> float:
 
 
 def _scatter(values: torch.Tensor) -> float:
-    """How unlike each other the values are: the value that one in ten exceeds, over the middle one. Zeros do not
+    """Measures how unlike each other values are: the value that one in ten exceeds, over the middle one. Zeros do not
     count."""
     found = values[values > 0]
     return _exceeded_by(found, 0.1) / _exceeded_by(found, 0.5) if len(found) else math.inf

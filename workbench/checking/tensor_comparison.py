@@ -153,7 +153,7 @@ class _Comparison:
         self.got, self.reference, self.native = (numbers_of(each) for each in (pair.got, reference, native))
         self.close = bool(pair.got.is_floating_point() or pair.got.is_complex())
         self.seen = _same(self.got, self.native)
-        """Where our result is one of PyTorch's answers, in the given types or with other roundings."""
+        """True for elements that are one of PyTorch's answers, in the given types or with other roundings."""
         self.draws, self.rules = 0, [UNIT, OWN]
         if not self.close:
             self.seen = _exactly(pair.got, native)

@@ -111,7 +111,7 @@ def decode(kind: Any, data: Any, where: str = "record") -> Any:
 _LARGEST = 2**62
 """Whole numbers beyond it are none of ours, and would leave 64 bits with the next addition."""
 _END = 2**63 - 1
-"""What PyTorch takes for the end of a tensor, wherever that is."""
+"""PyTorch's number for the end of a tensor, wherever that is."""
 
 
 def _plain(data: Any, where: str) -> Any:

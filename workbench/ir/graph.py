@@ -207,7 +207,7 @@ class Input:
     value: str
     kind: str
     path: str
-    """How the user would write it: `x`, `kwargs['mask']`, `fc1.weight`."""
+    """The user's text for it: `x`, `kwargs['mask']`, `fc1.weight`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class Alias:
     """Which of the results."""
     base: str
     type: TensorType | None
-    """How it lies in the base's memory, counted from the base's first element; None for the very tensor."""
+    """Its shape and strides in the base's memory, counted from the base's first element; None for the very tensor."""
 
 
 MOST_NUMBERS = 1 << 20

@@ -21,7 +21,7 @@ from workbench.ir.kernels import KernelModule, ScheduledKernel
 _NAMELESS = "kernel"
 
 _ORIGIN = re.compile(r' loc\("aten:\d+":1:0\)')
-"""How a template's text says the origin of an op that stands on it: see `scheduling/kernels/hooks.py`."""
+"""The origin in a template's text of an op that stands on it: see `scheduling/kernels/hooks.py`."""
 
 
 def renamed(text: str, old: str, new: str) -> str:

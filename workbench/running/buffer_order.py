@@ -26,7 +26,7 @@ Order: TypeAlias = "tuple[int, ...]"
 """The axes of a buffer, that with the longest steps first."""
 
 _READERS: Final = ("memref.load", "memref.store", "memref.dim", "memref.dealloc")
-"""What takes a memref of any strides, beside linalg's ops and subviews."""
+"""Ops that take a memref of any strides, beside linalg's ops and subviews."""
 
 
 def order_buffers(module: ir.Module, *, calls: bool) -> None:
@@ -106,7 +106,7 @@ def _shaped(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
 
 
 def _buffer_of(value: Value) -> tuple[Value, list[int]]:
-    """What a view is of, and which of its axes each axis of the view is."""
+    """Returns the buffer that a view is of, and the buffer's axis for each axis of the view."""
     axes = list(range(len(shape_of(value))))
     while (op := maker(value)) is not None and op.name == "memref.subview":
         kept = kept_axes(op)

@@ -60,7 +60,7 @@ def loop_order(operation: ir.Operation) -> list[int]:
 
 
 def _step(kind: ir.Type, indexing: ir.AffineMap, dim: int) -> int | None:
-    """How many elements one step along `dim` moves in an operand; None when that is not known or many dims move."""
+    """Returns the elements that a step along `dim` moves in an operand; None if that is unknown or many dims move."""
     if not isinstance(kind, ir.MemRefType):
         return 0
     strides, _ = kind.get_strides_and_offset()

@@ -47,7 +47,7 @@ class Arguments:
 
 
 def run_trial(form: str, text: str, kernel: str, nodes: Sequence[str], given: Arguments) -> Trial:
-    """Whether a kernel compiles, and keeps to its memory when it is called on these tensors."""
+    """Makes the trial of a kernel: it must compile, and keep to its memory when it is called on these tensors."""
     key = hashlib.sha256("\0".join([form, nameless(text, kernel), target()]).encode()).hexdigest()
 
     def material() -> Message:

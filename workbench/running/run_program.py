@@ -45,7 +45,7 @@ class KernelCache:
 
     store: NativeStore | None = None
     compiled: int = 0
-    """How many kernels this cache compiled."""
+    """The number of kernels that this cache compiled."""
     _kernels: dict[tuple[str, ...], NativeKernel] = field(default_factory=dict[tuple[str, ...], NativeKernel])
 
     def get(self, form: str, text: str, name: str) -> NativeKernel:
@@ -67,7 +67,7 @@ class KernelCache:
 
     @property
     def size(self) -> int:
-        """How many kernels there are."""
+        """The number of kernels."""
         return len(self._kernels)
 
 
@@ -239,7 +239,7 @@ class NativeProgram:
 
     @cached_property
     def _uses(self) -> Counter[str]:
-        """How many steps read or write each storage."""
+        """The number of steps that read or write each storage."""
         return Counter(name for step in self._steps for name in self._storages(step))
 
     @cached_property
@@ -255,7 +255,7 @@ class NativeProgram:
 
     @cached_property
     def _at_once(self) -> int:
-        """How many threads have work at some time."""
+        """The most threads that have work at one time."""
         return most_at_once(self._waits, [each.elements >= WORTH_A_THREAD for each in self._touched])
 
     def _accepted(self, item: Input, given: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ Reached: TypeAlias = "tuple[str, TensorType]"
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a step reads and writes."""
+    """Storages that a step reads and writes."""
 
     reads: tuple[Reached, ...]
     writes: tuple[Reached, ...]
@@ -69,7 +69,7 @@ def waits(steps: Sequence[Touched]) -> tuple[tuple[int, ...], ...]:
 
 
 def most_at_once(waiting: Sequence[Sequence[int]], counts: Sequence[bool]) -> int:
-    """How many of the steps that count can be under way at once, if each takes as long as another."""
+    """Returns the most of the steps that count that can be under way at once, if each takes as long as another."""
     level: list[int] = []
     for before, counted in zip(waiting, counts, strict=True):
         level.append(max((level[each] for each in before), default=0) + counted)

@@ -15,12 +15,12 @@ from workbench.operators.formulas.formula_builder import infer
 
 @dataclass(frozen=True)
 class Applied:
-    """What a pattern made of a graph."""
+    """The graph after a pattern, and its matches."""
 
     graph: AtenGraph
     matches: tuple[Match, ...]
     nearest: Nearest | None
-    """How near it came, if it has no match."""
+    """The nearest that a pattern without a match came to one."""
 
 
 def applied(pattern: Pattern, graph: AtenGraph) -> Applied:
@@ -89,7 +89,7 @@ class _Run:
         return None
 
     def _bound(self, graph: PatternGraph, found: Found) -> Bound:
-        """What all parameters stand for, in their order: types of tensors, and numbers."""
+        """Returns the types of tensors and the numbers that stand for the parameters, in their order."""
         bound: dict[str, TensorType | Number] = {
             name: self.host.graph.types[value] for name, value in _tensors(graph, found).items()
         }
@@ -185,5 +185,5 @@ def _needed_outside(host: Host, found: Found, results: tuple[str, ...]) -> tuple
 
 
 def _tensors(graph: PatternGraph, found: Found) -> dict[str, str]:
-    """What the parameters that are tensors stand for."""
+    """Returns the values that stand for the parameters that are tensors."""
     return {name: found.values[value] for value, name in graph.parameter_of.items()}

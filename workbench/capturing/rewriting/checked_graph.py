@@ -27,7 +27,7 @@ from workbench.operators.formulas.decompose import reading
 from workbench.operators.formulas.formula_builder import infer
 
 KEPT: Final = ("name", "inputs", "tree", "aliases", "capture", "input_tree", "numbers")
-"""What a pass leaves as it is: it says how the function is called and what its caller gets."""
+"""Fields that a pass leaves as they are: they say how the function is called and what its caller gets."""
 
 
 def checked(name: str, place: str, before: AtenGraph, made: AtenGraph) -> AtenGraph:
@@ -167,7 +167,7 @@ class _Check:
 
 
 def mistakes_in_form(graph: AtenGraph) -> Iterator[tuple[str, str]]:
-    """What is wrong, and the name of the node where it is; empty for one of the graph itself."""
+    """Yields each mistake with the name of its node; the name is empty for a mistake of the graph itself."""
     for what, values, kind in (
         ("nodes", graph.nodes, Node),
         ("outputs", graph.outputs, str),

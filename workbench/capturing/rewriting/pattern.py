@@ -30,7 +30,7 @@ from workbench.operators.tensors.torch_literals import to_arg, to_type
 F = TypeVar("F", bound=Callable[..., object])
 Number = bool | int | float
 Bound = Mapping[str, TensorType | Number]
-"""What the parameters of a pattern stand for: the types of tensors, and numbers."""
+"""The types of tensors and the numbers that the parameters of a pattern stand for."""
 
 
 class Pattern:
@@ -201,7 +201,7 @@ def check_replacement(op: str, example: Given, graph: PatternGraph, refused: Ref
 
 
 def difference_of(made: tuple[TensorType, ...], wanted: tuple[TensorType, ...]) -> str:
-    """How the results of an op differ from those of the nodes that it replaces; empty if they do not."""
+    """Says how the results of an op differ from those of the nodes that it replaces; empty if they do not."""
     if len(made) != len(wanted):
         return f"gives {len(made)} results, the pattern's function {len(wanted)}"
     for place, (ours, theirs) in enumerate(zip(made, wanted, strict=True)):

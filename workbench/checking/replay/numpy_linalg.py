@@ -127,7 +127,7 @@ class LinalgOp:
         return _Body(dict(zip(self._block.arguments, spread, strict=True)), indices, counters)
 
     def _find_combiners(self) -> tuple[_Combined, ...] | None:
-        """How each output is folded, if the body only combines it with a value that does not depend on it."""
+        """Finds the op that folds each output, if the body only combines it with a value that does not depend on it."""
         found: list[_Combined] = []
         reduced = {dim for dim, each in enumerate(self._reduced) if each}
         outputs = zip(
@@ -295,7 +295,7 @@ def _scalar(value: ir.Value, counters: Counters) -> Array:
 
 
 def _counters(loop: ir.Operation) -> int:
-    """How many entries of an iteration a loop has."""
+    """Counts the entries of an iteration that belong to a loop."""
     return len(forall_bounds(loop)) if loop.name == "scf.forall" else int(loop.name == "scf.for")
 
 

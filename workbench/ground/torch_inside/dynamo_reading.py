@@ -1,4 +1,4 @@
-"""What Dynamo raises, keeps and asks while it reads a function. Dynamo is loaded with this file."""
+"""Dynamo's errors, guards and decisions while it reads a function. Dynamo is loaded with this file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where modules, optimizers and tensors keep their parts and hooks."""
+"""Attributes in which modules, optimizers and tensors keep their parts and hooks."""
 
 from __future__ import annotations
 

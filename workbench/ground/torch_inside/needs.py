@@ -1,4 +1,4 @@
-"""How a private part of PyTorch is taken: by one function or name of ours, which says what it takes and what for.
+"""Taking a private part of PyTorch: by one function or name of ours, which says what it takes and what for.
 
 A PyTorch that lacks a part fails where that part is first needed, with one sentence of ours.
 """

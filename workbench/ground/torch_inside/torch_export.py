@@ -124,7 +124,7 @@ def _told_by(function: Any, other: Any) -> Generator[None]:
 
 
 def _traces_here() -> bool:
-    """What PyTorch's own function says, for one thread: as its code, it has the globals of that function's module."""
+    """Answers as PyTorch's own function, for one thread: as its code, it has the globals of that function's module."""
     scope = globals()
     return scope["_is_fx_tracing_flag"] and scope["_workbench_traces"]() and not torch.compiler.is_compiling()
 

@@ -66,7 +66,7 @@ class _Given(NamedTuple):
     """Its kernels otherwise."""
     while_whole: dict[Any, Any]
     rule: Any
-    """What computes its result's type and shape meanwhile."""
+    """The function that computes its result's type and shape meanwhile."""
 
 
 @contextmanager
