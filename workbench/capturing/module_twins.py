@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import torch
 
+from workbench.capturing.tensor_copies import value_of
 from workbench.operators.tensors.reachable_tensors import Reachable, reachable, variables
 
 Target = Callable[..., object]
@@ -66,19 +67,12 @@ def _twin_of_callable(target: Any, twins: Mapping[int, object]) -> Any:
 
 
 def _holds(place: dict[str, object] | types.CellType, name: str, twins: Mapping[int, object]) -> bool:
-    value = _content(place) if isinstance(place, types.CellType) else place.get(name)
+    value = value_of(place, name)
     return _twin(value, twins) is not value
-
-
-def _content(cell: types.CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:  # it has no value yet
-        return None
 
 
 def _cell(cell: types.CellType, twins: Mapping[int, object]) -> types.CellType:
     """The same cell where it holds no module: what a function assigns to it stays visible to others that have it."""
-    value = _content(cell)
+    value = value_of(cell)
     twin = _twin(value, twins)
     return cell if twin is value else types.CellType(twin)

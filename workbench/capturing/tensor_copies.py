@@ -100,7 +100,7 @@ def _tensor(place: dict[str, object] | types.CellType, name: str) -> list[torch.
     return [value] if isinstance(value, torch.Tensor) else []
 
 
-def value_of(place: dict[str, object] | types.CellType, name: str) -> object:
+def value_of(place: dict[str, object] | types.CellType, name: str = "") -> object:
     """Returns the value of a variable; None where it has none yet."""
     try:
         return place.cell_contents if isinstance(place, types.CellType) else place.get(name)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, scf
+from torch_mlir.dialects import arith, memref
 
 from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
-from workbench.mlir.index_arithmetic import as_value
+from workbench.mlir.index_arithmetic import as_value, scf_loop
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.linalg_ops import end_body, generic, generic_with_body
 from workbench.mlir.memrefs import subview
@@ -110,10 +110,7 @@ def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tup
         return point, _Stretch(0, size if step > 1 else None)
     with point:
         high = as_value(size) if size != DYNAMIC_EXTENT else memref.DimOp(value, as_value(axis)).result
-        loop = scf.ForOp(as_value(0), high, as_value(step))
-        with ir.InsertionPoint(loop.body):
-            end = scf.YieldOp([])
-    place = loop.induction_variable
+        place, end = scf_loop(high, step)
     inside = ir.InsertionPoint(end)
     if step == 1:
         return inside, _Stretch(place, None)

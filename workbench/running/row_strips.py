@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from torch_mlir import ir
-from torch_mlir.dialects import memref, scf
+from torch_mlir.dialects import memref
 
 from workbench.ir.graph import row_major
 from workbench.mlir.bindings import (
@@ -32,7 +32,7 @@ from workbench.mlir.bindings import (
     shape_of,
 )
 from workbench.mlir.context import operations
-from workbench.mlir.index_arithmetic import as_value
+from workbench.mlir.index_arithmetic import scf_loop
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import recast, root_of, subview
 from workbench.running.contraction_loops import knows_its_place
@@ -172,10 +172,7 @@ def _write(run: _Run) -> None:
     last = run.ops[-1]
     with last.context, last.location:
         with ir.InsertionPoint(last):
-            loop = scf.ForOp(as_value(0), as_value(run.rows), as_value(strip))
-        with ir.InsertionPoint(loop.body):
-            end = scf.YieldOp([])
-        place = loop.induction_variable
+            place, end = scf_loop(run.rows, strip)
         small = {value: made for value, axis in walked.items() if (made := _smaller(value, axis, strip, run))}
         with ir.InsertionPoint(end):
             views = {value: _part(value, axis, place, strip) for value, axis in walked.items() if value not in small}
@@ -183,7 +180,7 @@ def _write(run: _Run) -> None:
             for position, value in enumerate(list(op.operands)):
                 if axes[position] is not None:  # an op may read the same tensor as a whole too
                     op.operands[position] = small.get(value) or views[value]
-            op.move_before(end.operation)
+            op.move_before(end)
         spare_copies(run.ops, set(small.values()))
 
 

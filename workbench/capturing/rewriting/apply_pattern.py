@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from workbench.capturing.rewriting.matching import Found, Host, Missing, Search, nearest
-from workbench.capturing.rewriting.pattern import Bound, Number, Pattern, difference_of, replacement
-from workbench.capturing.rewriting.pattern_graph import PatternGraph
+from workbench.capturing.rewriting.pattern import Pattern, difference_of, replacement
+from workbench.capturing.rewriting.pattern_graph import Given, PatternGraph
 from workbench.ir import AtenGraph, Literal, Match, Nearest, Node, Origin, Ref, TensorType
 from workbench.operators.aten.automatic_route import class_of
 from workbench.operators.formulas.formula_builder import infer
@@ -88,9 +88,9 @@ class _Run:
         self.inexact = self.inexact or again
         return None
 
-    def _bound(self, graph: PatternGraph, found: Found) -> Bound:
+    def _bound(self, graph: PatternGraph, found: Found) -> Given:
         """Returns the types of tensors and the numbers that stand for the parameters, in their order."""
-        bound: dict[str, TensorType | Number] = {
+        bound: dict[str, TensorType | bool | int | float] = {
             name: self.host.graph.types[value] for name, value in _tensors(graph, found).items()
         }
         for name, literal in found.numbers.items():

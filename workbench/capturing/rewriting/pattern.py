@@ -28,9 +28,6 @@ from workbench.operators.formulas.formula_builder import infer
 from workbench.operators.tensors.torch_literals import to_arg, to_type
 
 F = TypeVar("F", bound=Callable[..., object])
-Number = bool | int | float
-Bound = Mapping[str, TensorType | Number]
-"""The types of tensors and the numbers that the parameters of a pattern stand for."""
 
 
 class Pattern:
@@ -43,7 +40,7 @@ class Pattern:
         self.op = self._one_overload(op)
         if takes is not None and not callable(takes):
             raise self.refused(f"takes={takes!r} is no function of what the parameters stand for")
-        self._takes = cast("Callable[[Bound], object] | None", takes)
+        self._takes = cast("Callable[[Given], object] | None", takes)
         self.example = self._parameters(example)
         self._made: dict[tuple[object, ...], PatternGraph | str] = {}
         with compiling():
@@ -60,7 +57,7 @@ class Pattern:
     def refused(self, reason: str) -> BadPattern:
         return BadPattern(self.name, self.place, reason)
 
-    def takes(self, bound: Bound) -> bool:
+    def takes(self, bound: Given) -> bool:
         """True if it is for these tensors and numbers."""
         if self._takes is None:
             return True
@@ -77,7 +74,7 @@ class Pattern:
             raise PatternFailed(f"{who} returned {answer!r:.60}; expected True or False")
         return taken
 
-    def at(self, bound: Bound) -> PatternGraph | str:
+    def at(self, bound: Given) -> PatternGraph | str:
         """Its graph for tensors and numbers such as these, or why it has none: extents stand in its nodes' arguments,
         as in `x.view(x.shape[0], -1)`, so other tensors may make other nodes."""
         given = {name: bound[name] for name in self.example}
@@ -98,7 +95,7 @@ class Pattern:
             raise self.refused(f"op={op!r} has the overloads {', '.join(found)}; name one of them")
         return found[0]
 
-    def _parameters(self, example: object) -> Bound:
+    def _parameters(self, example: object) -> Given:
         """The parameters in order, as the example gives them."""
         called = getattr(self.function, "__name__", type(self.function).__name__)
         if inspect.iscoroutinefunction(self.function):

@@ -353,16 +353,12 @@ def _spread(array: Array, exprs: Sequence[ir.AffineExpr], space: tuple[int, ...]
 def _lay_back(value: Array, shape: tuple[int, ...], exprs: Sequence[ir.AffineExpr], space: tuple[int, ...]) -> Array:
     """The contents of an output from its values over the space, where reduced dims are one long."""
     dims = [expr.position for expr in exprs if isinstance(expr, ir.AffineDimExpr)]
-    if len(set(dims)) != len(dims) or any(extent != 1 for extent in _others(shape, exprs)):
+    others = [extent for extent, expr in zip(shape, exprs, strict=True) if not isinstance(expr, ir.AffineDimExpr)]
+    if len(set(dims)) != len(dims) or any(extent != 1 for extent in others):
         raise ReplayError(f"an output at {', '.join(map(str, exprs))} is written more than once a point")
     full = np.broadcast_to(value, [space[dim] if dim in dims else 1 for dim in range(len(space))])
     kept = full.reshape([space[dim] for dim in sorted(dims)])
     return kept.transpose(np.argsort(np.argsort(dims))).reshape(shape)
-
-
-def _others(shape: tuple[int, ...], exprs: Sequence[ir.AffineExpr]) -> list[int]:
-    """Extents of the axes that no single dim walks."""
-    return [extent for extent, expr in zip(shape, exprs, strict=True) if not isinstance(expr, ir.AffineDimExpr)]
 
 
 def _stretched(value: Array, reduced: Sequence[bool], space: tuple[int, ...]) -> Array:
