@@ -77,9 +77,9 @@ class BetweenGraphs(TorchDispatchMode):
         that lies there."""
         self._packed = PackedWeights()
         self._in_graph = False
-        self._know(held)
+        self.know(held)
         for tensor in given:
-            self._know([tensor], tensor)
+            self.know([tensor], tensor)
 
     @contextlib.contextmanager
     def graph(self) -> Generator[None]:
@@ -94,10 +94,6 @@ class BetweenGraphs(TorchDispatchMode):
     def made_by_python(self, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
         """Returns the tensors that neither the call had nor a graph or an operator made."""
         return [each for each in tensors if (key := _address(each)) is not None and key not in self._known]
-
-    def made_by_graph(self, results: Iterable[torch.Tensor]) -> None:
-        """Takes note of the results of a graph."""
-        self._know(results)
 
     def __torch_dispatch__(
         self,
@@ -127,7 +123,7 @@ class BetweenGraphs(TorchDispatchMode):
 
     def _note(self, func: Any, args: tuple[object, ...], kwargs: dict[str, object], made: object) -> None:
         written = written_by(func, args, kwargs)
-        self._know(written)
+        self.know(written)
         self.stretches[-1].written |= addresses(written)
         leaves = tree_leaves((args, kwargs))
         given, packed = tensors_in(leaves), self._packed.of(leaves)
@@ -142,9 +138,10 @@ class BetweenGraphs(TorchDispatchMode):
             found = self._known[key][1] if key in self._known else None
             if found is not None:
                 stretch.read[id(found)] = found
-        self._know(results)
+        self.know(results)
 
-    def _know(self, tensors: Iterable[torch.Tensor], given: torch.Tensor | None = None) -> None:
+    def know(self, tensors: Iterable[torch.Tensor], given: torch.Tensor | None = None) -> None:
+        """Takes note of tensors that Python did not make, as the results of a graph."""
         for tensor in tensors:
             if (key := _address(tensor)) is not None:
                 self._known.setdefault(key, (StorageWeakRef(tensor.untyped_storage()), given))

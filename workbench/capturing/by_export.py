@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-import itertools
-import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
@@ -22,7 +19,7 @@ from workbench.capturing.module_twins import on_twins
 from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.user_call import Target
 from workbench.ground import errors
-from workbench.ground.environment.call_sites import place_text
+from workbench.ground.environment.call_sites import lines_inside, place_text
 from workbench.ground.torch_inside.capture_settings import without_onednn
 from workbench.ground.torch_inside.torch_export import export
 from workbench.ir import Tree
@@ -106,7 +103,7 @@ class _Places(TorchFunctionMode):
         shapes = [(each, each.shape) for each in args[:1] if isinstance(each, torch.Tensor)]
         with fx_traceback.preserve_node_meta():
             before = cast("str", fx_traceback.current_meta.get("stack_trace", ""))
-            stack = traceback.format_list(list(_frames()))
+            stack = lines_inside(_Root.forward.__code__)
             fx_traceback.set_stack_trace(stack)
             lstm = without_onednn() if getattr(func, "__name__", "") == "lstm" else contextlib.nullcontext()
             try:
@@ -117,13 +114,6 @@ class _Places(TorchFunctionMode):
         if any(tensor.shape != shape and id(tensor) in self._root.given for tensor, shape in shapes):
             raise errors.ReshapedInput.by(self._root.name, getattr(func, "__name__", ""), place_text("".join(stack)))
         return made
-
-
-def _frames() -> Iterator[traceback.FrameSummary]:
-    """The call stack inside the captured call, outermost first, without reading sources."""
-    root = _Root.forward.__code__
-    stack = itertools.takewhile(lambda place: place[0].f_code is not root, traceback.walk_stack(inspect.currentframe()))
-    return reversed(traceback.StackSummary.extract(stack, lookup_lines=False))
 
 
 def _without_gradients(held: Reachable) -> list[tuple[torch.Tensor, torch.Tensor]]:

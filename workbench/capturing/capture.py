@@ -22,7 +22,6 @@ from workbench.capturing.blame import exports_errors, replaced, user_errors
 from workbench.capturing.by_dynamo import by_dynamo, facts_of_reading, read_by_dynamo
 from workbench.capturing.by_export import by_export
 from workbench.capturing.capture_state import Capturing, given_tensors, no_tensor_work, record_of, refuse_replaced
-from workbench.capturing.dynamo_names import input_as_written
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.left_tensors import no_tensors_left
 from workbench.capturing.live_call import CapturedProgram
@@ -32,7 +31,7 @@ from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
 from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
 from workbench.capturing.unheard_logs import UnheardLogs
-from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
+from workbench.capturing.user_call import Target, flatten_inputs, input_as_written, refuse_uncallable
 from workbench.ground import errors
 from workbench.ground.environment.this_thread import Filter, warnings_here
 from workbench.ground.torch_inside.capture_settings import dynamo_settings, methods_of_loggers_left_out

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from workbench.capturing.overlapping_writes import refuse_overlapping, tensors_given, writes
+from workbench.capturing.overlapping_writes import refuse_overlapping
 from workbench.capturing.result_aliases import itself
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
@@ -27,13 +27,11 @@ from workbench.ground.torch_inside.operator_objects import (
     op_name,
     schema_if_op,
     schema_of_op,
-    with_autograd_kernel,
-    without_autograd_kernel,
+    without_autograd_kernels,
 )
 from workbench.ground.torch_inside.torch_export import exporting_here_alone, onednn_as_it_is
 from workbench.ground.torch_inside.whole_ops import quickly_kept_whole
 from workbench.operators.tensors.refused_tensors import refuse_unreadable_in
-from workbench.operators.tensors.tensor_memory import share_elements
 
 
 def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
@@ -44,13 +42,12 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     """
     refuse_gradients(name, exported.graph_module)
     _refuse_reshaped(name, exported)
-    _refuse_changed_twice(name, exported)
     refuse_overlapping(name, exported.graph)
     refuse_unreadable_in(exported, name)
     _without_assumptions(exported.graph_module)
     _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
-    onednn = onednn_as_it_is(exported.graph_module)
-    with views_around_changes(), quickly_kept_whole(), exporting_here_alone(), onednn, _wrongly_taken_apart():
+    onednn, apart = onednn_as_it_is(exported.graph_module), without_autograd_kernels(_WRONGLY_TAKEN_APART)
+    with views_around_changes(), quickly_kept_whole(), exporting_here_alone(), onednn, apart:
         made = cast("ExportedProgram", cast(Any, exported).run_decompositions({}))
     _without_unasked(made.graph)
     return made
@@ -76,17 +73,9 @@ def _without_unasked(graph: fx.Graph) -> None:
             node.meta["val"] = tuple(each if wanted else None for each, wanted in made)
 
 
-@contextmanager
-def _wrongly_taken_apart() -> Generator[None]:
-    """Keeps whole what PyTorch takes apart wrongly, even where nothing is to be: behind the first -1 among the labels
-    its way to compute `multilabel_margin_loss` reads class 0, and that of `softshrink` rounds the limit to 16 bits."""
-    ops = [getattr(torch.ops.aten, name).default for name in ("multilabel_margin_loss_forward", "softshrink")]
-    ways = [without_autograd_kernel(op) for op in ops]
-    try:
-        yield
-    finally:
-        for op, way in zip(ops, ways, strict=True):
-            with_autograd_kernel(op, way)
+_WRONGLY_TAKEN_APART = (torch.ops.aten.multilabel_margin_loss_forward.default, torch.ops.aten.softshrink.default)
+"""Ops that PyTorch takes apart wrongly, even where nothing is to be: behind the first -1 among the labels its way to
+compute the one reads class 0, and that of the other rounds the limit to 16 bits."""
 
 
 def _without_assumptions(gm: torch.fx.GraphModule) -> None:
@@ -286,21 +275,3 @@ def _refuse_reshaped(name: str, exported: ExportedProgram) -> None:
         changed = node.args[0]
         if isinstance(changed, torch.fx.Node) and itself(changed).op == "placeholder":
             raise errors.ReshapedInput.by(name, str(node.target), place_text(node.meta.get("stack_trace")))
-
-
-def _refuse_changed_twice(name: str, exported: ExportedProgram) -> None:
-    """An op of somebody's own is given each tensor that it changes as a copy, and would not see one in another."""
-    for node in exported.graph.nodes:
-        schema = schema_if_op(node.target) if node.op == "call_function" else None
-        if schema is None or not schema.is_mutable or getattr(node.target, "namespace", "aten") in ("aten", "prims"):
-            continue
-        given = list(tensors_given(node, schema.arguments))
-        for place, (argument, tensor) in enumerate(given):
-            for other, beside in given[place + 1 :]:
-                if (writes(argument) or writes(other)) and share_elements(tensor, beside):
-                    where = place_text(node.meta.get("stack_trace"))
-                    raise errors.SharedElements(
-                        f"{name} calls {node.target}{f' at {where}' if where else ''} with {argument.name} and "
-                        f"{other.name} in the same memory, and it changes one of them. In a graph each is a "
-                        "value of its own: give a copy of one of them, `.clone()`"
-                    )

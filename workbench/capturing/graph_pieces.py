@@ -94,7 +94,7 @@ def observed(
         with between.graph(), hooks_of_users_modules(gm):
             results = list(cast("Sequence[torch.Tensor]", gm(*given)))
         calls.append(Call(number, gm, given, results))
-        between.made_by_graph(results)
+        between.know(results)
         return results
 
     with between:

@@ -7,6 +7,7 @@ numbers where PyTorch takes such a call: a fill of an expanded row, columns that
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -26,20 +27,34 @@ def refuse_overlapping(name: str, graph: fx.Graph) -> None:
         schema = schema_if_op(node.target) if node.op == "call_function" else None
         if schema is None or not schema.is_mutable:
             continue
-        given = list(tensors_given(node, schema.arguments))
-        for tensor in (tensor for argument, tensor in given if writes(argument)):
+        given = list(_tensors_given(node, schema.arguments))
+        if getattr(node.target, "namespace", "aten") not in ("aten", "prims"):
+            _refuse_changed_twice(name, node, given)
+        for tensor in (tensor for argument, tensor in given if _writes(argument)):
             if lies_on_itself(tensor) and not _is_given(node):
                 raise _refused(name, node, "in which several elements are the same memory")
             if _is_elementwise(node.target) and any(_overlap_in_part(tensor, other) for _, other in given):
                 raise _refused(name, node, "some of whose elements it also reads at other places")
 
 
-def writes(argument: Any) -> bool:
+def _refuse_changed_twice(name: str, node: fx.Node, given: Sequence[tuple[Any, torch.Tensor]]) -> None:
+    """An op of somebody's own is given each tensor that it changes as a copy, and would not see one in another."""
+    for (argument, tensor), (other, beside) in combinations(given, 2):
+        if (_writes(argument) or _writes(other)) and share_elements(tensor, beside):
+            where = place_text(node.meta.get("stack_trace"))
+            raise errors.SharedElements(
+                f"{name} calls {node.target}{f' at {where}' if where else ''} with {argument.name} and {other.name} in "
+                "the same memory, and it changes one of them. In a graph each is a value of its own: give a copy of "
+                "one of them, `.clone()`"
+            )
+
+
+def _writes(argument: Any) -> bool:
     """True for an argument that an op changes."""
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
-def tensors_given(node: fx.Node, arguments: Sequence[Any]) -> Iterator[tuple[Any, torch.Tensor]]:
+def _tensors_given(node: fx.Node, arguments: Sequence[Any]) -> Iterator[tuple[Any, torch.Tensor]]:
     """Each tensor of a call, with the argument that it is given for or in."""
     for number, argument in enumerate(arguments):
         given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name)

@@ -13,9 +13,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from workbench.capturing.conversions import convert
-from workbench.capturing.dynamo_names import module_as_written
 from workbench.capturing.placed_gradients import without_copies
 from workbench.capturing.result_aliases import aliases, offset_bytes, owners_among, results
+from workbench.capturing.user_call import module_as_written
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import Place, place_of, place_text
 from workbench.ground.torch_inside import pytrees as pytree

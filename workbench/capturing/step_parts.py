@@ -7,10 +7,7 @@ outside of both belongs to the forward pass, unless it works on gradients: clipp
 from __future__ import annotations
 
 import contextlib
-import inspect
-import itertools
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -30,7 +27,7 @@ from workbench.capturing.left_tensors import StepTensors
 from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
 from workbench.ground import errors
-from workbench.ground.environment.call_sites import place_text
+from workbench.ground.environment.call_sites import lines_inside, place_text
 from workbench.ground.torch_inside.autograd_inside import engine_as, first_gradients_as
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
 from workbench.ground.torch_inside.functorch_layers import transform_at_work
@@ -122,7 +119,7 @@ class Parts(TorchFunctionMode):
             )
         elif func == _DATA.__get__:
             func = torch.Tensor.detach
-        stack = "".join(self._lines())
+        stack = "".join(lines_inside(self.outermost))
         modules = {str(id(module)): (path, type(module)) for path, module in self._modules}
         with self._at({"stack_trace": stack, "nn_module_stack": modules}):
             known = step_call(func) if self.inside[-1:] == [STEP] else substitute(func)
@@ -184,7 +181,7 @@ class Parts(TorchFunctionMode):
         return errors.NoTrainingStep(self.name, why, advice, self._place())
 
     def _place(self) -> str:
-        return place_text("".join(self._lines()))
+        return place_text("".join(lines_inside(self.outermost)))
 
     @contextlib.contextmanager
     def _at(self, meta: Mapping[str, Any]) -> Generator[None]:
@@ -195,12 +192,6 @@ class Parts(TorchFunctionMode):
         finally:
             fx_traceback.current_meta.clear()
             fx_traceback.current_meta.update(before)
-
-    def _lines(self) -> list[str]:
-        """The call stack inside the step, outermost first, without reading sources."""
-        frames = traceback.walk_stack(inspect.currentframe())
-        inside = itertools.takewhile(lambda place: place[0].f_code is not self.outermost, frames)
-        return traceback.format_list(list(reversed(traceback.StackSummary.extract(inside, lookup_lines=False))))
 
     def _elsewhere(self) -> bool:
         """True if another thread calls, which may train a model of its own meanwhile."""
@@ -265,7 +256,7 @@ class Parts(TorchFunctionMode):
                     "Look for anomalies in PyTorch, outside of the trace",
                 )
             self.went_back = True
-            here: dict[str, Any] = {"stack_trace": "".join(self._lines()), "nn_module_stack": {}}
+            here: dict[str, Any] = {"stack_trace": "".join(lines_inside(self.outermost)), "nn_module_stack": {}}
             nodes = list(nodes_behind(outputs))
             leaves = [node.variable for node in nodes if hasattr(node, "variable")]
             self.refuse_strange(leaves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import cast
@@ -144,3 +145,18 @@ def describe(tree: Tree) -> str:
         parts = (f"{key.strip('.')}={item}" for key, item in zip(tree.keys, items, strict=True))
         return f"{tree.cls.rpartition('.')[2]}({', '.join(parts)})"
     return f"{tree.cls.rpartition('.')[2]}({', '.join(items)}{',' if len(items) == 1 and not tree.cls else ''})"
+
+
+def input_as_written(placeholder: str) -> str:
+    """`fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for `L_x_`."""
+    path = re.sub(r"^[LG]_(self_|fn_(?=(modules|parameters|buffers)_))?", "", placeholder).strip("_")
+    return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
+
+
+def module_as_written(source: str) -> str:
+    """`layers.3` for `L['self'].layers.3`, `model.layers.3` for `G['model'].layers.3`."""
+    found = re.match(r"[LG]\['(\w+)'\]\.?", source)
+    if not found:
+        return source
+    first, rest = found.group(1), source[found.end() :]
+    return rest if first in ("self", "fn") else f"{first}.{rest}".rstrip(".")

@@ -286,12 +286,9 @@ def _one_memory_space(module: ir.Module) -> None:
         blocks = [block for region in operation.regions for block in region.blocks]
         for value in [*operation.results, *(value for block in blocks for value in block.arguments)]:
             if isinstance(value.type, ir.MemRefType) and memory_space(value.type):
-                value.set_type(_in_space_zero(value.type))
-
-
-def _in_space_zero(kind: ir.MemRefType) -> ir.MemRefType:
-    with kind.context, ir.Location.unknown():
-        return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
+                kind = value.type
+                with kind.context, ir.Location.unknown():
+                    value.set_type(ir.MemRefType.get(kind.shape, kind.element_type, kind.layout))
 
 
 def _refuse_aborts(module: ir.Module, name: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -123,17 +124,17 @@ def cpu_kernels() -> object:
     return _torch._C.DispatchKeySet(_torch._C.DispatchKey.CPU)
 
 
+@contextmanager
 @takes("torch._C.DispatchKey", "torch.ops.aten.add.Tensor._dispatch_cache", instead="none")
-def without_autograd_kernel(op: Any) -> object:
-    """Takes the kernel for autograd that Python gave an op out of its table, and returns it, None if it has none."""
-    found = op.py_kernels.pop(_torch._C.DispatchKey.Autograd, None)
-    op._dispatch_cache.clear()
-    return found
-
-
-@takes("torch._C.DispatchKey", "torch.ops.aten.add.Tensor._dispatch_cache", instead="none")
-def with_autograd_kernel(op: Any, kernel: object) -> None:
-    """Puts back what `without_autograd_kernel` returned."""
-    if kernel is not None:
-        op.py_kernels[_torch._C.DispatchKey.Autograd] = kernel
-    op._dispatch_cache.clear()
+def without_autograd_kernels(ops: Sequence[Any]) -> Generator[None]:
+    """Within the block these ops lack the kernels for autograd that Python gave them."""
+    key = _torch._C.DispatchKey.Autograd
+    kernels = {op: op.py_kernels.pop(key) for op in ops if key in op.py_kernels}
+    for op in ops:
+        op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op in ops:
+            op.py_kernels.update({key: kernels[op]} if op in kernels else {})
+            op._dispatch_cache.clear()
