@@ -15,7 +15,7 @@ from torch import fx
 
 from workbench.capturing.step_parts import nodes_behind
 from workbench.ground.errors import NoGradients
-from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS, gradient_hooks
+from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS
 
 Needs = tuple[frozenset[int], ...]
 """For each gradient that a backward graph makes, the results of the forward graph whose gradients it is made of."""
@@ -90,8 +90,9 @@ def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]
     variable = getattr(function, "variable", None)  # of a leaf
     if variable is not None:
         return any(getattr(variable, name) for name in TENSOR_HOOKS)
-    there = (tensor for each in given if (tensor := each()) is not None)
-    return any(tensor.grad_fn is function and tensor.output_nr == place and gradient_hooks(tensor) for tensor in there)
+    of_gradient, _ = TENSOR_HOOKS
+    there = (tensor for each in given if (tensor := each()) is not None and getattr(tensor, of_gradient))
+    return any(tensor.grad_fn is function and tensor.output_nr == place for tensor in there)
 
 
 def _function_of(results: Sequence[object], before: Sequence[object]) -> Any:

@@ -26,13 +26,8 @@ from workbench.ground.environment.turns import compiling
 from workbench.ground.errors import CaptureFailed, NoGradients
 from workbench.ground.torch_inside.aot_autograd import (
     Boxed,
-    BufferAOTInput,
-    InputMutationAOTOutput,
-    ParamAOTInput,
-    PlainAOTInput,
-    SavedForBackwardsAOTOutput,
-    TangentAOTInput,
     boxed,
+    descriptors,
     draws_again,
     nothing_donated,
     parted,
@@ -117,9 +112,9 @@ class Trained:
 
     def _source(self, described: object, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """The tensor that AOTAutograd gives the forward graph in a place that it describes so."""
-        if isinstance(described, PlainAOTInput):
+        if isinstance(described, descriptors.PlainAOTInput):
             return tensors[described.idx]
-        if isinstance(described, ParamAOTInput | BufferAOTInput):
+        if isinstance(described, descriptors.ParamAOTInput | descriptors.BufferAOTInput):
             return cast("torch.Tensor", operator.attrgetter(described.target)(self._special.module))
         raise CaptureFailed("it changes a tensor in place that shares its memory with another, and has gradients")
 
@@ -231,7 +226,7 @@ def _changed(forward: fx.GraphModule) -> dict[int, fx.Node]:
     return {
         place: inputs[each.mutated_input]
         for place, each in enumerate(described)
-        if isinstance(each, InputMutationAOTOutput) and each.mutated_input in inputs
+        if isinstance(each, descriptors.InputMutationAOTOutput) and each.mutated_input in inputs
     }
 
 
@@ -257,7 +252,7 @@ def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
     """The results of the forward graph, or the inputs of the backward one, that lead from one to the other."""
     if part == BACKWARD:
         placeholders = graph.graph.find_nodes(op="placeholder")
-        tangent = TangentAOTInput
+        tangent = descriptors.TangentAOTInput
         return [place for place, node in enumerate(placeholders) if not isinstance(node.meta.get("desc"), tangent)]
     return [place for each in _kept(graph) if isinstance(place := special.results[each], int)]
 
@@ -265,15 +260,15 @@ def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
 def _kept(forward: fx.GraphModule) -> list[int]:
     """The results of the forward graph that are kept for the backward one."""
     described = cast("Sequence[object]", forward.graph.output_node().meta.get("desc") or ())
-    kept = SavedForBackwardsAOTOutput
+    kept = descriptors.SavedForBackwardsAOTOutput
     return [number for number, each in enumerate(described) if isinstance(each, kept)]
 
 
 def _name(given: fx.Node, names: Sequence[str]) -> str:
     described = given.meta.get("desc")
-    if isinstance(described, PlainAOTInput):
+    if isinstance(described, descriptors.PlainAOTInput):
         return names[described.idx]
-    if isinstance(described, TangentAOTInput):
+    if isinstance(described, descriptors.TangentAOTInput):
         return given.name.replace("tangents", "gradient")
     return given.name
 

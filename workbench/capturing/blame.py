@@ -14,12 +14,7 @@ from workbench.capturing.graph_breaks import faked, gradients_in, in_words, line
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import is_torchs, place_text
 from workbench.ground.environment.this_thread import Filter, warnings_here
-from workbench.ground.torch_inside.dynamo_reading import (
-    InternalTorchDynamoError,
-    TorchRuntimeError,
-    Unsupported,
-    UserError,
-)
+from workbench.ground.torch_inside.dynamo_reading import dynamo_errors
 from workbench.ground.torch_inside.fake_tensors import UnsupportedOperatorException
 from workbench.ground.torch_inside.functorch_layers import transforms_file
 from workbench.ground.torch_inside.symbolic_tracing import GuardOnDataDependentSymNode
@@ -51,13 +46,13 @@ def user_errors(name: str) -> Generator[None]:
     try:
         with quiet(), warnings_here(*_FILTERS), _torchs_own_errors(name):
             yield
-    except (Unsupported, UserError, GuardOnDataDependentSymNode) as error:
+    except (dynamo_errors.Unsupported, dynamo_errors.UserError, GuardOnDataDependentSymNode) as error:
         if _context(error).startswith("KeyboardInterrupt("):  # raised by a line of the user's
             raise KeyboardInterrupt from None
         raise _blamed(name, error).instead_of(error) from None
-    except InternalTorchDynamoError as error:
+    except dynamo_errors.InternalTorchDynamoError as error:
         raise errors.CaptureFailed(_dynamos_own(name, error)).instead_of(error) from None
-    except TorchRuntimeError as error:
+    except dynamo_errors.TorchRuntimeError as error:
         what = faked(str(error)) or in_words(str(error))
         raise raised(name, what, raised_at(error)).instead_of(error) from None
     except (AssertionError, IndexError, KeyError) as error:

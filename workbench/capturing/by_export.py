@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.fx.traceback as fx_traceback
@@ -17,7 +17,6 @@ from workbench.capturing.capture_state import Capturing, given_tensors, record_o
 from workbench.capturing.functional_graph import functional, substitute
 from workbench.capturing.module_twins import on_twins
 from workbench.capturing.record_nodes import Recorded
-from workbench.capturing.user_call import Target
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import lines_inside, place_text
 from workbench.ground.torch_inside.capture_settings import without_onednn
@@ -95,9 +94,7 @@ class _Places(TorchFunctionMode):
         super().__init__()
         self._root = root
 
-    def __torch_function__(
-        self, func: Target, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
-    ) -> object:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.compiler.is_dynamo_compiling():  # subgraphs, which are examined by themselves
             return func(*args, **(kwargs or {}))
         shapes = [(each, each.shape) for each in args[:1] if isinstance(each, torch.Tensor)]

@@ -103,14 +103,12 @@ def _with_optimizers(held: Reachable) -> None:
             at = f"{path}.param_groups[{number}]"
             for key, value in cast("Mapping[str, object]", group).items():
                 if isinstance(value, torch.Tensor):
-                    _hold(held, "state", f"{at}['{key}']", value, _in_group(read, number, key))
+                    number_held = Held("state", f"{at}['{key}']", value, _in_group(read, number, key))
+                    held.tensors.setdefault(id(value), number_held)
             for place, tensor in enumerate(cast("Sequence[torch.Tensor]", group["params"])):
                 kind = "parameter" if isinstance(tensor, nn.Parameter) else "closure"
-                _hold(held, kind, f"{at}['params'][{place}]", tensor, _in_group(read, number, "params", place))
-
-
-def _hold(held: Reachable, kind: str, path: str, tensor: torch.Tensor, read: Callable[[], torch.Tensor]) -> None:
-    held.tensors.setdefault(id(tensor), Held(kind, path, tensor, read))
+                parameter = Held(kind, f"{at}['params'][{place}]", tensor, _in_group(read, number, "params", place))
+                held.tensors.setdefault(id(tensor), parameter)
 
 
 def _in_group(optimizer: Callable[[], object], number: int, *keys: Any) -> Callable[[], torch.Tensor]:
@@ -361,9 +359,7 @@ threads have, so they are set for the length of a call."""
 class _TakenApart(TorchFunctionMode):
     """Takes such functions apart, and gives the results of attention the strides that they have where it is not."""
 
-    def __torch_function__(
-        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with _WHOLE.get(str(getattr(func, "__name__", "")).partition(".")[0], contextlib.nullcontext)():
             result = func(*args, **(kwargs or {}))
         return as_fused(result, args, kwargs or {}) if func is nn.functional.scaled_dot_product_attention else result

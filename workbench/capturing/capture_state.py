@@ -81,11 +81,9 @@ class Capturing:
                 raise errors.UnreadableTensor(name, user_path(path, paths), why)
         held, called = reachable(target), called_from()
         own = copies(tensors) if copied else apart(tensors, (each.tensor for each in held.tensors.values()))
-        aliases = [(path, tensor) for (path, _), tensor in zip(leaves, own, strict=True)]
-        gradients = [tensor.requires_grad for tensor in tensors]
         user = tuple(
-            Slot("user", user_path(path, paths), alias, gradient)
-            for (path, alias), gradient in zip(aliases, gradients, strict=True)
+            Slot("user", user_path(path, paths), alias, tensor.requires_grad)
+            for (path, tensor), alias in zip(leaves, own, strict=True)
         )
         args, kwds = call_arguments(tree, own, flat.classes)
         return Capturing(name, target, args, kwds, tree, user, held, registrations, called, flat.classes)

@@ -76,10 +76,6 @@ class Call:
     def tensors(self) -> list[torch.Tensor]:
         return [value for value in self.given if isinstance(value, torch.Tensor)]
 
-    def broken_off(self) -> tuple[str, Place]:
-        """The reason for which Dynamo ended the graph, and its place."""
-        return ended_by(self.gm)
-
 
 def observed(
     broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object], between: BetweenGraphs
@@ -253,15 +249,15 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
         work.give(slot)
     parts: dict[int, AtenGraph] = {}
     breaks: list[str] = []
-    ended = calls[-1].broken_off()[0] if calls else ""
-    alone = not last and not any(call.broken_off()[0] for call in calls)
+    ended = ended_by(calls[-1].gm)[0] if calls else ""
+    alone = not last and not any(ended_by(call.gm)[0] for call in calls)
     if calls and (alone or stretches[0].calls):
         breaks.append(first_break if alone else told("PyTorch computes before the first graph", *called))
         work.cross(stretches[0], [], calls[0].tensors, called)
     before: list[str] = [] if calls else list(work.fixed.values())
     for place, call in enumerate(calls):
         if place:
-            reason, origin = calls[place - 1].broken_off()
+            reason, origin = ended_by(calls[place - 1].gm)
             breaks.append(told(in_words(reason) or "Python runs between two graphs", *origin))
             work.cross(stretches[place], before, call.tensors, origin)
         made = work.add(call, *graphs[call.number])
@@ -271,7 +267,7 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
     new = [each for _, each in found if id(each) not in work.where or work.waits(each)]
     left = bool(stretches[-1].calls) or bool(new)
     if ended or last or not calls or left:
-        reason, origin = calls[-1].broken_off() if calls else ("", called)
+        reason, origin = ended_by(calls[-1].gm) if calls else ("", called)
         if last or not calls:
             breaks.append(first_break)
         else:

@@ -38,9 +38,7 @@ class StandIns(TorchDispatchMode):
         """The stand-in of a tensor from outside; all else is what it is."""
         return self._of.get(id(value), value)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         real = tensors_in((args, kwargs))
         if any(isinstance(each, torch.Generator) for each in tree_leaves((args, kwargs))):
             raise errors.NoTrainingStep(

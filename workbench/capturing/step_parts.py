@@ -103,9 +103,7 @@ class Parts(TorchFunctionMode):
         self._stack.close()
         cast(Any, super()).__exit__(*error)
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> object:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name == "__set__":
             self._refuse_set(func, args)

@@ -110,9 +110,7 @@ class _Whole(TorchFunctionMode):
     """Attention before PyTorch chooses how to compute it: some ways store no step in 16 bits, others all of them. And
     recurrent layers without oneDNN, for the length of a call."""
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") == "lstm":
             with without_onednn():
                 return func(*args, **(kwargs or {}))
@@ -130,9 +128,7 @@ class Rounded(TorchDispatchMode):
         self.computed = 0
         """The number of ops so far that computed numbers."""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = tuple(args), dict(kwargs or {})
         if in_forward_mode():  # tensors with tangents have no bits to look at
             return func(*given[0], **given[1])
@@ -262,9 +258,7 @@ class _Inside(TorchDispatchMode):
         self.stored = stored
         """The 16-bit type of the op's result, if it is one."""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = tuple(args), dict(kwargs or {})
         simpler = SIMPLER.get(func)
         if simpler is not None:

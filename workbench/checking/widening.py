@@ -115,9 +115,7 @@ class _Told(TorchFunctionMode):
         super().__init__()
         self.wide, self.own, self.types = wide, own, types
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         if isinstance(made, torch.dtype):
             return self._type_of(made, args[0] if func == _TYPE else None)
@@ -150,9 +148,7 @@ class Wide(TorchDispatchMode):
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.wide, self.own, self.types, self.narrow, self.around = wide, own, types, narrow, function_modes()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with functions_unseen():  # here a wide tensor's type is the wide one
             return self._computed(func, (tuple(args), dict(kwargs or {})))
 

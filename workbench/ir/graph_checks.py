@@ -52,13 +52,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "int": (int,),
     "float": (int, float),
-    "complex": (str,),
-    "str": (str,),
-    "dtype": (str,),
-    "device": (str,),
-    "layout": (str,),
-    "memory_format": (str,),
-    "json": (str,),
+    **dict.fromkeys(("complex", "str", "dtype", "device", "layout", "memory_format", "json"), (str,)),
 }
 _ROUTES = ("template", "builder", "automatic", "host", "view")
 

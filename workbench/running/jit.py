@@ -27,6 +27,7 @@ from torch_mlir.execution_engine import ExecutionEngine
 from workbench.ground.environment.blas_library import SGEMM, Blas, blas
 from workbench.ground.environment.processor import Processor, processor
 from workbench.ground.errors import MissingFunctions, NativeArgumentError, PassError, Problem
+from workbench.ir import codec
 from workbench.ir.graph import same_steps, span
 from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
@@ -144,8 +145,7 @@ class NativeKernel:
         """The kernel as bytes for `unpack` in another process; None for one that was itself unpacked."""
         if not isinstance(self._code.engine, ExecutionEngine):
             return None
-        layouts = [(each.shape, each.strides, each.offset, each.element) for each in self.layouts]
-        text = json.dumps(layouts).encode()
+        text = json.dumps(codec.encode(self.layouts)).encode()
         return struct.pack("<Q", len(text)) + text + object_of(self._code.engine)
 
     def __repr__(self) -> str:
@@ -156,10 +156,7 @@ def unpack(data: bytes, name: str) -> NativeKernel | None:
     """The kernel that `NativeKernel.pack` made on a machine of the same `target()`; None for anything else."""
     try:
         (length,) = struct.unpack_from("<Q", data)
-        layouts = tuple(
-            Layout(tuple(shape), tuple(strides), offset, element)
-            for shape, strides, offset, element in json.loads(data[8 : 8 + length])
-        )
+        layouts = codec.decode(tuple[Layout, ...], json.loads(data[8 : 8 + length]))
         linked = link(data[8 + length :], _ENTRY)
     except (struct.error, ValueError, TypeError, IndexError, RuntimeError):
         return None

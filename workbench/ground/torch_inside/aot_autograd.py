@@ -22,12 +22,7 @@ with takes(
     use="What AOTAutograd says of the inputs and results of its graphs: which tensor each is, or its gradient.",
     instead="none: functorch.compile numbers them",
 ):
-    from torch._functorch._aot_autograd.descriptors import BufferAOTInput as BufferAOTInput
-    from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput as InputMutationAOTOutput
-    from torch._functorch._aot_autograd.descriptors import ParamAOTInput as ParamAOTInput
-    from torch._functorch._aot_autograd.descriptors import PlainAOTInput as PlainAOTInput
-    from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput as SavedForBackwardsAOTOutput
-    from torch._functorch._aot_autograd.descriptors import TangentAOTInput as TangentAOTInput
+    from torch._functorch._aot_autograd import descriptors as descriptors
 
 Boxed = Callable[[list[object]], object]
 """A function that takes its arguments as a list, and empties it."""

@@ -18,10 +18,7 @@ with takes(
     use="Dynamo's errors: a fault of its own, an error of the user's ops, a break of a graph, and what it refuses.",
     instead="none: torch.compiler names no class of errors",
 ):
-    from torch._dynamo.exc import InternalTorchDynamoError as InternalTorchDynamoError
-    from torch._dynamo.exc import TorchRuntimeError as TorchRuntimeError
-    from torch._dynamo.exc import Unsupported as Unsupported
-    from torch._dynamo.exc import UserError as UserError
+    pass
 
 
 class GuardManager(Protocol):
