@@ -67,7 +67,10 @@ def watch_backward(
 ) -> None:
     """Corrects the gradients that a call's backward pass will make; its graph is known when it has run. `before` are
     the nodes that the call was given with its tensors."""
-    if (node := _function_of(results, before)) is None:
+    # AOTAutograd's function in autograd's graph: nodes of views may lead from it to the results. A result may be a view
+    # of what was given, which another compiled graph may have made.
+    nodes = (each for each in nodes_behind(results, before) if each.name() == "CompiledFunctionBackward")
+    if (node := next(nodes, None)) is None:
         return
     seen = [weakref.ref(each) for each in given if not each.is_leaf]
 
@@ -93,12 +96,6 @@ def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]
     of_gradient, _ = TENSOR_HOOKS
     there = (tensor for each in given if (tensor := each()) is not None and getattr(tensor, of_gradient))
     return any(tensor.grad_fn is function and tensor.output_nr == place for tensor in there)
-
-
-def _function_of(results: Sequence[object], before: Sequence[object]) -> Any:
-    """The node of AOTAutograd's function in autograd's graph, from which nodes of views may lead to the results."""
-    nodes = nodes_behind(results, before)  # a result may be a view of what was given, which another graph may have made
-    return next((node for node in nodes if node.name() == "CompiledFunctionBackward"), None)
 
 
 class _Once(torch.autograd.Function):

@@ -10,7 +10,7 @@ which changes in place become values.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +31,7 @@ from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.stand_ins import StandIns
 from workbench.capturing.step_errors import step_errors
 from workbench.capturing.step_parts import Known, Parts
-from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
+from workbench.capturing.tensor_copies import generators_and_settings, tensors_as_before
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
 from workbench.ground import errors
 from workbench.ground.torch_inside.capture_settings import without_onednn
@@ -339,12 +339,10 @@ def taken_apart() -> AbstractContextManager[None]:
     return also_going_back(_TakenApart())
 
 
-@contextlib.contextmanager
-def _as_products() -> Generator[None]:
+def _as_products() -> AbstractContextManager[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with sdpa_kernel(SDPBackend.MATH):
-        yield
+    return sdpa_kernel(SDPBackend.MATH)
 
 
 _WHOLE: Mapping[str, Callable[[], AbstractContextManager[None]]] = {

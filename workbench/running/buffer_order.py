@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from torch_mlir import ir
@@ -85,7 +85,9 @@ def _asked_by_neighbours(
     """For buffers without an order that of another operand of an op, as far as the op's loops walk both."""
     found: dict[Value, Order] = {}
     for op in ops:
-        walks = [(*_buffer_of(value), axis_loops(each)) for value, each in _shaped(op)]
+        operands = zip(op.operands, indexing_maps(op), strict=True)
+        shaped = [(value, each) for value, each in operands if isinstance(value.type, ir.MemRefType)]
+        walks = [(*_buffer_of(value), axis_loops(each)) for value, each in shaped]
         for buffer, axes, loops in walks:
             if buffer not in buffers or buffer in found:
                 continue
@@ -97,12 +99,6 @@ def _asked_by_neighbours(
                 found[buffer] = _completed(buffer, [axes[axis] for axis in by_step])
                 break
     return found
-
-
-def _shaped(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
-    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
-        if isinstance(value.type, ir.MemRefType):
-            yield value, indexing
 
 
 def _buffer_of(value: Value) -> tuple[Value, list[int]]:

@@ -22,7 +22,6 @@ from workbench.ground.environment.turns import turn
 from workbench.ground.errors import IndexOutOfRange, NativeInputError, NoData
 from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.ir.graph import same_steps
-from workbench.ir.index_inputs import input_behind
 from workbench.ir.kernel_identity import nameless
 from workbench.ir.moved_views import moved
 from workbench.operators.tensors.element_types import to_dtype, uninitialised
@@ -200,7 +199,7 @@ class NativeProgram:
     def _by_its_input(self, error: IndexOutOfRange, given: Mapping[str, torch.Tensor]) -> IndexOutOfRange:
         """The same error with the path of the user's input that holds the index, if one does."""
         bound = next(bound for step in self._steps for bound in step.bounds if bound == error.bound)
-        found = input_behind(self._lowered, bound)
+        found = _input_behind(self._lowered, bound)
         if found is None or not bool((given[found.value] == error.index).any()):
             return error
         return IndexOutOfRange(bound, error.index, found.path)
@@ -337,14 +336,9 @@ def _types_of_results(lowered: KernelGraph) -> dict[str, TensorType]:
         if owner in given:
             found[owner] = given[owner]
             if name != owner:
-                found[name] = _moved_back(lowered.types[name], lowered.types[owner], given[owner])
-    return found
-
-
-def _moved_back(view: TensorType, now: TensorType, given: TensorType) -> TensorType:
-    """A view of a storage as PyTorch has it; only storages all of whose views have such a type are laid out anew."""
-    found = moved(view, now, given)
-    assert found is not None, f"{view} is a view of {given}, but not of {now}"
+                view = moved(lowered.types[name], lowered.types[owner], given[owner])
+                assert view is not None, "a storage is laid out in another way only if all its views stay views"
+                found[name] = view
     return found
 
 
@@ -353,6 +347,30 @@ def _tried_if(
 ) -> Callable[[], KernelFunction]:
     """The kernel that a cache gets by form, text and name; one that is not proven is tried in a worker first."""
     return TriedKernel(get, *get.args[:2], lowered.kernel(name), unproven[name]) if name in unproven else get
+
+
+_COPIES: Final = ("aten.clone.default", "aten._to_copy.default", "aten.alias.default")
+
+
+def _input_behind(lowered: KernelGraph, bound: Bound) -> Input | None:
+    """The only input that the indices are made of, by views, copies, and what the op that indexes does before."""
+    inputs = {item.value: item for item in lowered.captured.inputs}
+    maker = {value: item for item in lowered.nodes for value in item.node.results}
+    todo, seen = [bound.value], set[str]()
+    while todo:
+        value = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value not in inputs:
+            made = maker.get(value)
+            if made is None or not (
+                made.route == "view" or made.node.op in _COPIES or made.node.origin.node == bound.node
+            ):
+                return None
+            todo += made.node.operands
+    found = [item for value, item in inputs.items() if value in seen]
+    return found[0] if len(found) == 1 else None
 
 
 def _check_indices(bound: Bound, index: torch.Tensor) -> None:
