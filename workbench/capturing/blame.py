@@ -87,11 +87,14 @@ def exports_errors(name: str) -> Generator[None]:
         ).instead_of(error) from None
 
 
+def _at(place: str) -> str:
+    return f", at {place}" if place else ""
+
+
 def raised(name: str, what: str, place: str) -> errors.CaptureFailed:
     """The error of a function, in whose capture `what` was raised, with what to do where that is known."""
-    where = f", at {place}" if place else ""
     advice = _ON_ANOTHER_DEVICE if "to be on the same device" in what else ""
-    return errors.CaptureFailed(f"{name} raised while it was captured: {what.rstrip('.!')}{where}{advice}")
+    return errors.CaptureFailed(f"{name} raised while it was captured: {what.rstrip('.!')}{_at(place)}{advice}")
 
 
 def is_of_torch(error: BaseException) -> bool:
@@ -116,7 +119,7 @@ def _torchs_own_errors(name: str) -> Generator[None]:
         if "Cannot copy out of meta tensor" in str(error):  # results of a graph have no numbers while it is captured
             raise errors.GraphBreak(name, "Python that reads the numbers of a result", raised_at(error)) from None
         if op := _without_fake(error):
-            raise errors.MissingFake(_fake_text(name, op, _where(error))).instead_of(error) from None
+            raise errors.MissingFake(_fake_text(name, op, _at(raised_at(error)))).instead_of(error) from None
         raise
 
 
@@ -177,8 +180,7 @@ def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
 
 def _dynamos_own(name: str, error: Exception) -> str:
     """Says what stopped Dynamo itself: too many calls in one another, or a fault of its own."""
-    said, place = str(error).strip().partition("\n")[0], place_text(str(error))
-    where = f", at {place}" if place else ""
+    said, where = str(error).strip().partition("\n")[0], _at(place_text(str(error)))
     if said.startswith("RecursionError"):
         return f"{name} calls itself without an end, or too often for Python{where}. End it earlier, or loop"
     return f"{name} cannot be captured: PyTorch's own Dynamo failed with {said}{where}. Write that line in another way"
@@ -191,11 +193,6 @@ def replaced(name: str, what: str, advice: str = "") -> errors.HiddenState:
 def _context(error: Exception) -> str:
     """`ValueError('bad shape')`, from where Dynamo keeps it."""
     return next((line.removeprefix("raised exception ") for line in lines(str(error), "Developer debug context:")), "")
-
-
-def _where(error: Exception) -> str:
-    place = raised_at(error)
-    return f", at {place}" if place else ""
 
 
 def raised_at(error: BaseException) -> str:
