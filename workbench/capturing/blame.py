@@ -14,7 +14,7 @@ from workbench.capturing.graph_breaks import faked, gradients_in, in_words, line
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import is_torchs, place_text
 from workbench.ground.environment.this_thread import Filter, warnings_here
-from workbench.ground.torch_inside.dynamo_reading import dynamo_errors
+from workbench.ground.torch_inside.dynamo_reading import exc as dynamo_errors
 from workbench.ground.torch_inside.fake_tensors import UnsupportedOperatorException
 from workbench.ground.torch_inside.functorch_layers import transforms_file
 from workbench.ground.torch_inside.symbolic_tracing import GuardOnDataDependentSymNode

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from workbench.capturing.capture_state import Capturing, given_tensors, record_o
 from workbench.capturing.functional_graph import functional, substitute
 from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.tensor_copies import value_of
+from workbench.capturing.user_call import Target
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import lines_inside, place_text
 from workbench.ground.torch_inside.capture_settings import without_onednn
@@ -127,9 +128,6 @@ def _without_gradients(held: Reachable) -> list[tuple[torch.Tensor, torch.Tensor
     owned = {id(p) for _, module in held.modules.values() for p in module.parameters()}
     loose = [slot.tensor for slot in held.tensors.values() if id(slot.tensor) not in owned]
     return [(tensor, tensor.detach()) for tensor in loose if tensor.requires_grad and tensor.is_leaf]
-
-
-Target = Callable[..., object]
 
 
 def on_twins(target: Target, held: Reachable) -> tuple[Target, Reachable]:

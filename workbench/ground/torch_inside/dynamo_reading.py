@@ -18,7 +18,7 @@ with takes(
     use="Dynamo's errors: a fault of its own, an error of the user's ops, a break of a graph, and what it refuses.",
     instead="none: torch.compiler names no class of errors",
 ):
-    pass
+    from torch._dynamo import exc as exc
 
 
 class GuardManager(Protocol):
