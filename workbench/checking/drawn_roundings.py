@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -111,12 +111,10 @@ class _Whole(TorchFunctionMode):
     recurrent layers without oneDNN, for the length of a call."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") == "lstm":
-            with without_onednn():
-                return func(*args, **(kwargs or {}))
-        if func is not torch.nn.functional.scaled_dot_product_attention:
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return as_fused(attention(*args, **(kwargs or {})), args, kwargs or {})
+        with without_onednn() if getattr(func, "__name__", "") == "lstm" else nullcontext():
             return func(*args, **(kwargs or {}))
-        return as_fused(attention(*args, **(kwargs or {})), args, kwargs or {})
 
 
 class Rounded(TorchDispatchMode):

@@ -48,7 +48,7 @@ def encode(value: object, *, tagged: bool = False) -> Any:
         out: dict[str, Any] = {"is": type(value).__name__} if tagged else {}
         for field in dataclasses.fields(value):
             if not field.metadata:
-                out[field.name] = encode(getattr(value, field.name), tagged=_needs_tag(hints[field.name]))
+                out[field.name] = encode(getattr(value, field.name), tagged=len(_records_in(hints[field.name])) > 1)
         return out
     if isinstance(value, (tuple, list)):
         items = cast("tuple[object, ...]", value)
@@ -63,13 +63,9 @@ def encode(value: object, *, tagged: bool = False) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be part of a record")
 
 
-def _needs_tag(kind: Any) -> bool:
-    """True if values of this annotation can be of several record classes, so that JSON must say which."""
-    return len(_records_in(kind)) > 1
-
-
 @functools.cache
 def _records_in(kind: Any) -> tuple[type, ...]:
+    """The record classes that values of this annotation can be of: JSON must say which, where there are several."""
     if _is_record(kind):
         return (kind,)
     found: list[type] = []

@@ -184,11 +184,8 @@ def mistakes_in_form(graph: AtenGraph) -> Iterator[tuple[str, str]]:
     if isinstance(cast("object", graph.nodes), tuple):
         for node in graph.nodes:
             if isinstance(cast("object", node), Node):
-                yield from ((told, _name(node)) for told in _of_node(node))
-
-
-def _name(node: Node) -> str:
-    return node.name if isinstance(cast("object", node.name), str) else repr(node.name)
+                name = node.name if isinstance(cast("object", node.name), str) else repr(node.name)
+                yield from ((told, name) for told in _of_node(node))
 
 
 def _of_node(node: Node) -> Iterator[str]:

@@ -140,7 +140,7 @@ class LinalgOp:
             if isinstance(result, ir.BlockArgument) or result.owner.name not in COMBINERS:
                 return None
             operands = list(result.owner.operands)
-            if accumulator not in operands or _uses(accumulator) != 1 or _uses(result) != 1:
+            if accumulator not in operands or any(len(list(each.uses)) != 1 for each in (accumulator, result)):
                 return None
             value = operands[1] if operands[0] == accumulator else operands[0]
             found.append(_Combined(result.owner.name, value, _element(result.type)))
@@ -315,10 +315,6 @@ def _element(kind: ir.Type) -> Element:
 
 def _is_memref(value: ir.Value) -> bool:
     return isinstance(value.type, ir.MemRefType)
-
-
-def _uses(value: ir.Value) -> int:
-    return len(list(value.uses))
 
 
 def _with_unit_axes(tile: Array, axes: Sequence[int | None]) -> Array:
