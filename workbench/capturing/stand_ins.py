@@ -63,8 +63,12 @@ class StandIns(TorchDispatchMode):
             tree_map(_mark, made)
         self._note_initial(func, real, args, kwargs or {}, made)
         back = {id(self._of[id(each)]): each for each in real if id(each) in self._of}
-        # What is changed in place is the tensor that was given, and not its stand-in.
-        return tree_map(lambda value: back.get(id(value), value), made)
+
+        def itself(value: Any) -> Any:
+            """What is changed in place is the tensor that was given, and not its stand-in."""
+            return back.get(id(value), value)
+
+        return tree_map(itself, made)
 
     def _note_initial(
         self, func: Any, real: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any], made: object

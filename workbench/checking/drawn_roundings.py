@@ -288,7 +288,7 @@ class _Inside(TorchDispatchMode):
         if terms is None:
             return self._made(func, func(*args, **kwargs), LIBRARY if _from_library(func, name) else 0.0)
         place, count = terms(args, kwargs)
-        x = cast(Any, args[0])
+        x = args[0]
         if name in ("sum", "mean") and x.dtype == WIDE and torch.rand((), generator=self.lot) < 0.5:
             dims = args[1] if len(args) > 1 else kwargs.get("dim")
             made, error = func(*args, **kwargs), error_in_order(x, dims, self.lot)

@@ -346,7 +346,8 @@ def _tried_if(
     get: partial[NativeKernel], name: str, lowered: KernelGraph, unproven: Unproven
 ) -> Callable[[], KernelFunction]:
     """The kernel that a cache gets by form, text and name; one that is not proven is tried in a worker first."""
-    return TriedKernel(get, *get.args[:2], lowered.kernel(name), unproven[name]) if name in unproven else get
+    form, text, _ = get.args
+    return TriedKernel(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
 
 
 _COPIES: Final = ("aten.clone.default", "aten._to_copy.default", "aten.alias.default")

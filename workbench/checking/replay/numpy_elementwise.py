@@ -107,6 +107,22 @@ def _same(values: Array) -> Array:
     return values
 
 
+def _divide_up(a: Array, b: Array) -> Array:
+    return -np.floor_divide(-a, b)
+
+
+def _round_half_away(values: Array) -> Array:
+    return np.trunc(values + np.copysign(0.5, values))
+
+
+def _reciprocal_root(values: Array) -> Array:
+    return 1 / np.sqrt(values)
+
+
+def _multiply_add(a: Array, b: Array, c: Array) -> Array:
+    return a * b + c
+
+
 FUNCTIONS: dict[str, Function] = {
     "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply, "arith.divf": np.divide,
     "arith.remf": np.fmod, "arith.negf": np.negative,
@@ -115,7 +131,7 @@ FUNCTIONS: dict[str, Function] = {
     "arith.divsi": _on(_signed, _divide), "arith.divui": _on(_unsigned, np.floor_divide),
     "arith.remsi": _on(_signed, np.fmod), "arith.remui": _on(_unsigned, np.remainder),
     "arith.floordivsi": _on(_signed, np.floor_divide),
-    "arith.ceildivsi": _on(_signed, lambda a, b: -np.floor_divide(-a, b)),
+    "arith.ceildivsi": _on(_signed, _divide_up),
     "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
     "arith.shli": np.left_shift, "arith.shrsi": np.right_shift, "arith.shrui": _on(_unsigned, np.right_shift),
     "arith.maxsi": _on(_signed, np.maximum), "arith.minsi": _on(_signed, np.minimum),
@@ -126,10 +142,10 @@ FUNCTIONS: dict[str, Function] = {
     "arith.extsi": _signed, "arith.extui": _unsigned, "arith.trunci": _same,
     "arith.index_cast": _signed, "arith.index_castui": _unsigned,
     "math.absf": np.abs, "math.absi": np.abs, "math.ceil": np.ceil, "math.floor": np.floor, "math.trunc": np.trunc,
-    "math.roundeven": np.rint, "math.round": lambda x: np.trunc(x + np.copysign(0.5, x)),
-    "math.copysign": np.copysign, "math.fma": lambda a, b, c: a * b + c,
+    "math.roundeven": np.rint, "math.round": _round_half_away,
+    "math.copysign": np.copysign, "math.fma": _multiply_add,
     "math.exp": np.exp, "math.exp2": np.exp2, "math.expm1": np.expm1, "math.log": np.log, "math.log2": np.log2,
-    "math.log10": np.log10, "math.log1p": np.log1p, "math.sqrt": np.sqrt, "math.rsqrt": lambda x: 1 / np.sqrt(x),
+    "math.log10": np.log10, "math.log1p": np.log1p, "math.sqrt": np.sqrt, "math.rsqrt": _reciprocal_root,
     "math.cbrt": np.cbrt, "math.powf": np.power, "math.fpowi": np.power, "math.ipowi": np.power,
     "math.sin": np.sin, "math.cos": np.cos, "math.tan": np.tan, "math.asin": np.arcsin, "math.acos": np.arccos,
     "math.atan": np.arctan, "math.atan2": np.arctan2, "math.sinh": np.sinh, "math.cosh": np.cosh,

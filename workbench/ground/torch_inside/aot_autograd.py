@@ -10,6 +10,7 @@ from unittest import mock
 import torch
 from torch import fx
 
+from workbench.ground.environment.this_thread import returning
 from workbench.ground.torch_inside.needs import takes
 
 with takes(
@@ -78,7 +79,7 @@ def nothing_donated() -> AbstractContextManager[object]:
     """
     from torch._functorch._aot_autograd import graph_compile
 
-    return mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", lambda *_: list[int]())
+    return mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", returning(list[int]()))
 
 
 @takes(

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 from unittest import mock
 
+from workbench.ground.environment.this_thread import returning
 from workbench.ground.torch_inside.needs import takes
 
 with takes(
@@ -52,7 +53,7 @@ def breaks_in_loops() -> AbstractContextManager[object]:
     """
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", lambda _: False)
+    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", returning(False))
 
 
 class _Hiding(dict[str, object]):
