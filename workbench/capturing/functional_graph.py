@@ -1,8 +1,8 @@
 """Changes in place become values; no op is taken apart.
 
-Changes in place of elements that lie on each other are refused, as PyTorch does when it has numbers. Without data PyTorch
-does not look, and a graph of values would give numbers where the call raises. It would give other numbers where PyTorch
-takes such a call: a fill of an expanded row, columns that are moved onto each other.
+Changes in place of elements that lie on each other are refused, as PyTorch does when it has numbers. Without data
+PyTorch does not look, and a graph of values would give numbers where the call raises. It would give other numbers where
+PyTorch takes such a call: a fill of an expanded row, columns that are moved onto each other.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from workbench.capturing.result_aliases import itself
+from workbench.capturing.tensor_copies import lies
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
 from workbench.ground.torch_inside.autograd_inside import autocast_in_graphs, data_reader
@@ -33,7 +34,6 @@ from workbench.ground.torch_inside.operator_objects import (
     schema_of_op,
     without_autograd_kernels,
 )
-from workbench.ground.torch_inside.tensor_inside import memory_of
 from workbench.ground.torch_inside.torch_export import exporting_here_alone, onednn_as_it_is
 from workbench.ground.torch_inside.whole_ops import quickly_kept_whole
 from workbench.operators.tensors.refused_tensors import refuse_unreadable_in
@@ -340,13 +340,9 @@ def _is_given(node: fx.Node) -> bool:
 def _overlap_in_part(written: torch.Tensor, other: torch.Tensor) -> bool:
     """True if two different views share elements. PyTorch raises for dense ones; for others its numbers follow from the
     order in which it happens to walk them."""
-    if other is written or (_laid_out(written) == _laid_out(other) and not lies_on_itself(written)):
+    if other is written or (lies(written) == lies(other) and not lies_on_itself(written)):
         return False
     return share_elements(written, other)
-
-
-def _laid_out(tensor: torch.Tensor) -> tuple[object, ...]:
-    return memory_of(tensor), tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
 
 
 def _refused(name: str, node: fx.Node, what: str) -> errors.SharedElements:
