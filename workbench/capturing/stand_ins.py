@@ -65,7 +65,7 @@ class StandIns(TorchDispatchMode):
         back = {id(self._of[id(each)]): each for each in real if id(each) in self._of}
 
         def itself(value: Any) -> Any:
-            """What is changed in place is the tensor that was given, and not its stand-in."""
+            """Returns, for a stand-in that was changed in place, the tensor that was given."""
             return back.get(id(value), value)
 
         return tree_map(itself, made)
