@@ -326,11 +326,15 @@ def tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
             node.target = torch.ops.aten.split.Tensor  # unsafe is only that autograd does not watch the parts
         elif node.target is torch.ops.aten.detach.default:
             source = cast("torch.fx.Node", node.args[0])
-            node.replace_all_uses_with(source, lambda user: user.op != "output")
+            node.replace_all_uses_with(source, _is_no_result)
             if not node.users:
                 graph.graph.erase_node(node)
     graph.recompile()
     return graph
+
+
+def _is_no_result(user: torch.fx.Node) -> bool:
+    return user.op != "output"
 
 
 def taken_apart() -> AbstractContextManager[None]:
@@ -342,7 +346,7 @@ def taken_apart() -> AbstractContextManager[None]:
 def _as_products() -> AbstractContextManager[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    return sdpa_kernel(SDPBackend.MATH)
+    return cast("AbstractContextManager[None]", cast(Any, sdpa_kernel)(SDPBackend.MATH))
 
 
 _WHOLE: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
