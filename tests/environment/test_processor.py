@@ -156,10 +156,10 @@ def test_one_process_keeps_kernels_of_two_processors_apart(monkeypatch: pytest.M
     (scheduled,) = journey.scheduled.record.kernels
     for count, name in enumerate(PROCESSORS, 1):
         monkeypatch.setenv(SWITCH, name)
-        cache.scheduled(scheduled.mlir, scheduled.kernel)
+        cache.get("scheduled", scheduled.mlir, scheduled.kernel)
         assert cache.compiled == count
     monkeypatch.setenv(SWITCH, PROCESSORS[0])
-    cache.scheduled(scheduled.mlir, scheduled.kernel)
+    cache.get("scheduled", scheduled.mlir, scheduled.kernel)
     assert cache.compiled == len(PROCESSORS)
 
 

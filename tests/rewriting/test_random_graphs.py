@@ -10,9 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.rewriting import own_ops
-from workbench.capturing.rewriting.lowered_origins import with_origins
 from workbench.capturing.rewriting.pattern import Pattern
-from workbench.capturing.rewriting.rewrite import rewritten
+from workbench.capturing.rewriting.rewrite import rewritten, with_origins
 from workbench.ir import AtenGraph, Input, KernelGraph, Literal, Node, Origin, Ref, TensorType, Tree, graph_checks
 from workbench.lowering.lower import lower
 from workbench.operators.formulas.formula_builder import infer

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import workbench as wb
-from workbench.running.compiler_switches import switch_passes
+from workbench.running.jit import switch_passes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems' libraries may not offer switches")

@@ -95,12 +95,12 @@ def test_another_processor_or_form_or_text_misses(tmp_path: Path, monkeypatch: p
 
 def test_a_damaged_entry_is_compiled_again(tmp_path: Path):
     text = row_softmax(20, 30, 8)
-    KernelCache(NativeStore(Store(tmp_path))).scheduled(text, "softmax")
+    KernelCache(NativeStore(Store(tmp_path))).get("scheduled", text, "softmax")
     (path,) = tmp_path.glob("*.entry")
     path.write_bytes(path.read_bytes()[:-10])
     cache = KernelCache(NativeStore(Store(tmp_path)))
-    assert_softmax(cache.scheduled(text, "softmax"))
+    assert_softmax(cache.get("scheduled", text, "softmax"))
     assert cache.compiled == 1
     cache = KernelCache(NativeStore(Store(tmp_path)))
-    assert_softmax(cache.scheduled(text, "softmax"))
+    assert_softmax(cache.get("scheduled", text, "softmax"))
     assert cache.compiled == 0

@@ -10,7 +10,7 @@ import torch
 
 import workbench as wb
 from tests.layers import Attentive, Plain, stack
-from workbench.running import jit, run_program
+from workbench.running import jit
 from workbench.scheduling import schedule_kernel as scheduling
 
 LAYERS = 12
@@ -78,8 +78,8 @@ def test_each_kernel_is_scheduled_and_compiled_once(nothing_kept: None, monkeypa
         return counted
 
     monkeypatch.setattr(scheduling, "schedule_kernel", counting("schedule", schedule))
-    monkeypatch.setattr(run_program, "compile_scheduled", counting("native", compile_scheduled))
-    monkeypatch.setattr(run_program, "compile_rendered", counting("untiled", compile_rendered))
+    monkeypatch.setitem(jit.COMPILERS, "scheduled", counting("native", compile_scheduled))
+    monkeypatch.setitem(jit.COMPILERS, "rendered", counting("untiled", compile_rendered))
     journey = wb.trace(stack(Plain, LAYERS), torch.randn(24, 32))
     assert journey.check() and journey.check() and journey.check(stage="rendered")
     kernels = len(journey.scheduled.kernels)

@@ -1,4 +1,4 @@
-"""What AOTAutograd's function makes of gradients that are not PyTorch's: none where none is given, and second ones.
+"""Gradients that AOTAutograd's function makes and PyTorch does not: zeros where none is given, and second ones.
 
 It takes a result without a gradient for one whose gradient is zero. Then a parameter that only this result needs would
 have a gradient of zeros, which momentum and weight decay go by, where PyTorch's has none.
@@ -7,14 +7,15 @@ have a gradient of zeros, which momentum and weight decay go by, where PyTorch's
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import fx
 
+from workbench.capturing.step_parts import nodes_behind
 from workbench.ground.errors import NoGradients
-from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS, gradient_hooks
+from workbench.ground.torch_inside.module_inside import TENSOR_HOOKS
 
 Needs = tuple[frozenset[int], ...]
 """For each gradient that a backward graph makes, the results of the forward graph whose gradients it is made of."""
@@ -42,7 +43,7 @@ _NONE = frozenset[int]()
 
 
 def _reached(graph: fx.GraphModule, own: Mapping[fx.Node, frozenset[int]]) -> dict[fx.Node, frozenset[int]]:
-    """What of `own` each node is made of."""
+    """Returns, for each node, the union of `own` over all nodes that it is made of."""
     found: dict[fx.Node, frozenset[int]] = {}
     for node in graph.graph.nodes:
         found[node] = own.get(node, _NONE).union(*(found[each] for each in node.all_input_nodes))
@@ -66,7 +67,10 @@ def watch_backward(
 ) -> None:
     """Corrects the gradients that a call's backward pass will make; its graph is known when it has run. `before` are
     the nodes that the call was given with its tensors."""
-    if (node := _function_of(results, before)) is None:
+    # AOTAutograd's function in autograd's graph: nodes of views may lead from it to the results. A result may be a view
+    # of what was given, which another compiled graph may have made.
+    nodes = (each for each in nodes_behind(results, before) if each.name() == "CompiledFunctionBackward")
+    if (node := next(nodes, None)) is None:
         return
     seen = [weakref.ref(each) for each in given if not each.is_leaf]
 
@@ -76,7 +80,8 @@ def watch_backward(
             each if need & known or _has_hooks(edge, seen) else None
             for each, need, edge in zip(made, needs(), node.next_functions, strict=True)
         ]
-        return tuple(_once(each) if each is not None and each.requires_grad else each for each in kept)
+        once = cast(Any, _Once).apply
+        return tuple(once(each) if each is not None and each.requires_grad else each for each in kept)
 
     node.register_hook(corrected)
 
@@ -88,26 +93,9 @@ def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]
     variable = getattr(function, "variable", None)  # of a leaf
     if variable is not None:
         return any(getattr(variable, name) for name in TENSOR_HOOKS)
-    there = (tensor for each in given if (tensor := each()) is not None)
-    return any(tensor.grad_fn is function and tensor.output_nr == place and gradient_hooks(tensor) for tensor in there)
-
-
-def _function_of(results: Sequence[object], before: Sequence[object]) -> Any:
-    """The node of AOTAutograd's function in autograd's graph, from which nodes of views may lead to the results."""
-    return next((node for node in _nodes(results, before) if node.name() == "CompiledFunctionBackward"), None)
-
-
-def _nodes(results: Sequence[object], before: Sequence[object]) -> Iterator[Any]:
-    """The nodes that lie between the results and those of before: a result may be a view of what was given, which
-    another compiled graph may have made."""
-    seen = {id(node) for node in before}
-    left: list[Any] = [each.grad_fn for each in results if isinstance(each, torch.Tensor)]
-    while left:
-        node = left.pop(0)
-        if node is not None and id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            left += [each for each, _ in node.next_functions]
+    of_gradient, _ = TENSOR_HOOKS
+    there = (tensor for each in given if (tensor := each()) is not None and getattr(tensor, of_gradient))
+    return any(tensor.grad_fn is function and tensor.output_nr == place for tensor in there)
 
 
 class _Once(torch.autograd.Function):
@@ -123,7 +111,3 @@ class _Once(torch.autograd.Function):
             "gradients (second derivatives, create_graph=True)",
             "Compute them in PyTorch, or trace the whole step: wb.trace(step, ..., train=True)",
         )
-
-
-def _once(gradient: torch.Tensor) -> torch.Tensor:
-    return cast(torch.Tensor, cast(Any, _Once).apply(gradient))

@@ -6,7 +6,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import torch
 from torch.autograd import forward_ad
@@ -36,11 +36,8 @@ from workbench.running.run_program import NativeProgram
 from workbench.stages.journey_request import GraphCall
 from workbench.verbs import of_graph
 
-
-class Made(Protocol):
-    """A graph for one kind of call."""
-
-    def __call__(self, given: Sequence[object]) -> object: ...
+Run = Callable[[Sequence[object]], object]
+"""Runs a graph, for one kind of call."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +121,10 @@ def or_on_host(
     module: torch.fx.GraphModule,
     options: Mapping[str, Any],
     capture: Callable[[], Captured],
-    finish: Callable[[Captured], Made],
-) -> Made:
-    """What is captured and finished, or the graph as PyTorch computes it where it cannot be captured and the options
-    allow it."""
+    finish: Callable[[Captured], Run],
+) -> Run:
+    """Captures and finishes a graph. Where it cannot be captured and the options allow it, returns the graph as PyTorch
+    computes it."""
     try:
         captured = capture()
     except _UNCAPTURED as error:
@@ -161,7 +158,7 @@ def refuse_forward_mode(values: Sequence[torch.Tensor]) -> None:
         raise not_yet("Forward-mode differentiation through torch.compile(backend='npu')", "Forward passes work.")
 
 
-def on_host(module: torch.fx.GraphModule, why: Exception) -> Made:
+def on_host(module: torch.fx.GraphModule, why: Exception) -> Run:
     """The graph as PyTorch computes it, gradients included; warns once for each graph and reason."""
     reason = str(why).strip().partition("\n")[0]
     if "dynamicLayerStack" in reason:  # an assertion of PyTorch's, in C++

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, or_on_host
+from workbench.backend.native_graph import CapturedGraph, Run, captured_graph, or_on_host
 from workbench.backend.recent_journeys import RECENT
 from workbench.backend.trained_graph import Trained
 from workbench.capturing.graph_breaks import ended_by, in_words, told
@@ -49,12 +49,12 @@ class _Compiled:
 
     def __init__(self, module: torch.fx.GraphModule, options: object, mode: str | None, *, broken_off: str) -> None:
         self._module, self._options, self._mode, self._broken_off = module, options, mode, broken_off
-        self._made: OrderedDict[object, Made] = OrderedDict()
+        self._made: OrderedDict[object, Run] = OrderedDict()
 
     def __call__(self, *given: object) -> object:
         return self._for(given)(given)
 
-    def _for(self, given: tuple[object, ...]) -> Made:
+    def _for(self, given: tuple[object, ...]) -> Run:
         """The graph for this kind of call: made once, by the first caller."""
         key = self._kind(given)
         if (made := self._made.get(key)) is None:
@@ -75,7 +75,7 @@ class _Compiled:
         alike = (_like(each) if isinstance(each, torch.Tensor) else _word(each) for each in given)
         return (modes, read, _shared(given) if torch.is_grad_enabled() else (), *alike)
 
-    def _make(self, given: tuple[object, ...]) -> Made:
+    def _make(self, given: tuple[object, ...]) -> Run:
         options = checked_compile_options(self._options or {})
         if self._mode is not None:
             raise BadOption(
@@ -90,7 +90,7 @@ class _Compiled:
             return Trained(special, given, options, self._broken_off)
         return captured_graph(self._module, special, given, options, broken_off=self._broken_off)
 
-    def _finished(self, captured: CapturedGraph | Trained) -> Made:
+    def _finished(self, captured: CapturedGraph | Trained) -> Run:
         journey = captured.journey
         made = captured.made()
         RECENT.add(journey, broken_off=bool(self._broken_off))

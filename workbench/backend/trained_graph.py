@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, cast
 
 import torch
 from torch import fx
+from typing_extensions import TypeIs
 
 from workbench.backend.given_gradients import Needs, needs_of, watch_backward
-from workbench.backend.native_graph import CapturedGraph, Made, captured_graph, on_host, or_on_host, refuse_forward_mode
+from workbench.backend.native_graph import CapturedGraph, Run, captured_graph, on_host, or_on_host, refuse_forward_mode
 from workbench.backend.recent_journeys import RECENT
-from workbench.backend.saved_tensors import apart
 from workbench.capturing.by_training import taken_apart, tidied
 from workbench.capturing.specialise import Specialised, specialise
 from workbench.ground.environment.turns import compiling
 from workbench.ground.errors import CaptureFailed, NoGradients
 from workbench.ground.torch_inside.aot_autograd import (
     Boxed,
-    BufferAOTInput,
-    InputMutationAOTOutput,
-    ParamAOTInput,
-    PlainAOTInput,
-    SavedForBackwardsAOTOutput,
-    TangentAOTInput,
     boxed,
+    descriptors,
     draws_again,
     nothing_donated,
     parted,
@@ -41,7 +36,7 @@ from workbench.ground.torch_inside.aot_autograd import (
 from workbench.ground.torch_inside.autograd_inside import saved_by_hooks, unseen_by_saving_hooks
 from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
 from workbench.ground.torch_inside.functorch_layers import is_batch_of_gradients
-from workbench.ground.torch_inside.tensor_inside import version_kept
+from workbench.ground.torch_inside.tensor_inside import memory_of, version_kept
 from workbench.ground.torch_inside.torch_export import exporting_here_alone
 from workbench.ir import BACKWARD, FORWARD
 from workbench.journey import Journey
@@ -56,7 +51,7 @@ class Trained:
         """Captures the forward pass; the backward pass is captured when it is first run."""
         self._special, self._options, self._broken_off = special, options, broken_off
         self._graphs: dict[str, fx.GraphModule] = {}
-        self._made: dict[str, Made] = {}
+        self._made: dict[str, Run] = {}
         tensors = [each for each in given if isinstance(each, torch.Tensor)]
         self._called = self._by_autograd(tensors)
         part = FORWARD if FORWARD in self._graphs else _UNTRAINED
@@ -66,7 +61,7 @@ class Trained:
 
     @property
     def journey(self) -> Journey:
-        """That of the forward pass."""
+        """The journey of the forward pass."""
         assert self._first is not None, "it is kept until it is made"
         return self._first.journey
 
@@ -97,11 +92,12 @@ class Trained:
 
         def compiler(part: str) -> Callable[[fx.GraphModule, object], Boxed]:
             def compiled(graph: fx.GraphModule, _: object) -> Boxed:
-                self._graphs[part] = _in_part(graph, part, self._names())
+                self._graphs[part] = _in_part(graph, part, names)
                 return _boxed(lambda given: self._run(part, given))
 
             return compiled
 
+        names = [str(node.target) for node in self._special.module.graph.find_nodes(op="placeholder")]  # Dynamo's
         mode = FakeTensorMode(allow_non_fake_inputs=True)
         fakes = [mode.from_tensor(each) for each in tensors]
         with exporting_here_alone(), taken_apart(), nothing_donated():
@@ -114,15 +110,11 @@ class Trained:
                 partition=_parted,
             )
 
-    def _names(self) -> list[str]:
-        """What Dynamo calls the tensors that it gives."""
-        return [str(node.target) for node in self._special.module.graph.find_nodes(op="placeholder")]
-
     def _source(self, described: object, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """The tensor that AOTAutograd gives the forward graph in a place that it describes so."""
-        if isinstance(described, PlainAOTInput):
+        if isinstance(described, descriptors.PlainAOTInput):
             return tensors[described.idx]
-        if isinstance(described, ParamAOTInput | BufferAOTInput):
+        if isinstance(described, descriptors.ParamAOTInput | descriptors.BufferAOTInput):
             return cast("torch.Tensor", operator.attrgetter(described.target)(self._special.module))
         raise CaptureFailed("it changes a tensor in place that shares its memory with another, and has gradients")
 
@@ -164,7 +156,7 @@ class Trained:
         why = CaptureFailed("its gradients are a batch (is_grads_batched=True, or jacobian with vectorize=True)")
         return on_host(self._graphs[BACKWARD], why)(given)
 
-    def _finished(self, backward: CapturedGraph) -> Made:
+    def _finished(self, backward: CapturedGraph) -> Run:
         with _cast_already():
             made = backward.made()
         RECENT.add_backward(backward.journey, self._forward())
@@ -234,7 +226,7 @@ def _changed(forward: fx.GraphModule) -> dict[int, fx.Node]:
     return {
         place: inputs[each.mutated_input]
         for place, each in enumerate(described)
-        if isinstance(each, InputMutationAOTOutput) and each.mutated_input in inputs
+        if isinstance(each, descriptors.InputMutationAOTOutput) and each.mutated_input in inputs
     }
 
 
@@ -260,7 +252,7 @@ def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
     """The results of the forward graph, or the inputs of the backward one, that lead from one to the other."""
     if part == BACKWARD:
         placeholders = graph.graph.find_nodes(op="placeholder")
-        tangent = TangentAOTInput
+        tangent = descriptors.TangentAOTInput
         return [place for place, node in enumerate(placeholders) if not isinstance(node.meta.get("desc"), tangent)]
     return [place for each in _kept(graph) if isinstance(place := special.results[each], int)]
 
@@ -268,14 +260,35 @@ def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
 def _kept(forward: fx.GraphModule) -> list[int]:
     """The results of the forward graph that are kept for the backward one."""
     described = cast("Sequence[object]", forward.graph.output_node().meta.get("desc") or ())
-    kept = SavedForBackwardsAOTOutput
+    kept = descriptors.SavedForBackwardsAOTOutput
     return [number for number, each in enumerate(described) if isinstance(each, kept)]
 
 
 def _name(given: fx.Node, names: Sequence[str]) -> str:
     described = given.meta.get("desc")
-    if isinstance(described, PlainAOTInput):
+    if isinstance(described, descriptors.PlainAOTInput):
         return names[described.idx]
-    if isinstance(described, TangentAOTInput):
+    if isinstance(described, descriptors.TangentAOTInput):
         return given.name.replace("tangents", "gradient")
     return given.name
+
+
+def apart(results: Sequence[object], places: Collection[int], given: Sequence[object] = ()) -> list[object]:
+    """The results, those at `places` in memory of their own: apart from what is given and from all other results.
+
+    Tensors of one memory that are no views of each other do not know when the other is changed."""
+    taken = {memory_of(each) for each in given if _in_memory(each)}
+    owners = {id(each): memory_of(each) for each in results if _in_memory(each)}
+    made = list(results)
+    for place, each in enumerate(results):
+        if place not in places or not _in_memory(each):
+            continue
+        others = (memory for other, memory in owners.items() if other != id(each))
+        if memory_of(each) in taken or memory_of(each) in others:
+            made[place] = each.clone()
+            owners.pop(id(each), None)
+    return made
+
+
+def _in_memory(value: object) -> TypeIs[torch.Tensor]:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided

@@ -1,23 +1,26 @@
-"""Operators that PyTorch computes between the graphs of a broken-up call, seen by a dispatch mode."""
+"""Operators that PyTorch computes between the graphs of a broken-up call, seen by a dispatch mode.
+
+Their operations are counted by formula for products, else as one for each element.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from workbench.capturing.counted_operations import PackedWeights, operations
 from workbench.ground.environment.call_sites import Place, called_from
 from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
-from workbench.ground.torch_inside.operator_objects import is_overload, schema_of_op
-from workbench.ground.torch_inside.pytrees import tree_leaves
-from workbench.ground.torch_inside.tensor_inside import memory_of
+from workbench.ground.torch_inside.operator_objects import is_overload, written_by
+from workbench.ground.torch_inside.pytrees import tensors_in, tree_leaves
+from workbench.ground.torch_inside.tensor_inside import memory_of, script_methods
 from workbench.ir import MADE_BY_PYTHON, HostWork
 
 _FREE = frozenset({
@@ -77,9 +80,9 @@ class BetweenGraphs(TorchDispatchMode):
         that lies there."""
         self._packed = PackedWeights()
         self._in_graph = False
-        self._know(held)
+        self.know(held)
         for tensor in given:
-            self._know([tensor], tensor)
+            self.know([tensor], tensor)
 
     @contextlib.contextmanager
     def graph(self) -> Generator[None]:
@@ -95,17 +98,7 @@ class BetweenGraphs(TorchDispatchMode):
         """Returns the tensors that neither the call had nor a graph or an operator made."""
         return [each for each in tensors if (key := _address(each)) is not None and key not in self._known]
 
-    def made_by_graph(self, results: Iterable[torch.Tensor]) -> None:
-        """Takes note of the results of a graph."""
-        self._know(results)
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[object, ...] = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = dict(kwargs or {})
         if self._in_graph:
             return func(*args, **named)
@@ -120,19 +113,19 @@ class BetweenGraphs(TorchDispatchMode):
         """Runs an operator that is given graphs to run, while PyTorch counts the products in these graphs."""
         with FlopCounterMode(display=False) as counter:
             made = func(*args, **kwargs)
-        given, results = _tensors((args, kwargs)), _tensors(made)
+        given, results = tensors_in((args, kwargs)), tensors_in(made)
         largest = max((each.numel() for each in (*given, *results)), default=0)
         self._add(f"higher_order.{func}.default", given, results, max(counter.get_total_flops(), largest))
         return made
 
     def _note(self, func: Any, args: tuple[object, ...], kwargs: dict[str, object], made: object) -> None:
-        written = _written(func, args, kwargs)
-        self._know(written)
+        written = written_by(func, args, kwargs)
+        self.know(written)
         self.stretches[-1].written |= addresses(written)
         leaves = tree_leaves((args, kwargs))
-        given, packed = _tensors(leaves), self._packed.of(leaves)
+        given, packed = tensors_in(leaves), self._packed.of(leaves)
         flops = operations(func.overloadpacket, args, kwargs, made, given=given, packed=packed)
-        self._add(str(func), [*given, *packed], _tensors(made), flops)
+        self._add(str(func), [*given, *packed], tensors_in(made), flops)
 
     def _add(self, op: str, given: Sequence[torch.Tensor], results: Sequence[torch.Tensor], flops: int) -> None:
         stretch = self.stretches[-1]
@@ -142,9 +135,10 @@ class BetweenGraphs(TorchDispatchMode):
             found = self._known[key][1] if key in self._known else None
             if found is not None:
                 stretch.read[id(found)] = found
-        self._know(results)
+        self.know(results)
 
-    def _know(self, tensors: Iterable[torch.Tensor], given: torch.Tensor | None = None) -> None:
+    def know(self, tensors: Iterable[torch.Tensor], given: torch.Tensor | None = None) -> None:
+        """Takes note of tensors that Python did not make, as the results of a graph."""
         for tensor in tensors:
             if (key := _address(tensor)) is not None:
                 self._known.setdefault(key, (StorageWeakRef(tensor.untyped_storage()), given))
@@ -155,21 +149,9 @@ def addresses(tensors: Iterable[torch.Tensor]) -> set[int]:
     return {key for each in tensors if (key := _address(each)) is not None}
 
 
-def _written(func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> list[torch.Tensor]:
-    """The tensors that an operator changes in place, by its schema."""
-    changed = [
-        place for place in enumerate(schema_of_op(func).arguments) if (info := place[1].alias_info) and info.is_write
-    ]
-    return _tensors([args[number] if number < len(args) else kwargs.get(each.name) for number, each in changed])
-
-
-def _tensors(tree: object) -> list[torch.Tensor]:
-    return [leaf for leaf in cast("list[object]", tree_leaves(tree)) if isinstance(leaf, torch.Tensor)]
-
-
 def _without_data(tree: object) -> bool:
     """True if some tensor stands for one, as in another trace: nothing is computed with it."""
-    return any(isinstance(each, FakeTensor) or each.is_meta for each in _tensors(tree))
+    return any(isinstance(each, FakeTensor) or each.is_meta for each in tensors_in(tree))
 
 
 def _bytes(tensors: Iterable[torch.Tensor]) -> int:
@@ -182,3 +164,90 @@ def _address(tensor: torch.Tensor) -> int | None:
         return memory_of(tensor)
     except NotImplementedError:
         return None
+
+
+_ATEN: Any = torch.ops.aten
+_REGISTRY = cast("dict[object, Callable[..., int]]", flop_registry)
+
+
+class PackedWeights:
+    """The weights in the objects that operators of quantised models are given in place of tensors.
+
+    Each object is unpacked once, since unpacking copies the weights.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, tuple[torch.Tensor, ...]]] = {}
+        """By the hash of an object, which is its address: the object itself, so that the address stays its own."""
+
+    def of(self, given: Iterable[object]) -> list[torch.Tensor]:
+        """The tensors in all of these objects."""
+        return [tensor for each in given if isinstance(each, torch.ScriptObject) for tensor in self._in(each)]
+
+    def _in(self, packed: torch.ScriptObject) -> tuple[torch.Tensor, ...]:
+        key = hash(packed)
+        if key not in self._known:
+            self._known[key] = packed, tuple(self._unpacked(packed))
+        return self._known[key][1]
+
+    def _unpacked(self, packed: Any) -> Iterator[torch.Tensor]:
+        methods = script_methods(packed)
+        reader = next((name for name in ("unpack", "__getstate__") if name in methods), None)
+        for leaf in tree_leaves(getattr(packed, reader)()) if reader else ():
+            if isinstance(leaf, torch.Tensor):
+                yield leaf
+            elif isinstance(leaf, torch.ScriptObject):
+                yield from self._in(leaf)
+
+
+def operations(
+    packet: object,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    made: object,
+    *,
+    given: list[torch.Tensor],
+    packed: list[torch.Tensor],
+) -> int:
+    """Operations of one call: `given` are the tensors among its arguments, `packed` the weights in other objects."""
+    if formula := _REGISTRY.get(packet) or _OF_PRODUCTS.get(packet):
+        return int(formula(*args, **kwargs, out_val=made))
+    results = tensors_in(made)
+    largest = max((each.numel() for each in (*given, *results)), default=0)
+    weights = [each for each in packed if each.dim() > 1 and given and _meets(each, given[0])]
+    if not weights or not results:
+        return largest
+    return sum(_product(weight, given[0], results[0]) for weight in weights)
+
+
+def _meets(weight: torch.Tensor, x: torch.Tensor) -> bool:
+    """True if a weight multiplies a tensor: with whole numbers an embedding's table is looked up in."""
+    return weight.dim() > 2 or x.is_floating_point() or x.is_quantized
+
+
+def _product(weight: torch.Tensor, x: torch.Tensor, result: torch.Tensor) -> int:
+    """Operations of a product with a weight: a matrix meets each row of `x`, the filter of a window each result."""
+    if weight.dim() == 2:
+        return 2 * weight.numel() * (x.numel() // max(x.shape[-1], 1) if x.dim() else 1)
+    return 2 * result.numel() * (weight.numel() // max(weight.shape[0], 1))
+
+
+def _of_matrix(matrix: torch.Tensor, *_: object, **__: object) -> int:
+    """Operations of a product of a matrix and a vector, or of two vectors."""
+    return 2 * matrix.numel()
+
+
+def _of_recurrent_layer(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *_: object, **__: object) -> int:
+    """Operations of a recurrent layer: both matrices meet the vector of each step and sequence."""
+    return 2 * math.prod(x.shape[:-1]) * (first.numel() + second.numel())
+
+
+_OF_PRODUCTS: dict[object, Callable[..., int]] = {
+    _ATEN._int_mm: _REGISTRY[_ATEN.mm],
+    _ATEN._scaled_dot_product_flash_attention_for_cpu: _REGISTRY[_ATEN._scaled_dot_product_flash_attention],
+    _ATEN.mv: _of_matrix,
+    _ATEN.dot: _of_matrix,
+    _ATEN.vdot: _of_matrix,
+    _ATEN.mkldnn_rnn_layer: _of_recurrent_layer,
+}
+"""Products that PyTorch's own table of formulas lacks."""

@@ -14,12 +14,7 @@ from workbench.capturing.graph_breaks import faked, gradients_in, in_words, line
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import is_torchs, place_text
 from workbench.ground.environment.this_thread import Filter, warnings_here
-from workbench.ground.torch_inside.dynamo_reading import (
-    InternalTorchDynamoError,
-    TorchRuntimeError,
-    Unsupported,
-    UserError,
-)
+from workbench.ground.torch_inside.dynamo_reading import exc as dynamo_errors
 from workbench.ground.torch_inside.fake_tensors import UnsupportedOperatorException
 from workbench.ground.torch_inside.functorch_layers import transforms_file
 from workbench.ground.torch_inside.symbolic_tracing import GuardOnDataDependentSymNode
@@ -27,7 +22,7 @@ from workbench.operators.aten import overload_names
 from workbench.operators.aten.overload_schema import schema_of
 
 _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
-"""How export warns of a tensor attribute that it will leave out of the graph.
+"""Export's warning about a tensor attribute that it will leave out of the graph.
 
 A recurrent module keeps its parameters in such a list as well and puts there whatever takes their place, as export
 does for as long as it works.
@@ -51,15 +46,15 @@ def user_errors(name: str) -> Generator[None]:
     try:
         with quiet(), warnings_here(*_FILTERS), _torchs_own_errors(name):
             yield
-    except (Unsupported, UserError, GuardOnDataDependentSymNode) as error:
+    except (dynamo_errors.Unsupported, dynamo_errors.UserError, GuardOnDataDependentSymNode) as error:
         if _context(error).startswith("KeyboardInterrupt("):  # raised by a line of the user's
             raise KeyboardInterrupt from None
         raise _blamed(name, error).instead_of(error) from None
-    except InternalTorchDynamoError as error:
+    except dynamo_errors.InternalTorchDynamoError as error:
         raise errors.CaptureFailed(_dynamos_own(name, error)).instead_of(error) from None
-    except TorchRuntimeError as error:
+    except dynamo_errors.TorchRuntimeError as error:
         what = faked(str(error)) or in_words(str(error))
-        raise raised(name, what, _place(error)).instead_of(error) from None
+        raise raised(name, what, raised_at(error)).instead_of(error) from None
     except (AssertionError, IndexError, KeyError) as error:
         if not is_of_torch(error):
             raise
@@ -92,11 +87,14 @@ def exports_errors(name: str) -> Generator[None]:
         ).instead_of(error) from None
 
 
+def _at(place: str) -> str:
+    return f", at {place}" if place else ""
+
+
 def raised(name: str, what: str, place: str) -> errors.CaptureFailed:
     """The error of a function, in whose capture `what` was raised, with what to do where that is known."""
-    where = f", at {place}" if place else ""
     advice = _ON_ANOTHER_DEVICE if "to be on the same device" in what else ""
-    return errors.CaptureFailed(f"{name} raised while it was captured: {what.rstrip('.!')}{where}{advice}")
+    return errors.CaptureFailed(f"{name} raised while it was captured: {what.rstrip('.!')}{_at(place)}{advice}")
 
 
 def is_of_torch(error: BaseException) -> bool:
@@ -112,16 +110,16 @@ def _torchs_own_errors(name: str) -> Generator[None]:
         yield
     except (RuntimeError, AttributeError) as error:  # or a subclass of theirs, depending on how the op was defined
         if call := _takes_gradients(error):
-            raise errors.GradientsInside(name, call, _place(error)).instead_of(error) from None
+            raise errors.GradientsInside(name, call, raised_at(error)).instead_of(error) from None
         if re.match(r"Constant \w+ is mutated", str(error)):
             raise errors.CaptureFailed(
                 f"{name} changes a closed-over tensor in place, which export cannot record: use "
                 "capture='dynamo', or make the tensor a buffer of a module (register_buffer)"
             ).instead_of(error) from None
         if "Cannot copy out of meta tensor" in str(error):  # results of a graph have no numbers while it is captured
-            raise errors.GraphBreak(name, "Python that reads the numbers of a result", _place(error)) from None
+            raise errors.GraphBreak(name, "Python that reads the numbers of a result", raised_at(error)) from None
         if op := _without_fake(error):
-            raise errors.MissingFake(_fake_text(name, op, _where(error))).instead_of(error) from None
+            raise errors.MissingFake(_fake_text(name, op, _at(raised_at(error)))).instead_of(error) from None
         raise
 
 
@@ -171,8 +169,8 @@ def _fake_text(name: str, op: str, where: str) -> str:
 
 def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
     if getattr(error, "gb_type", "") == "Observed exception":
-        return raised(name, _context(error), _place(error))
-    said, place = str(error).strip(), _place(error)
+        return raised(name, _context(error), raised_at(error))
+    said, place = str(error).strip(), raised_at(error)
     if call := gradients_in(said):
         return errors.GradientsInside(name, call, place)
     if call := reshaped_in(said):
@@ -181,9 +179,8 @@ def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
 
 
 def _dynamos_own(name: str, error: Exception) -> str:
-    """What stopped Dynamo itself: too many calls in one another, or a fault of its own."""
-    said, place = str(error).strip().partition("\n")[0], place_text(str(error))
-    where = f", at {place}" if place else ""
+    """Says what stopped Dynamo itself: too many calls in one another, or a fault of its own."""
+    said, where = str(error).strip().partition("\n")[0], _at(place_text(str(error)))
     if said.startswith("RecursionError"):
         return f"{name} calls itself without an end, or too often for Python{where}. End it earlier, or loop"
     return f"{name} cannot be captured: PyTorch's own Dynamo failed with {said}{where}. Write that line in another way"
@@ -198,12 +195,8 @@ def _context(error: Exception) -> str:
     return next((line.removeprefix("raised exception ") for line in lines(str(error), "Developer debug context:")), "")
 
 
-def _where(error: Exception) -> str:
-    place = _place(error)
-    return f", at {place}" if place else ""
-
-
-def _place(error: Exception) -> str:
+def raised_at(error: BaseException) -> str:
+    """The user's line at which PyTorch raised an error; empty where none is known."""
     stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
     frames = stack or traceback.extract_tb(error.__traceback__)
     return place_text("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
-from torch.export.graph_signature import InputKind
 
 from workbench.capturing.blame import exports_errors, user_errors
-from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced
+from workbench.capturing.capture_state import Capturing, given_tensors, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.functional_graph import (
     autocast_is_left,
     functional,
@@ -19,9 +17,9 @@ from workbench.capturing.functional_graph import (
     unwrapped,
 )
 from workbench.capturing.kept_graphs import kept_graph
-from workbench.capturing.read_conditions import Guards, Made, Reading, calls_of
+from workbench.capturing.read_conditions import Facts, Guards, Reading, calls_of
 from workbench.capturing.record_nodes import Recorded, Slot
-from workbench.capturing.user_call import Target
+from workbench.capturing.user_call import Target, call_target, fresh
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
 from workbench.ground.torch_inside import pytrees as pytree
@@ -34,7 +32,7 @@ from workbench.operators.tensors.tensor_memory import is_lazy, plain
 
 def read_by_dynamo(trace: Capturing) -> Reading:
     """Has Dynamo read the function once, and make its one graph."""
-    reading = _read(trace, _call)
+    reading = _read(trace, call_target)
     if not _views_outside(trace, reading.found):
         return reading
     reading = _read(trace, _call_and_alias)
@@ -46,7 +44,7 @@ def read_by_dynamo(trace: Capturing) -> Reading:
     return reading
 
 
-def _read(trace: Capturing, call: Target) -> Reading:
+def _read(trace: Capturing, through: Target) -> Reading:
     """Its results, and those that it leaves in the containers that it is given, which are new ones in each trace."""
     graphs: list[tuple[torch.fx.GraphModule, tuple[torch.Tensor, ...], list[torch.Tensor]]] = []
     runs: list[Callable[..., list[torch.Tensor]]] = []
@@ -69,11 +67,9 @@ def _read(trace: Capturing, call: Target) -> Reading:
         runs.append(run)
         return lambda *given: runs[0](*given)  # Dynamo keeps this one with its guards, and nothing of the graph
 
-    # Dynamo keeps what it compiled by code object and stops after a few; a fresh one makes each trace the first.
-    function = cast("types.FunctionType", call)
-    fresh = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+    function = fresh(through)
     with static_graphs(**_HOOKS), unmeasured_guards(), no_other_compiler(), user_errors(trace.name):
-        compiled = cast("Target", cast(Any, torch).compile(fresh, backend=keep, fullgraph=True, dynamic=False))
+        compiled = cast("Target", cast(Any, torch).compile(function, backend=keep, fullgraph=True, dynamic=False))
         args, kwargs = trace.arguments([slot.tensor for slot in trace.user])
         given = trace.given(args, kwargs)
         returned = compiled(trace.target, args, kwargs)
@@ -82,20 +78,20 @@ def _read(trace: Capturing, call: Target) -> Reading:
     tree, found = trace.flatten(returned, given)
     if not graphs:
         raise no_tensor_work(trace.name, [*trace.user, *trace.held.tensors.values()])
-    return Reading(*graphs[0], tree, found, Guards(fresh))
+    return Reading(*graphs[0], tree, found, Guards(function))
 
 
 _HOOKS = {"skip_nnmodule_hook_guards": False}
 """The setting of Dynamo by which hooks of modules have guards."""
 
 
-def made_by_reading(trace: Capturing, reading: Reading) -> Made:
+def facts_of_reading(trace: Capturing, reading: Reading) -> Facts:
     """Facts that tell the graph of a reading from that of another one."""
     slots = [trace.slot_of(tensor, "a constant") for tensor in reading.given]
     leaves: list[object] = [
         [each.kind, each.path] if isinstance(each, Slot) else each for each in _leaves(trace, reading)
     ]
-    return Made(calls_of(reading.graph), [[each.kind, each.path] for each in slots], leaves, reading.tree)
+    return [calls_of(reading.graph), [[each.kind, each.path] for each in slots], leaves, reading.tree]
 
 
 def _leaves(trace: Capturing, reading: Reading) -> list[int | Slot]:
@@ -117,19 +113,10 @@ def by_dynamo(trace: Capturing, reading: Reading) -> Recorded:
         as_in_memory = tuple(plain(each) if is_lazy(each) else each for each in given)
         exported = export(in_atens_words(gm), as_in_memory)
         program = functional(trace.name, exported)
-    users = iter(given)
-    tensors = {
-        spec.arg.name: next(users) if spec.kind is InputKind.USER_INPUT else program.constants[str(spec.target)]
-        for spec in program.graph_signature.input_specs
-    }
-    recorded = record_of(trace, exported, program, "dynamo", cast("dict[str, torch.Tensor]", tensors), leaves, tree)
+    recorded = record_of(trace, exported, program, "dynamo", given_tensors(program, gm, given), tree, leaves)
     if kept:
         kept.put(recorded)
     return recorded
-
-
-def _call(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    return target(*args, **kwargs)
 
 
 def _call_and_alias(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -138,7 +125,8 @@ def _call_and_alias(target: Target, args: tuple[object, ...], kwargs: dict[str, 
 
 
 def _views_outside(trace: Capturing, found: Sequence[tuple[str, torch.Tensor]]) -> list[str]:
-    """Where results are views of tensors from outside that no graph made: their data would be that of the trace."""
+    """Returns the paths of results that are views of tensors from outside and that no graph made: their data would be
+    those of the trace."""
     given = {memory_of(slot.tensor) for slot in trace.user if not slot.tensor.is_meta}
     given |= {memory_of(held.tensor) for held in trace.held.tensors.values() if not held.tensor.is_meta}
     return [
@@ -153,10 +141,7 @@ def _given_back(node: torch.fx.Node, gm: torch.fx.GraphModule, given: tuple[torc
     for placeholder, tensor in zip(gm.graph.find_nodes(op="placeholder"), given, strict=True):
         if placeholder.meta.get("example_value") is node.meta["example_value"]:
             return tensor
-    return _stand_in(node.meta["example_value"])
-
-
-def _stand_in(fake: torch.Tensor) -> torch.Tensor:
+    fake = cast("torch.Tensor", node.meta["example_value"])
     return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device="meta")
 
 

@@ -1,34 +1,38 @@
-"""Capture through `torch.export`, which calls the function on stand-ins."""
+"""Capture through `torch.export`, which calls the function on stand-ins.
+
+An export puts stand-ins into the modules that it calls for as long as it works. Another thread that calls the user's
+model at that moment would compute with them, so an export has other modules, that have the very same parameters and
+buffers.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
-import itertools
-import traceback
-from collections.abc import Iterator
+import functools
+import types
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.fx.traceback as fx_traceback
 from torch import nn
-from torch.export.graph_signature import TensorArgument
 from torch.overrides import TorchFunctionMode
 
 from workbench.capturing.blame import replaced, user_errors
-from workbench.capturing.capture_state import Capturing, record_of, refuse_replaced, tensor_for
+from workbench.capturing.capture_state import Capturing, given_tensors, record_of, refuse_replaced
 from workbench.capturing.functional_graph import functional, substitute
-from workbench.capturing.module_twins import on_twins
-from workbench.capturing.record_nodes import Recorded, result_names
+from workbench.capturing.record_nodes import Recorded
+from workbench.capturing.tensor_copies import value_of
 from workbench.capturing.user_call import Target
 from workbench.ground import errors
-from workbench.ground.environment.call_sites import place_text
+from workbench.ground.environment.call_sites import lines_inside, place_text
+from workbench.ground.torch_inside.capture_settings import without_onednn
 from workbench.ground.torch_inside.torch_export import export
-from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.ir import Tree
 from workbench.operators.tensors.doubles import Doubles
-from workbench.operators.tensors.reachable_tensors import Reachable
+from workbench.operators.tensors.reachable_tensors import Reachable, reachable, variables
 from workbench.operators.tensors.tensor_memory import is_lazy
 
 
@@ -41,12 +45,7 @@ def by_export(given_trace: Capturing) -> Recorded:
             exported = export(root, tuple(slot.tensor for slot in trace.user))
         program = functional(trace.name, exported)
     refuse_replaced(trace)
-    users = iter(trace.user)
-    given = {
-        spec.arg.name: tensor_for(spec, root, program, users)
-        for spec in program.graph_signature.input_specs
-        if isinstance(spec.arg, TensorArgument)
-    }
+    given = given_tensors(program, root, (slot.tensor for slot in trace.user))
     for tensor in given.values():
         if is_lazy(tensor):
             path = trace.slot_of(tensor, "a constant").path
@@ -54,8 +53,7 @@ def by_export(given_trace: Capturing) -> Recorded:
             raise errors.UnreadableTensor(trace.name, path, why)
     named = cast("Iterator[tuple[str, nn.Module]]", root.named_modules())
     paths = {path: trace.held.modules[id(module)][0] for path, module in named if id(module) in trace.held.modules}
-    leaves = range(len(result_names(program)))
-    return record_of(trace, exported, program, "export", given, leaves, root.tree, paths)
+    return record_of(trace, exported, program, "export", given, root.tree, module_paths=paths)
 
 
 class _Root(nn.Module):
@@ -105,15 +103,13 @@ class _Places(TorchFunctionMode):
         super().__init__()
         self._root = root
 
-    def __torch_function__(
-        self, func: Target, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
-    ) -> object:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.compiler.is_dynamo_compiling():  # subgraphs, which are examined by themselves
             return func(*args, **(kwargs or {}))
         shapes = [(each, each.shape) for each in args[:1] if isinstance(each, torch.Tensor)]
         with fx_traceback.preserve_node_meta():
             before = cast("str", fx_traceback.current_meta.get("stack_trace", ""))
-            stack = traceback.format_list(list(_frames()))
+            stack = lines_inside(_Root.forward.__code__)
             fx_traceback.set_stack_trace(stack)
             lstm = without_onednn() if getattr(func, "__name__", "") == "lstm" else contextlib.nullcontext()
             try:
@@ -126,16 +122,67 @@ class _Places(TorchFunctionMode):
         return made
 
 
-def _frames() -> Iterator[traceback.FrameSummary]:
-    """The call stack inside the captured call, outermost first, without reading sources."""
-    root = _Root.forward.__code__
-    stack = itertools.takewhile(lambda place: place[0].f_code is not root, traceback.walk_stack(inspect.currentframe()))
-    return reversed(traceback.StackSummary.extract(stack, lookup_lines=False))
-
-
 def _without_gradients(held: Reachable) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Export takes a parameter that no module owns for a constant, which it wants without a gradient: each with another
     tensor of its memory, that has none."""
     owned = {id(p) for _, module in held.modules.values() for p in module.parameters()}
     loose = [slot.tensor for slot in held.tensors.values() if id(slot.tensor) not in owned]
     return [(tensor, tensor.detach()) for tensor in loose if tensor.requires_grad and tensor.is_leaf]
+
+
+def on_twins(target: Target, held: Reachable) -> tuple[Target, Reachable]:
+    """The callable with twins in place of its modules, and what it then holds: tensors are the same ones, and modules
+    have their paths. It is the callable itself where some module is reached in a way that is not followed here, as
+    through an object or a function that the callable calls."""
+    if not held.modules or any(isinstance(module, torch.jit.ScriptModule) for _, module in held.modules.values()):
+        return target, held
+    twins: dict[int, object] = {key: object.__new__(type(module)) for key, (_, module) in held.modules.items()}
+    for key, (_, module) in held.modules.items():
+        vars(twins[key]).update({name: _twin(value, twins) for name, value in vars(module).items()})
+    made = cast("Target", _twin_of_callable(target, twins))
+    found = reachable(made)
+    if found.modules.keys() & held.modules.keys() or found.tensors.keys() != held.tensors.keys():
+        return target, held
+    return made, found
+
+
+def _twin(value: Any, twins: Mapping[int, object]) -> Any:
+    """The value of an attribute, with twins in it; its lists and dicts are others."""
+    if id(value) in twins:
+        return twins[id(value)]
+    if type(value) in (list, tuple):
+        return type(value)([_twin(each, twins) for each in value])
+    if type(value) in (dict, OrderedDict):
+        return type(value)([(key, _twin(each, twins)) for key, each in value.items()])
+    if isinstance(value, types.MethodType) and id(value.__self__) in twins:
+        return types.MethodType(value.__func__, twins[id(value.__self__)])
+    return value
+
+
+def _twin_of_callable(target: Any, twins: Mapping[int, object]) -> Any:
+    if isinstance(target, functools.partial):
+        given = [_twin_of_callable(each, twins) for each in target.args]
+        named = {key: _twin_of_callable(each, twins) for key, each in target.keywords.items()}
+        return functools.partial(_twin_of_callable(target.func, twins), *given, **named)
+    if not isinstance(target, types.FunctionType):
+        return _twin(target, twins)
+    if not any(_holds(place, name, twins) for place, name in variables(target)):
+        return target
+    cells = tuple(_cell(cell, twins) for cell in target.__closure__ or ()) or None
+    named = {name for place, name in variables(target) if place is target.__globals__}
+    own = {**target.__globals__, **{name: _twin(target.__globals__[name], twins) for name in named}}
+    made = types.FunctionType(target.__code__, own, target.__name__, target.__defaults__, cells)
+    made.__kwdefaults__ = target.__kwdefaults__
+    return functools.update_wrapper(made, target, updated=("__dict__",))
+
+
+def _holds(place: dict[str, object] | types.CellType, name: str, twins: Mapping[int, object]) -> bool:
+    value = value_of(place, name)
+    return _twin(value, twins) is not value
+
+
+def _cell(cell: types.CellType, twins: Mapping[int, object]) -> types.CellType:
+    """The same cell where it holds no module: what a function assigns to it stays visible to others that have it."""
+    value = value_of(cell)
+    twin = _twin(value, twins)
+    return cell if twin is value else types.CellType(twin)

@@ -10,49 +10,49 @@ which changes in place become values.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.export.graph_signature import TensorArgument
 from torch.overrides import TorchFunctionMode
 
 from workbench.capturing.blame import exports_errors
-from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
+from workbench.capturing.capture_state import Capturing, given_tensors, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.functional_graph import functional, in_atens_words
 from workbench.capturing.graph_breaks import quiet
-from workbench.capturing.left_tensors import Made
+from workbench.capturing.left_tensors import StepTensors
 from workbench.capturing.named_values import Named
 from workbench.capturing.python_effects import python_effects
-from workbench.capturing.record_nodes import Recorded, Slot, result_names
+from workbench.capturing.record_nodes import Recorded
 from workbench.capturing.stand_ins import StandIns
 from workbench.capturing.step_errors import step_errors
 from workbench.capturing.step_parts import Known, Parts
-from workbench.capturing.step_surroundings import generators_and_settings, tensors_as_before
+from workbench.capturing.tensor_copies import generators_and_settings, tensors_as_before
 from workbench.capturing.training_state import Initial, Place, TrainingState, empty_before
 from workbench.ground import errors
+from workbench.ground.torch_inside.capture_settings import without_onednn
 from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
 from workbench.ground.torch_inside.operator_objects import schema_if_op
 from workbench.ground.torch_inside.pytrees import tree_leaves
 from workbench.ground.torch_inside.symbolic_tracing import make_fx
 from workbench.ground.torch_inside.tensor_inside import set_versions, version_of
 from workbench.ground.torch_inside.torch_export import export, exporting_here_alone
-from workbench.ground.torch_inside.without_onednn import without_onednn
 from workbench.ir import Tree
 from workbench.operators.tensors.attention_layout import also_going_back, as_fused
 from workbench.operators.tensors.reachable_tensors import Held, Reachable
 
 _MOST_WALKS = 4
-"""What the first call of a step leaves behind is there in the next one; more than a few new places are a mistake."""
+"""The most calls of a step that may leave new places behind. Those of the first call are there in the next one."""
 
 _MOST_DRAWS = 3
 """Calls after which a generator is another one, before this is taken for the step's doing."""
 
 
-def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, TrainingState]:
+def by_training(trace: Capturing, named: Named, made: StepTensors) -> tuple[Recorded, TrainingState]:
     """The record of a step, and what it changes besides parameters and buffers; `made` gets the tensors of the walk."""
     for key, optimizer in named.optimizers.items():
         trace.held.optimizers.setdefault(key, optimizer)
@@ -76,7 +76,7 @@ def by_training(trace: Capturing, named: Named, made: Made) -> tuple[Recorded, T
     )
 
 
-def _walked(trace: Capturing, state: TrainingState, named: Named, made: Made) -> _Walk:
+def _walked(trace: Capturing, state: TrainingState, named: Named, made: StepTensors) -> _Walk:
     """One call of the step. If a generator is another one afterwards, another thread may have drawn numbers: the step
     is called again, and is refused if that happens each time."""
     tensors = [each.tensor for each in trace.held.tensors.values()]
@@ -103,14 +103,12 @@ def _with_optimizers(held: Reachable) -> None:
             at = f"{path}.param_groups[{number}]"
             for key, value in cast("Mapping[str, object]", group).items():
                 if isinstance(value, torch.Tensor):
-                    _hold(held, "state", f"{at}['{key}']", value, _in_group(read, number, key))
+                    number_held = Held("state", f"{at}['{key}']", value, _in_group(read, number, key))
+                    held.tensors.setdefault(id(value), number_held)
             for place, tensor in enumerate(cast("Sequence[torch.Tensor]", group["params"])):
                 kind = "parameter" if isinstance(tensor, nn.Parameter) else "closure"
-                _hold(held, kind, f"{at}['params'][{place}]", tensor, _in_group(read, number, "params", place))
-
-
-def _hold(held: Reachable, kind: str, path: str, tensor: torch.Tensor, read: Callable[[], torch.Tensor]) -> None:
-    held.tensors.setdefault(id(tensor), Held(kind, path, tensor, read))
+                parameter = Held(kind, f"{at}['params'][{place}]", tensor, _in_group(read, number, "params", place))
+                held.tensors.setdefault(id(tensor), parameter)
 
 
 def _in_group(optimizer: Callable[[], object], number: int, *keys: Any) -> Callable[[], torch.Tensor]:
@@ -163,7 +161,7 @@ class _Walk:
     trace: Capturing
     state: TrainingState
     named: Named
-    made: Made
+    made: StepTensors
     given: list[torch.Tensor] = field(default_factory=list[torch.Tensor])
     """The tensors from outside, in the order of the graph's inputs."""
     tree: Tree = field(default_factory=lambda: Tree("tuple"))
@@ -186,7 +184,8 @@ class _Walk:
         for place in self.places:
             tensor = place.now()
             held.tensors[id(tensor)] = Held(place.kind, place.path, tensor, place.now)
-        self.given = list({id(each): each for each in (*(s.tensor for s in trace.user), *self._held())}.values())
+        tensors = [each.tensor for each in (*trace.user, *held.tensors.values())]
+        self.given = list({id(each): each for each in tensors}.values())
         fakes = FakeTensorMode(allow_non_fake_inputs=True)
         stand_ins = [fakes.from_tensor(each.detach()) for each in self.given]
         paths = {id(module): path for path, module in held.modules.values()}
@@ -212,9 +211,6 @@ class _Walk:
         finally:
             set_versions(self.given, versions)
 
-    def _held(self) -> list[torch.Tensor]:
-        return [each.tensor for each in self.trace.held.tensors.values()]
-
     def _initial(self, place: Place) -> Initial | None:
         known = [each for each in self.state.places if (each.kind, each.path) == (place.kind, place.path)]
         return known[0].initial if known else place.initial
@@ -237,39 +233,34 @@ class _Walk:
 
     def _refuse_effects(self, parts: Parts, effects: Sequence[str]) -> None:
         """Refuses a step that changes what a graph cannot: variables, lists, attributes, an optimizer's numbers."""
-        name = self.trace.name
+        refused = partial(errors.NoTrainingStep, self.trace.name)
         refuse_replaced(self.trace)
         if changed := self.state.changed_options():
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 f"it changes the optimizer's {changed}, as schedulers of learning rates do",
                 "Do so outside of the step; give a number that changes as a tensor: lr=torch.tensor(0.1). Momentum and "
                 "betas stay what they are with cycle_momentum=False",
             )
         if any(each.endswith("._last_lr") for each in effects):
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 "it calls a scheduler of learning rates, whose counts are Python's",
                 "Call scheduler.step() after j.run, outside of the step, with the rate as a tensor: "
                 "lr=torch.tensor(0.1)",
             )
         if sparse := [each for each in effects if each.startswith("SparseAdam")]:
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 f"SparseAdam counts its steps in Python ({sparse[0]}), and no kernel makes a sparse gradient",
                 "Make the embedding with sparse=False, and train with Adam",
             )
         if effects:
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 f"it changes {', '.join(dict.fromkeys(effects))} in Python, which happens once at the trace and not "
                 "in each run",
                 "Do so outside of the step: fill a cache by one call in PyTorch before the trace, and keep a number "
                 "in a tensor that changes in place: count.add_(1)",
             )
         if not parts.went_back:
-            raise errors.NoTrainingStep(
-                name,
+            raise refused(
                 "it takes no gradients",
                 "Give a function that computes a loss and calls loss.backward(), or trace it without training",
             )
@@ -279,16 +270,10 @@ class _Walk:
         assert graph is not None
         self._refuse_parts_of_one_memory()
         with exports_errors(trace.name):
-            exported = export(in_atens_words(graph), tuple(self._stand_ins()))
+            stand_ins = tuple(node.meta["val"] for node in graph.graph.find_nodes(op="placeholder"))
+            exported = export(in_atens_words(graph), stand_ins)
             program = functional(trace.name, exported)
-        users = iter(Slot("user", "", tensor) for tensor in self.given)
-        given = {
-            spec.arg.name: tensor_for(spec, graph, program, users)
-            for spec in program.graph_signature.input_specs
-            if isinstance(spec.arg, TensorArgument)
-        }
-        leaves = range(len(result_names(program)))
-        made = record_of(trace, exported, program, "train", given, leaves, self.tree)
+        made = record_of(trace, exported, program, "train", given_tensors(program, graph, self.given), self.tree)
         if not made.graph.nodes:
             raise no_tensor_work(trace.name, trace.user)
         return made
@@ -311,10 +296,6 @@ class _Walk:
                     "Give each a memory of its own, as with .clone(), before the trace",
                 )
 
-    def _stand_ins(self) -> list[torch.Tensor]:
-        assert self.graph is not None
-        return [node.meta["val"] for node in self.graph.graph.find_nodes(op="placeholder")]
-
 
 def _changed_inputs(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> set[int]:
     """The tensors, by `id`, that ops of the graph change in place, directly or through a view."""
@@ -327,13 +308,10 @@ def _changed_inputs(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) 
         first = node.args[0]
         if schema.is_mutable:
             changed |= {of[each] for each in tree_leaves(node.args) if each in of and each is first}
-        if isinstance(first, torch.fx.Node) and first in of and (schema.is_mutable or _is_view(schema)):
+        is_view = any(each.alias_info is not None for each in schema.returns)
+        if isinstance(first, torch.fx.Node) and first in of and (schema.is_mutable or is_view):
             of[node] = of[first]
     return changed
-
-
-def _is_view(schema: Any) -> bool:
-    return any(each.alias_info is not None for each in schema.returns)
 
 
 def tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -365,12 +343,10 @@ def taken_apart() -> AbstractContextManager[None]:
     return also_going_back(_TakenApart())
 
 
-@contextlib.contextmanager
-def _as_products() -> Generator[None]:
+def _as_products() -> AbstractContextManager[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    with sdpa_kernel(SDPBackend.MATH):
-        yield
+    return cast("AbstractContextManager[None]", cast(Any, sdpa_kernel)(SDPBackend.MATH))
 
 
 _WHOLE: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
@@ -385,9 +361,7 @@ threads have, so they are set for the length of a call."""
 class _TakenApart(TorchFunctionMode):
     """Takes such functions apart, and gives the results of attention the strides that they have where it is not."""
 
-    def __torch_function__(
-        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with _WHOLE.get(str(getattr(func, "__name__", "")).partition(".")[0], contextlib.nullcontext)():
             result = func(*args, **(kwargs or {}))
         return as_fused(result, args, kwargs or {}) if func is nn.functional.scaled_dot_product_attention else result

@@ -17,23 +17,21 @@ from unittest import mock
 
 import torch
 from torch import nn
-from torch.export.graph_signature import TensorArgument
 
 from workbench.capturing.blame import exports_errors, replaced, user_errors
-from workbench.capturing.by_dynamo import by_dynamo, made_by_reading, read_by_dynamo
+from workbench.capturing.by_dynamo import by_dynamo, facts_of_reading, read_by_dynamo
 from workbench.capturing.by_export import by_export
-from workbench.capturing.capture_state import Capturing, no_tensor_work, record_of, refuse_replaced, tensor_for
-from workbench.capturing.dynamo_names import input_as_written
+from workbench.capturing.capture_state import Capturing, given_tensors, no_tensor_work, record_of, refuse_replaced
 from workbench.capturing.functional_graph import autocast_is_left, functional, in_atens_words, unwrapped
 from workbench.capturing.left_tensors import no_tensors_left
 from workbench.capturing.live_call import CapturedProgram
 from workbench.capturing.named_values import named_by
-from workbench.capturing.read_conditions import Conditions, Guards, Made, Reading
+from workbench.capturing.read_conditions import Conditions, Facts, Guards, Reading
 from workbench.capturing.record_nodes import result_names
 from workbench.capturing.result_aliases import refuse_shared_memory
 from workbench.capturing.tensor_copies import holding_as_before, lies, put_back
 from workbench.capturing.unheard_logs import UnheardLogs
-from workbench.capturing.user_call import Target, flatten_inputs, refuse_uncallable
+from workbench.capturing.user_call import Target, flatten_inputs, input_as_written, refuse_uncallable
 from workbench.ground import errors
 from workbench.ground.environment.this_thread import Filter, warnings_here
 from workbench.ground.torch_inside.capture_settings import dynamo_settings, methods_of_loggers_left_out
@@ -101,14 +99,14 @@ def capture(
 def _conditions(trace: Capturing, reading: Reading) -> Conditions:
     """Conditions of the graph of a reading, and a way to read the function again."""
 
-    def again(inputs: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Made, Guards]:
+    def again(inputs: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Facts, Guards]:
         anew = Capturing.begin(trace.name, trace.target, inputs, dict(kwargs), trace.registrations)
         quiet, as_before = warnings_here(_OF_PICKLES), holding_as_before(anew.held.containers)
         with torch.no_grad(), quiet, _layers_taken_apart(), no_transform_left(), as_before:
             read = read_by_dynamo(anew)
-        return made_by_reading(anew, read), read.guards
+        return facts_of_reading(anew, read), read.guards
 
-    return Conditions(trace.target, made_by_reading(trace, reading), again, [reading.guards])
+    return Conditions(trace.target, facts_of_reading(trace, reading), again, [reading.guards])
 
 
 def _conditions_of_export(trace: Capturing) -> Conditions | None:
@@ -188,15 +186,9 @@ def capture_graph(
     ):
         exported = export(in_atens_words(unwrapped(gm)), trace.inputs)
         program = functional(trace.name, exported)
-    users = iter(trace.user)
-    given = {
-        spec.arg.name: tensor_for(spec, gm, program, users)
-        for spec in program.graph_signature.input_specs
-        if isinstance(spec.arg, TensorArgument)
-    }
-    leaves = range(len(result_names(program)))
-    tree = Tree("tuple", items=(Tree("leaf"),) * len(leaves))
-    return _refuse_shared(trace.program(record_of(trace, exported, program, "dynamo", given, leaves, tree)), inputs, {})
+    given = given_tensors(program, gm, (slot.tensor for slot in trace.user))
+    tree = Tree("tuple", items=(Tree("leaf"),) * len(result_names(program)))
+    return _refuse_shared(trace.program(record_of(trace, exported, program, "dynamo", given, tree)), inputs, {})
 
 
 def _seen_through(mode: object) -> bool:
@@ -218,7 +210,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
 
     Where nothing of it becomes a graph, all of it is one step on the host.
     """
-    from workbench.capturing import graph_pieces, run_pieces
+    from workbench.capturing import graph_pieces
 
     broken = graph_pieces.BrokenUp(trace.target)
     outside = {slot.path: slot.tensor for slot in trace.user}
@@ -262,5 +254,6 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
     last = isinstance(why, errors.HiddenState)
     merged = graph_pieces.merge(whole, calls, graphs, first_break=reason, last=last)
     sources = tuple(trace.reader(slot) for slot in merged.slots[len(trace.user) :])
-    parts = run_pieces.Parts(broken, merged.parts, merged.constants)
+    constants = {number: held for number, (_, held) in graphs.items()}
+    parts = graph_pieces.Parts(broken, merged.parts, constants)
     return CapturedProgram(merged.graph, merged.breaks, sources, trace.classes, parts)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import nn
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec
+from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
 from workbench.capturing.blame import replaced
 from workbench.capturing.live_call import CapturedProgram
-from workbench.capturing.record_nodes import Recorded, Slot, Traced, record
+from workbench.capturing.record_nodes import Recorded, Slot, Traced, record, result_names
 from workbench.capturing.tensor_copies import apart, copies
-from workbench.capturing.user_call import Target, flatten_inputs, flatten_outputs, input_paths, user_path
+from workbench.capturing.user_call import (
+    Target,
+    call_arguments,
+    flatten_inputs,
+    flatten_outputs,
+    input_paths,
+    user_path,
+)
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import Place, called_from
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
@@ -46,7 +53,7 @@ class Capturing:
     held: Reachable
     registrations: Registrations
     called: Place
-    """Where the user asked for it."""
+    """The user's line that asked for the capture."""
     classes: dict[str, containers.Maker]
     """Rebuilds the containers of inputs and, as soon as they are known, results."""
 
@@ -74,18 +81,16 @@ class Capturing:
                 raise errors.UnreadableTensor(name, user_path(path, paths), why)
         held, called = reachable(target), called_from()
         own = copies(tensors) if copied else apart(tensors, (each.tensor for each in held.tensors.values()))
-        aliases = [(path, tensor) for (path, _), tensor in zip(leaves, own, strict=True)]
-        gradients = [tensor.requires_grad for tensor in tensors]
         user = tuple(
-            Slot("user", user_path(path, paths), alias, gradient)
-            for (path, alias), gradient in zip(aliases, gradients, strict=True)
+            Slot("user", user_path(path, paths), alias, tensor.requires_grad)
+            for (path, tensor), alias in zip(leaves, own, strict=True)
         )
-        args, kwds = _arguments(tree, own, flat.classes)
+        args, kwds = call_arguments(tree, own, flat.classes)
         return Capturing(name, target, args, kwds, tree, user, held, registrations, called, flat.classes)
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Arguments like those of the call, with these tensors in them."""
-        return _arguments(self.input_tree, tensors, self.classes)
+        return call_arguments(self.input_tree, tensors, self.classes)
 
     def program(
         self, recorded: Recorded, training: TrainingState | None = None, conditions: Conditions | None = None
@@ -129,22 +134,20 @@ class Capturing:
         return {str(key): path for key, (path, _) in self.held.modules.items()}
 
 
-def _arguments(
-    tree: Tree, tensors: Sequence[torch.Tensor], classes: containers.Classes
-) -> tuple[tuple[object, ...], dict[str, object]]:
-    return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
+def given_tensors(program: ExportedProgram, root: nn.Module, users: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors that were traced as the inputs of an exported graph, by the names of its placeholders."""
+    left = iter(users)
 
+    def tensor_for(spec: InputSpec) -> torch.Tensor:
+        target = str(spec.target)
+        if spec.kind is InputKind.PARAMETER:
+            return root.get_parameter(target)
+        if spec.kind is InputKind.BUFFER:
+            return root.get_buffer(target)
+        return next(left) if spec.kind is InputKind.USER_INPUT else cast("torch.Tensor", program.constants[target])
 
-def tensor_for(spec: InputSpec, root: nn.Module, program: ExportedProgram, users: Iterator[Slot]) -> torch.Tensor:
-    """The tensor that was traced as this input of the exported graph."""
-    target = str(spec.target)
-    if spec.kind is InputKind.PARAMETER:
-        return root.get_parameter(target)
-    if spec.kind is InputKind.BUFFER:
-        return root.get_buffer(target)
-    if spec.kind is InputKind.USER_INPUT:
-        return next(users).tensor
-    return cast("torch.Tensor", program.constants[target])
+    specs = program.graph_signature.input_specs
+    return {spec.arg.name: tensor_for(spec) for spec in specs if isinstance(spec.arg, TensorArgument)}
 
 
 def record_of(
@@ -153,33 +156,33 @@ def record_of(
     program: ExportedProgram,
     mode: str,
     given: Mapping[str, torch.Tensor],
-    leaves: Iterable[int | Slot],
     tree: Tree,
+    leaves: Sequence[int | Slot] | None = None,
     module_paths: Mapping[str, str] | None = None,
 ) -> Recorded:
+    """The record of a program that was `exported` and then made functional. Without `leaves` its outputs are the
+    results."""
     fallbacks = {name: f"constant{index}" for index, name in enumerate(given)}
     traced = Traced(
-        program,
-        exported,
-        user=tuple(trace.user),
-        slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
-        leaves=tuple(leaves),
-        modules={**trace.modules(), **(module_paths or {})},
-    )
-    return record(
-        traced,
         name=trace.name,
         capture=mode,
+        program=program,
+        exported=exported,
+        user=tuple(trace.user),
+        slot_of=lambda place: trace.slot_of(given[place], fallbacks[place]),
+        leaves=tuple(range(len(result_names(program))) if leaves is None else leaves),
         tree=tree,
         input_tree=trace.input_tree,
-        registrations=trace.registrations,
+        modules={**trace.modules(), **(module_paths or {})},
         called=trace.called,
     )
+    return record(traced, trace.registrations)
 
 
 def refuse_replaced(trace: Capturing) -> None:
     """Puts back tensors of modules that the capture replaced by stand-ins without data, and says so."""
-    found = [held for key, held in reachable(trace.target).tensors.items() if _no_data(held, key, trace)]
+    new = [held for key, held in reachable(trace.target).tensors.items() if key not in trace.held.tensors]
+    found = [held for held in new if held.tensor.is_meta or isinstance(held.tensor, FakeTensor)]
     if not found:
         return
     for path, module in trace.held.modules.values():
@@ -202,11 +205,7 @@ _OLD_HOOKS = {
     f"torch.nn.utils.{each}": f"torch.nn.utils.parametrizations.{each}(module)"
     for each in ("weight_norm", "spectral_norm")
 }
-"""Where such hooks are from, and what replaces them."""
-
-
-def _no_data(held: Held, key: int, trace: Capturing) -> bool:
-    return key not in trace.held.tensors and (held.tensor.is_meta or isinstance(held.tensor, FakeTensor))
+"""The modules that such hooks are from, each with its replacement."""
 
 
 def no_tensor_work(name: str, given: Sequence[Slot | Held] = ()) -> errors.NoTensorWork:

@@ -1,19 +1,24 @@
-"""Changes in place become values; no op is taken apart."""
+"""Changes in place become values; no op is taken apart.
+
+Changes in place of elements that lie on each other are refused, as PyTorch does when it has numbers. Without data
+PyTorch does not look, and a graph of values would give numbers where the call raises. It would give other numbers where
+PyTorch takes such a call: a fill of an expanded row, columns that are moved onto each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import chain, dropwhile
+from itertools import chain, combinations, dropwhile
 from typing import Any, cast
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from workbench.capturing.overlapping_writes import refuse_overlapping, tensors_given, writes
 from workbench.capturing.result_aliases import itself
+from workbench.capturing.tensor_copies import lies
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
 from workbench.ground.torch_inside.autograd_inside import autocast_in_graphs, data_reader
@@ -21,18 +26,18 @@ from workbench.ground.torch_inside.capture_settings import views_around_changes
 from workbench.ground.torch_inside.functorch_layers import TRANSFORMS, batch_dim_remover
 from workbench.ground.torch_inside.operator_objects import (
     HigherOrderOperator,
+    by_name,
     is_overload,
     is_packet,
     op_name,
     schema_if_op,
     schema_of_op,
-    with_autograd_kernel,
-    without_autograd_kernel,
+    without_autograd_kernels,
 )
 from workbench.ground.torch_inside.torch_export import exporting_here_alone, onednn_as_it_is
 from workbench.ground.torch_inside.whole_ops import quickly_kept_whole
 from workbench.operators.tensors.refused_tensors import refuse_unreadable_in
-from workbench.operators.tensors.tensor_memory import share_elements
+from workbench.operators.tensors.tensor_memory import lies_on_itself, share_elements
 
 
 def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
@@ -43,13 +48,12 @@ def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
     """
     refuse_gradients(name, exported.graph_module)
     _refuse_reshaped(name, exported)
-    _refuse_changed_twice(name, exported)
-    refuse_overlapping(name, exported.graph)
+    _refuse_overlapping(name, exported.graph)
     refuse_unreadable_in(exported, name)
     _without_assumptions(exported.graph_module)
     _with_casts(exported.graph_module, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
-    onednn = onednn_as_it_is(exported.graph_module)
-    with views_around_changes(), quickly_kept_whole(), exporting_here_alone(), onednn, _wrongly_taken_apart():
+    onednn, apart = onednn_as_it_is(exported.graph_module), without_autograd_kernels(_WRONGLY_TAKEN_APART)
+    with views_around_changes(), quickly_kept_whole(), exporting_here_alone(), onednn, apart:
         made = cast("ExportedProgram", cast(Any, exported).run_decompositions({}))
     _without_unasked(made.graph)
     return made
@@ -68,25 +72,16 @@ def refuse_gradients(name: str, gm: fx.GraphModule) -> None:
 def _without_unasked(graph: fx.Graph) -> None:
     """Leaves out the gradients that a call is told not to make: without data PyTorch gives that of a batch norm."""
     for node in graph.nodes:
-        schema = schema_if_op(node.target)
-        names = [argument.name for argument in schema.arguments] if schema is not None else []
-        if "output_mask" in names:
-            mask = dict(zip(names, node.args, strict=False)).get("output_mask", node.kwargs.get("output_mask"))
+        if schema_if_op(node.target) is None:
+            continue
+        if (mask := by_name(node.target, node.args, node.kwargs).get("output_mask")) is not None:
             made = zip(node.meta["val"], cast("Sequence[bool]", mask), strict=True)
             node.meta["val"] = tuple(each if wanted else None for each, wanted in made)
 
 
-@contextmanager
-def _wrongly_taken_apart() -> Generator[None]:
-    """Keeps whole what PyTorch takes apart wrongly, even where nothing is to be: behind the first -1 among the labels
-    its way to compute `multilabel_margin_loss` reads class 0, and that of `softshrink` rounds the limit to 16 bits."""
-    ops = [getattr(torch.ops.aten, name).default for name in ("multilabel_margin_loss_forward", "softshrink")]
-    ways = [without_autograd_kernel(op) for op in ops]
-    try:
-        yield
-    finally:
-        for op, way in zip(ops, ways, strict=True):
-            with_autograd_kernel(op, way)
+_WRONGLY_TAKEN_APART = (torch.ops.aten.multilabel_margin_loss_forward.default, torch.ops.aten.softshrink.default)
+"""Ops that PyTorch takes apart wrongly, even where nothing is to be: behind the first -1 among the labels its way to
+compute the one reads class 0, and that of the other rounds the limit to 16 bits."""
 
 
 def _without_assumptions(gm: torch.fx.GraphModule) -> None:
@@ -227,7 +222,7 @@ def _of_module(
 
 
 def _enter_autocast(*settings: Any) -> torch.autocast:
-    """What Dynamo writes for `with torch.autocast(...)` is only noted by an export; this is in force meanwhile, too.
+    """Enters a region of autocast; an export only notes what Dynamo writes for `with torch.autocast(...)`.
 
     Otherwise a cast of a result of the region seems to have nothing to do, and is lost.
     """
@@ -288,19 +283,72 @@ def _refuse_reshaped(name: str, exported: ExportedProgram) -> None:
             raise errors.ReshapedInput.by(name, str(node.target), place_text(node.meta.get("stack_trace")))
 
 
-def _refuse_changed_twice(name: str, exported: ExportedProgram) -> None:
-    """An op of somebody's own is given each tensor that it changes as a copy, and would not see one in another."""
-    for node in exported.graph.nodes:
+def _refuse_overlapping(name: str, graph: fx.Graph) -> None:
+    """Raises for the first op in place that writes an element twice, or reads elements that it also writes."""
+    for node in graph.nodes:
         schema = schema_if_op(node.target) if node.op == "call_function" else None
-        if schema is None or not schema.is_mutable or getattr(node.target, "namespace", "aten") in ("aten", "prims"):
+        if schema is None or not schema.is_mutable:
             continue
-        given = list(tensors_given(node, schema.arguments))
-        for place, (argument, tensor) in enumerate(given):
-            for other, beside in given[place + 1 :]:
-                if (writes(argument) or writes(other)) and share_elements(tensor, beside):
-                    where = place_text(node.meta.get("stack_trace"))
-                    raise errors.SharedElements(
-                        f"{name} calls {node.target}{f' at {where}' if where else ''} with {argument.name} and "
-                        f"{other.name} in the same memory, and it changes one of them. In a graph each is a "
-                        "value of its own: give a copy of one of them, `.clone()`"
-                    )
+        given = list(_tensors_given(node, schema.arguments))
+        if getattr(node.target, "namespace", "aten") not in ("aten", "prims"):
+            _refuse_changed_twice(name, node, given)
+        for tensor in (tensor for argument, tensor in given if _writes(argument)):
+            if lies_on_itself(tensor) and not _is_given(node):
+                raise _refused(name, node, "in which several elements are the same memory")
+            if _is_elementwise(node.target) and any(_overlap_in_part(tensor, other) for _, other in given):
+                raise _refused(name, node, "some of whose elements it also reads at other places")
+
+
+def _refuse_changed_twice(name: str, node: fx.Node, given: Sequence[tuple[Any, torch.Tensor]]) -> None:
+    """An op of somebody's own is given each tensor that it changes as a copy, and would not see one in another."""
+    for (argument, tensor), (other, beside) in combinations(given, 2):
+        if (_writes(argument) or _writes(other)) and share_elements(tensor, beside):
+            where = place_text(node.meta.get("stack_trace"))
+            raise errors.SharedElements(
+                f"{name} calls {node.target}{f' at {where}' if where else ''} with {argument.name} and {other.name} in "
+                "the same memory, and it changes one of them. In a graph each is a value of its own: give a copy of "
+                "one of them, `.clone()`"
+            )
+
+
+def _writes(argument: Any) -> bool:
+    """True for an argument that an op changes."""
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _tensors_given(node: fx.Node, arguments: Sequence[Any]) -> Iterator[tuple[Any, torch.Tensor]]:
+    """Each tensor of a call, with the argument that it is given for or in."""
+    for number, argument in enumerate(arguments):
+        given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name)
+        for each in given if isinstance(given, list | tuple) else [given]:
+            value = each.meta.get("val") if isinstance(each, fx.Node) else None
+            if isinstance(value, torch.Tensor):
+                yield argument, value
+
+
+def _is_elementwise(target: Any) -> bool:
+    """True for the ops in which PyTorch looks for this."""
+    return op_name(target) == "copy_" or torch.Tag.pointwise in target.tags
+
+
+def _is_given(node: fx.Node) -> bool:
+    """True if the op changes an input of the graph, whose strides are told with its name later."""
+    changed = node.args[0] if node.args else None
+    return isinstance(changed, fx.Node) and itself(changed).op == "placeholder"
+
+
+def _overlap_in_part(written: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if two different views share elements. PyTorch raises for dense ones; for others its numbers follow from the
+    order in which it happens to walk them."""
+    if other is written or (lies(written) == lies(other) and not lies_on_itself(written)):
+        return False
+    return share_elements(written, other)
+
+
+def _refused(name: str, node: fx.Node, what: str) -> errors.SharedElements:
+    where = place_text(node.meta.get("stack_trace"))
+    return errors.SharedElements(
+        f"{name} calls {node.target}{f' at {where}' if where else ''} on a tensor {what}. A graph "
+        "of values cannot say that, and PyTorch refuses it, or its numbers follow from its order of work. Give a copy: "
+        "`.clone()`"
+    )

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from workbench.ground.environment.call_sites import Place, place_of
 from workbench.ground.environment.this_thread import unlogged_here
-from workbench.ground.torch_inside.module_names import DYNAMO_TENSOR_LOG, FAKE_TENSOR_LOG
+from workbench.ground.torch_inside.module_names import LOGS_OF_STACKS
 
 _SAID = (
     (r"generic_jump", "a branch that depends on the data"),
@@ -92,10 +92,6 @@ def reshaped_in(said: str) -> str:
     return found.group(1) if found else ""
 
 
-_LOGS = (FAKE_TENSOR_LOG, DYNAMO_TENSOR_LOG)
-"""They print a stack for what becomes an error, or a warning, of the workbench's own."""
-
-
 def quiet() -> AbstractContextManager[None]:
     """Keeps PyTorch from printing messages that the workbench gives itself."""
-    return unlogged_here(_LOGS)
+    return unlogged_here(LOGS_OF_STACKS)

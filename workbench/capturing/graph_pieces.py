@@ -6,7 +6,6 @@ before gave to Python, and makes what Python gives to the next. It has no kernel
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -17,22 +16,20 @@ from workbench.capturing.between_graphs import BetweenGraphs, Stretch, addresses
 from workbench.capturing.functional_graph import unwrapped
 from workbench.capturing.graph_breaks import ended_by, in_words, quiet, told
 from workbench.capturing.record_nodes import Namer, Slot
-from workbench.capturing.user_call import Target
+from workbench.capturing.result_aliases import returned
+from workbench.capturing.user_call import Target, call_target, fresh
 from workbench.ground.environment.call_sites import Place
 from workbench.ground.torch_inside.dynamo_once import static_graphs
 from workbench.ground.torch_inside.dynamo_reading import breaks_in_loops
 from workbench.ground.torch_inside.torch_export import hooks_of_users_modules
-from workbench.ir import BREAK, AtenGraph, HostWork, Input, Mutation, Node, Origin, Ref, TensorType, Tree
+from workbench.ir import BREAK, AtenGraph, HostWork, Input, KernelGraph, Mutation, Node, Origin, Ref, TensorType, Tree
 from workbench.ir import Sequence as SequenceArg
 from workbench.ir.value_names import with_names
+from workbench.operators.tensors import containers
 from workbench.operators.tensors.torch_literals import to_type
 
 Runner = Callable[[int, torch.fx.GraphModule, tuple[object, ...]], Sequence[torch.Tensor]]
 """Runs a graph, given by its number and as Dynamo made it, on what Python calls it with."""
-
-
-def _call(target: Target, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-    return target(*args, **kwargs)
 
 
 class BrokenUp:
@@ -42,8 +39,7 @@ class BrokenUp:
         self.graphs: list[torch.fx.GraphModule] = []
         self._target = target
         self._runner: Runner | None = None
-        fresh = types.FunctionType(_call.__code__.replace(), _call.__globals__, _call.__name__)
-        self._compiled = cast("Target", cast(Any, torch).compile(fresh, backend=self._keep, dynamic=False))
+        self._compiled = cast("Target", cast(Any, torch).compile(fresh(call_target), backend=self._keep, dynamic=False))
 
     def __call__(self, runner: Runner, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Dynamo compiles the functions around a break by themselves and gives up after a few versions of one; here
@@ -80,10 +76,6 @@ class Call:
     def tensors(self) -> list[torch.Tensor]:
         return [value for value in self.given if isinstance(value, torch.Tensor)]
 
-    def broken_off(self) -> tuple[str, Place]:
-        """The reason for which Dynamo ended the graph, and its place."""
-        return ended_by(self.gm)
-
 
 def observed(
     broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object], between: BetweenGraphs
@@ -98,7 +90,7 @@ def observed(
         with between.graph(), hooks_of_users_modules(gm):
             results = list(cast("Sequence[torch.Tensor]", gm(*given)))
         calls.append(Call(number, gm, given, results))
-        between.made_by_graph(results)
+        between.know(results)
         return results
 
     with between:
@@ -112,8 +104,6 @@ class Merged:
     graph: AtenGraph
     parts: dict[int, AtenGraph]
     """The graph of each number, with the names that it has in the record where it ran first."""
-    constants: dict[int, list[torch.Tensor]]
-    """The tensors that each graph holds itself; inputs that follow those it is called with."""
     slots: tuple[Slot, ...]
     """The record's inputs."""
     breaks: tuple[str, ...]
@@ -227,7 +217,7 @@ class Whole:
 
     name: str
     called: Place
-    """Where the user asked for it."""
+    """The user's line that asked for the capture."""
     user: Sequence[Slot]
     slot_of: Callable[[torch.Tensor, str], Slot]
     all_held: Sequence[torch.Tensor]
@@ -259,15 +249,15 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
         work.give(slot)
     parts: dict[int, AtenGraph] = {}
     breaks: list[str] = []
-    ended = calls[-1].broken_off()[0] if calls else ""
-    alone = not last and not any(call.broken_off()[0] for call in calls)
+    ended = ended_by(calls[-1].gm)[0] if calls else ""
+    alone = not last and not any(ended_by(call.gm)[0] for call in calls)
     if calls and (alone or stretches[0].calls):
         breaks.append(first_break if alone else told("PyTorch computes before the first graph", *called))
         work.cross(stretches[0], [], calls[0].tensors, called)
     before: list[str] = [] if calls else list(work.fixed.values())
     for place, call in enumerate(calls):
         if place:
-            reason, origin = calls[place - 1].broken_off()
+            reason, origin = ended_by(calls[place - 1].gm)
             breaks.append(told(in_words(reason) or "Python runs between two graphs", *origin))
             work.cross(stretches[place], before, call.tensors, origin)
         made = work.add(call, *graphs[call.number])
@@ -277,7 +267,7 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
     new = [each for _, each in found if id(each) not in work.where or work.waits(each)]
     left = bool(stretches[-1].calls) or bool(new)
     if ended or last or not calls or left:
-        reason, origin = calls[-1].broken_off() if calls else ("", called)
+        reason, origin = ended_by(calls[-1].gm) if calls else ("", called)
         if last or not calls:
             breaks.append(first_break)
         else:
@@ -295,5 +285,72 @@ def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, f
         numbers=tuple({each.value: each for part in parts.values() for each in part.numbers}.values()),
         host_work=tuple(work.host_work),
     )
-    held_by = {number: constants for number, (_, constants) in graphs.items()}
-    return Merged(graph, parts, held_by, tuple(work.slots), tuple(breaks))
+    return Merged(graph, parts, tuple(work.slots), tuple(breaks))
+
+
+Run = Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+"""Computes a graph: from its inputs, which it may change, to its outputs."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A broken-up callable and its graphs."""
+
+    broken: BrokenUp
+    graphs: Mapping[int, AtenGraph]
+    """By the number that each has; the names are those of the record of them all."""
+    constants: Mapping[int, list[torch.Tensor]]
+    """The tensors that each graph holds itself; inputs that follow those it is called with."""
+    _others: dict[int, Run] = field(default_factory=dict[int, Run])
+    """Graphs that data led to after the trace."""
+
+    def run(
+        self,
+        part: Callable[[AtenGraph], Run],
+        other: Callable[[torch.fx.GraphModule, tuple[object, ...]], Run],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> object:
+        """Calls it. `part` computes a traced graph, `other` one that this data leads to and the traced data did not."""
+
+        def run(number: int, gm: torch.fx.GraphModule, given: tuple[object, ...]) -> Sequence[torch.Tensor]:
+            tensors = [value for value in given if isinstance(value, torch.Tensor)]
+            graph = self.graphs.get(number)
+            if graph is None:
+                if number not in self._others:
+                    self._others[number] = other(gm, given)
+                return self._others[number](tensors)
+            values = [*tensors, *self.constants[number]]
+            return returned(graph, values, part(graph)(values))
+
+        return self.broken(run, args, kwargs)
+
+
+def part_of(lowered: KernelGraph, graph: AtenGraph) -> KernelGraph:
+    """The kernels of one graph, from the lowering of them all."""
+    captured = {node.name for node in graph.nodes}
+    nodes = tuple(item for item in lowered.nodes if item.parent in captured)
+    names = {item.node.name for item in nodes}
+    made = {value for item in nodes for value in item.node.results}
+    kernels = tuple(kernel for kernel in lowered.kernels if names.issuperset(kernel.nodes))
+    views = tuple(view for view in lowered.views if view.value in made)
+    read = {slot.value for slot in graph.inputs} | made
+    types = {value: kind for value, kind in lowered.types.items() if value in read}
+    layouts = tuple(order for order in lowered.layouts if order.value in read)
+    return KernelGraph(graph, nodes, kernels, views, types, (), layouts)
+
+
+Leaf = tuple[str, torch.Tensor, TensorType]
+
+
+def leaves(result: object, changed: Sequence[tuple[str, torch.Tensor]]) -> list[Leaf]:
+    """The comparable parts of a call: its result, numbers included, and the tensors it may have changed.
+
+    `result` is a pair of what it returned and of its arguments, into which it may have put something.
+    """
+    rows: list[tuple[str, torch.Tensor]] = []
+    for path, leaf in containers.leaves(result):
+        if isinstance(leaf, (torch.Tensor, bool, int, float)):
+            told = f"result{path[3:]}" if path.startswith("[0]") else f"inputs{path[6:]}"
+            rows.append((told, leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)))
+    return [(name, tensor.detach().clone(), to_type(tensor)) for name, tensor in [*rows, *changed]]

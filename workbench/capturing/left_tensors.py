@@ -12,14 +12,13 @@ from typing import Any, cast
 
 import torch
 
-from workbench.capturing.function_caches import Cache, cached
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import place_text
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
 from workbench.ground.torch_inside.pytrees import tree_leaves
 
 
-class Made:
+class StepTensors:
     """The tensors that a walk made, for as long as they live, each with the stack of the call that made it."""
 
     def __init__(self, caches: Iterable[Cache]) -> None:
@@ -39,13 +38,13 @@ class Made:
 
 
 @contextlib.contextmanager
-def no_tensors_left(name: str, caches: Iterable[Cache]) -> Generator[Made]:
+def no_tensors_left(name: str, caches: Iterable[Cache]) -> Generator[StepTensors]:
     """Refuses a step whose tensors without data are still held somewhere afterwards, and takes them away from there.
 
     After an error, whose frames hold some, only caches of functions lose them: all else that was found in the step is
     put back by those who found it.
     """
-    made = Made(caches)
+    made = StepTensors(caches)
     try:
         yield made
     except errors.WorkbenchError as error:
@@ -76,7 +75,7 @@ def _let_go(error: BaseException | None) -> None:
         error = error.__context__
 
 
-def _emptied_caches(made: Made) -> list[str]:
+def _emptied_caches(made: StepTensors) -> list[str]:
     """The places of the calls that made what caches of functions hold. These caches are empty then."""
     if not (alive := made.alive()):
         return []
@@ -89,10 +88,10 @@ def _emptied_caches(made: Made) -> list[str]:
     return found
 
 
-_CACHE = type(functools.cache(Made))
+_CACHE = type(functools.cache(StepTensors))
 
 
-def _emptied_containers(made: Made) -> list[str]:
+def _emptied_containers(made: StepTensors) -> list[str]:
     """The places of the calls that made what dicts, lists and sets hold. They lose these tensors."""
     if not (alive := made.alive()):
         return []
@@ -116,3 +115,25 @@ def _dropped(holder: Any, alive: dict[int, tuple[torch.Tensor, str]]) -> list[in
     else:
         cast("set[Any]", holder).difference_update(gone)
     return [id(each) for each in gone]
+
+
+Cache = Any
+"""A function under `functools.lru_cache`."""
+
+
+def is_cache(value: object) -> bool:
+    return hasattr(value, "cache_clear") and hasattr(value, "__wrapped__")
+
+
+def cached(function: Cache) -> list[torch.Tensor]:
+    """The tensors that a function under `functools.lru_cache` has made before and would give again."""
+    apart = getattr(function, "__dict__", None)
+    left = [each for each in gc.get_referents(function) if each is not apart]
+    found = list[torch.Tensor]()
+    while left:
+        each = left.pop(0)
+        if isinstance(each, torch.Tensor):
+            found.append(each)
+        elif type(each) in (tuple, list, dict):
+            left += cast("list[Any]", [*each.values()] if type(each) is dict else [*each])
+    return found

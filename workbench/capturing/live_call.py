@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
 from workbench.capturing.result_aliases import refuse_shared_memory, refuse_unwritable, returned
-from workbench.capturing.user_call import call_form, flatten_inputs
+from workbench.capturing.user_call import call_arguments, call_form, flatten_inputs
 from workbench.ground import errors
 from workbench.ground.torch_inside.tensor_inside import is_zero_tensor
 from workbench.ir import AtenGraph, Tree
@@ -22,8 +22,8 @@ from workbench.operators.tensors.tensor_memory import is_lazy, plain, unreadable
 from workbench.operators.tensors.torch_literals import to_type
 
 if TYPE_CHECKING:
+    from workbench.capturing.graph_pieces import Parts
     from workbench.capturing.read_conditions import Conditions
-    from workbench.capturing.run_pieces import Parts
     from workbench.capturing.training_state import TrainingState
 
 
@@ -96,7 +96,7 @@ class CapturedProgram:
         """True if the numbers, flags, branches and hooks of the function are those of the trace."""
         if self.conditions is None:
             return True
-        with torch.no_grad(), self._as_traced_or_already():
+        with torch.no_grad(), nullcontext() if _autocast() == self.autocast else self.as_traced():
             return self.conditions.hold(self._scope(values))
 
     def refuse_changed_conditions(
@@ -118,9 +118,6 @@ class CapturedProgram:
             f"{self.graph.name} computes something else than when it was traced: {shown}{gone}. The graph follows "
             "from it: trace again, or let the function read a number that changes from a tensor"
         )
-
-    def _as_traced_or_already(self) -> AbstractContextManager[object]:
-        return nullcontext() if _autocast() == self.autocast else self.as_traced()
 
     def _paths(self) -> dict[str, str]:
         """The user's text for each positional input, by its place among the arguments."""
@@ -260,5 +257,4 @@ class CapturedProgram:
 
     def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
         """The positional and keyword arguments of a call with these tensors."""
-        made = containers.rebuild(self.graph.input_tree, list(leaves), self._classes)
-        return cast("tuple[tuple[object, ...], dict[str, object]]", made)
+        return call_arguments(self.graph.input_tree, leaves, self._classes)

@@ -1,4 +1,5 @@
-"""What the code of a training step names in Python: numbers, texts, flags, hooks, attributes of classes and modules.
+"""Values that the code of a training step names in Python: numbers, texts, flags, hooks, attributes of classes and
+modules.
 
 A graph has them as they were at the trace. So a step that changes one is refused, and so is a run under others. Only
 what is named counts: an attribute of an object that no followed code names may change as it likes. A method is followed
@@ -21,10 +22,19 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from workbench.capturing.function_caches import Cache, cached, is_cache
+from workbench.capturing.left_tensors import Cache, cached, is_cache
 from workbench.ground.torch_inside.module_inside import MODULE_HOOKS, MODULE_STORES, TENSOR_HOOKS
-from workbench.operators.tensors.raw_contents import Store, contents
-from workbench.operators.tensors.reachable_tensors import OF_THEIR_OWN, Held, attributes_of, variables
+from workbench.operators.tensors.raw_contents import Store, contents, item
+from workbench.operators.tensors.reachable_tensors import (
+    OF_THEIR_OWN,
+    Held,
+    Part,
+    after,
+    attribute,
+    attributes,
+    attributes_of,
+    function_parts,
+)
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
 _MANY = 100
@@ -33,10 +43,10 @@ _NOT_IN_STEPS = frozenset((
     "__init__", "__init_subclass__", "__new__", "__setattr__", "__delattr__", "__repr__", "__getstate__",
     "__setstate__", "__reduce__", "extra_repr",
 ))  # fmt: skip
+_OF_TORCH = frozenset((*MODULE_HOOKS, *MODULE_STORES, "training", "state", "param_groups", "defaults"))
+"""Attributes of modules and optimizers that are looked after by themselves."""
 _NOT_USERS = frozenset(("torch", "numpy", "builtins", "workbench"))
 _DATA_OF_LIBRARY = ("SimpleNamespace", "Namespace", "UserDict", "UserList")
-
-Part = tuple[str, object, Callable[[Any], object]]
 
 
 @dataclass
@@ -59,7 +69,7 @@ class Owner:
 
 @dataclass
 class Named:
-    """What was found, each under the path by which a message calls it."""
+    """Values that the code names, each under the path by which a message calls it."""
 
     values: dict[str, object] = field(default_factory=dict[str, object])
     """Plain values; of a function its code, of a module its class, of an array a digest."""
@@ -99,7 +109,7 @@ class _Walk:
         self.found = Named()
         self._first: dict[int, str] = {}
         self._kept: list[object] = []
-        """What has an `id` in `_first` and might be gone otherwise, such as a bound method."""
+        """Objects with an `id` in `_first` that might be gone otherwise, such as a bound method."""
 
     def visit(self, value: object, path: str, read: Callable[[], object]) -> None:
         """Depth first. `read` gives the object at `path` again, as it is then."""
@@ -124,7 +134,7 @@ class _Walk:
         except Exception:  # any exception of the code of its class
             return
         for name, part, step in parts:
-            self.visit(part, path + name if path else name.removeprefix("."), _after(read, step))
+            self.visit(part, path + name if path else name.removeprefix("."), after(read, step))
 
     def _parts(self, value: Any, path: str, read: Callable[[], object]) -> Iterator[Part]:
         found = self.found
@@ -143,11 +153,11 @@ class _Walk:
             members = [each for each in cast("Iterable[object]", value) if type(each) in _PLAIN]
             found.values[path] = members if isinstance(value, deque) else frozenset(members)
         elif isinstance(value, functools.partial):
-            yield from _attributes(cast("object", value), ("func", "args", "keywords"))
+            yield from attributes(cast("object", value), ("func", "args", "keywords"))
         elif isinstance(value, (staticmethod, classmethod)):
             yield "", cast(Any, value).__func__, lambda it: it.__func__
         elif isinstance(value, property):
-            yield from _attributes(value, tuple(name for name in ("fget", "fset") if getattr(value, name) is not None))
+            yield from attributes(value, tuple(name for name in ("fget", "fset") if getattr(value, name) is not None))
         elif inspect.ismethod(value):
             yield "", value.__self__, lambda it: it.__self__
             yield "", value.__func__, lambda it: it.__func__
@@ -170,33 +180,24 @@ class _Walk:
             yield from self._of_object(value, path)
 
     def _items(self, held: Store, path: str) -> Iterator[Part]:
-        if len(held) > _MANY and all(type(each) in _PLAIN for each in _members(held)):
+        members = held.values() if isinstance(held, dict) else held
+        if len(held) > _MANY and all(type(each) in _PLAIN for each in members):
             self.found.values[path] = list(held.items()) if isinstance(held, dict) else held
             return
         for key, part in held.items() if isinstance(held, dict) else enumerate(held):
             shown = "a tensor" if isinstance(key, torch.Tensor) else f"{key!r:.80}"
-            yield f"[{shown}]", part, functools.partial(_item, key)
+            yield f"[{shown}]", part, functools.partial(item, key)
 
     def _of_function(self, function: types.FunctionType) -> Iterator[Part]:
         self.found.containers.append(function)
         own = _names(function.__code__)
         if _top(function.__module__) != "torch":
             self.names |= own
-        for place, name in variables(function):
-            cell = isinstance(place, types.CellType)
-            try:
-                value = place.cell_contents if isinstance(place, types.CellType) else place[name]
-            except ValueError:  # the variable has no value yet
-                continue
-            step = functools.partial(_cell, name) if cell else functools.partial(_global, name)
-            if isinstance(value, types.ModuleType):
-                yield from self._of_module(value, name, own)
+        for name, part, step in function_parts(function):
+            if isinstance(part, types.ModuleType):
+                yield from self._of_module(part, name.removeprefix("."), own)
             else:
-                yield f".{name}", value, step
-        for index, default in enumerate(function.__defaults__ or ()):
-            yield f".__defaults__[{index}]", default, lambda it, at=index: it.__defaults__[at]
-        for name, default in (function.__kwdefaults__ or {}).items():
-            yield f".{name}", default, lambda it, at=name: it.__kwdefaults__[at]
+                yield name, part, step
 
     def _of_module(self, module: types.ModuleType, name: str, names: frozenset[str]) -> Iterator[Part]:
         """Of a module of the user's what the code names; the module itself is no part."""
@@ -237,32 +238,24 @@ class _Walk:
         own = attributes_of(value)
         if own is not None:
             self.found.containers.append(value)
-            apart = {
-                *MODULE_HOOKS,
-                *MODULE_STORES,
-                "training",
-                "state",
-                "param_groups",
-                "defaults",
-            }
-            apart = apart if isinstance(value, (nn.Module, Optimizer)) else set[str]()
+            apart = _OF_TORCH if isinstance(value, (nn.Module, Optimizer)) else ()
             names = self.known | (_names_of_class(kind) if isinstance(value, nn.Module) else frozenset[str]())
             for name in [name for name in own if name in names and name not in apart]:
-                yield f".{name}", own[name], functools.partial(_attribute, name)
+                yield f".{name}", own[name], functools.partial(attribute, name)
         if slots := _slots(kind):
             self.found.owners[id(value)] = Owner(path or kind.__name__, lambda: slots, value)
             for name in [name for name in slots if name in self.known and hasattr(value, name)]:
-                yield f".{name}", getattr(value, name), functools.partial(_attribute, name)
+                yield f".{name}", getattr(value, name), functools.partial(attribute, name)
         if _of_user(kind.__module__):
             for name, part, step in self._of_class(kind):
-                self.visit(part, kind.__name__ + name, _after(lambda: kind, step))
+                self.visit(part, kind.__name__ + name, after(lambda: kind, step))
 
     def _of_layers(self, module: nn.Module) -> Iterator[Part]:
         for name in MODULE_HOOKS:
             yield from _hooks(module, name)
         for store in MODULE_STORES:
             for name, part in cast("dict[str, object]", getattr(module, store)).items():
-                yield f".{name}", part, functools.partial(_attribute, name)
+                yield f".{name}", part, functools.partial(attribute, name)
 
 
 @dataclass(frozen=True)
@@ -276,7 +269,7 @@ class _Array:
 
 
 def _stands_for(value: Any) -> object:
-    """What two objects have in common that a step cannot tell apart, besides their parts."""
+    """Returns the value that two objects share if a step cannot tell them apart, besides their parts."""
     if inspect.isfunction(value):
         return value.__code__
     if isinstance(value, (nn.Module, types.BuiltinFunctionType)):
@@ -292,27 +285,10 @@ def shown_value(value: object) -> str:
     return value.__name__ if isinstance(value, type) else f"{value!r:.80}"
 
 
-def _members(held: Store) -> Iterable[object]:
-    return held.values() if isinstance(held, dict) else held
-
-
 def _hooks(owner: Any, name: str) -> Iterator[Part]:
     hooks = cast("Mapping[int, object]", getattr(owner, name, None) or {})
     for number, hook in enumerate(hooks.values()):
         yield f".{name}[{number}]", hook, functools.partial(_constant, hook)
-
-
-def _attributes(value: object, names: tuple[str, ...]) -> Iterator[Part]:
-    for name in names:
-        yield f".{name}", getattr(value, name), functools.partial(_attribute, name)
-
-
-def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
-    return lambda: step(read())
-
-
-def _attribute(name: str, value: object) -> object:
-    return getattr(value, name)
 
 
 def _constant(value: object, _: object) -> object:
@@ -321,19 +297,6 @@ def _constant(value: object, _: object) -> object:
 
 def _of_owner(owner: Any, name: str, _: object) -> object:
     return cast("object", vars(owner)[name])
-
-
-def _item(key: Any, held: Any) -> object:
-    return held[key]
-
-
-def _global(name: str, function: types.FunctionType) -> object:
-    return cast("object", function.__globals__[name])
-
-
-def _cell(name: str, function: types.FunctionType) -> object:
-    cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
-    return cast("object", cell.cell_contents)
 
 
 def _names(code: types.CodeType) -> frozenset[str]:

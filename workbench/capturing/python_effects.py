@@ -1,5 +1,5 @@
-"""What a call changes in Python: numbers, texts and objects in variables, attributes, lists, dicts, sets and deques,
-in classes, modules and arrays of numpy, and how far it takes iterators.
+"""Changes that a call makes in Python: to numbers, texts and objects in variables, attributes, lists, dicts, sets and
+deques, to classes, modules and arrays of numpy, and to iterators.
 
 A graph knows nothing of them, so a step that counts, or keeps a list, would do so once, when it is traced.
 """
@@ -20,6 +20,7 @@ from workbench.capturing.named_values import Named, Owner
 from workbench.capturing.tensor_copies import assign, stores_of, value_of
 from workbench.operators.tensors.raw_contents import Store, contents
 from workbench.operators.tensors.reachable_tensors import attributes_of, variables
+from workbench.operators.tensors.same_value import differing
 
 
 @contextlib.contextmanager
@@ -52,7 +53,11 @@ def python_effects(containers: Iterable[object], named: Named) -> Generator[list
                 found.append(name)
                 assign(place, name, old)
         for owner, store, old in stores:
-            found += [_shown(owner, key, watched) for key in _changed(contents(store), old) if _is_own(owner, key)]
+            found += [
+                _shown(owner, key, watched)
+                for key in _changed(contents(store), old)
+                if not (isinstance(owner, Optimizer) and key in _OF_TORCH)
+            ]
         for owner, old in members:
             if _changed(list(owner), old):
                 found.append(_called(owner, watched))
@@ -103,12 +108,8 @@ def _looked_after(containers: Iterable[object]) -> set[int]:
     return found
 
 
-def _is_own(owner: object, key: object) -> bool:
-    return not isinstance(owner, Optimizer) or key not in _OF_TORCH
-
-
 def _numbers(optimizer: Optimizer) -> dict[Any, Any]:
-    """What an optimizer's state has besides tensors, by the parameter's `id` and the name."""
+    """Returns the entries of an optimizer's state that are no tensors, by the parameter's `id` and the name."""
     state = cast("dict[Any, dict[str, object]]", optimizer.state)
     return {
         (id(key), name): value
@@ -123,8 +124,7 @@ def _changed(store: Store, old: Store) -> list[object]:
         before = cast("list[Any]", old)
         same = len(store) == len(before) and all(map(_same, store, before))
         return [] if same else [None]
-    then = cast("dict[Any, Any]", old)
-    return [key for key in {**then, **store} if key not in store or key not in then or not _same(store[key], then[key])]
+    return differing(cast("dict[Any, Any]", old), store, _same)
 
 
 def _same(one: Any, other: Any) -> bool:

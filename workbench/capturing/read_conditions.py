@@ -1,4 +1,4 @@
-"""What a function's graph follows from beside its inputs: numbers, flags, branches and hooks, as Dynamo read them.
+"""Conditions of a function's graph beside its inputs: numbers, flags, branches and hooks, as Dynamo read them.
 
 Dynamo has a guard for everything that it reads of Python: the number of a closure, a global, an attribute or flag of a
 module, its hooks, the strides of an input. They are checked before each run, in a few microseconds. Where one no longer
@@ -137,18 +137,8 @@ class Reading:
     guards: Guards
 
 
-@dataclass(frozen=True)
-class Made:
-    """Facts that tell one graph from another: calls with arguments, sources of tensors, containers of results."""
-
-    calls: list[object]
-    given: list[object]
-    leaves: list[object]
-    tree: Tree
-
-    def same(self, other: Made) -> bool:
-        parts = ((self.calls, other.calls), (self.given, other.given), (self.leaves, other.leaves))
-        return self.tree == other.tree and all(same_value(*each) for each in parts)
+Facts = list[object]
+"""Facts that tell one graph from another: calls with arguments, sources of tensors, containers of results."""
 
 
 def calls_of(graph: fx.GraphModule) -> list[object]:
@@ -182,8 +172,8 @@ class Conditions:
     """The conditions of a captured graph: those of its reading, and of others that made the same graph."""
 
     target: object
-    made: Made
-    again: Callable[[Sequence[object], Mapping[str, object]], tuple[Made, Guards]]
+    facts: Facts
+    again: Callable[[Sequence[object], Mapping[str, object]], tuple[Facts, Guards]]
     """Reads the function again, for a call with these arguments."""
     known: list[Guards] = field(default_factory=list[Guards])
 
@@ -195,8 +185,8 @@ class Conditions:
 
     def make_the_same(self, inputs: Sequence[object], kwargs: Mapping[str, object]) -> bool:
         """True if the function, read again, makes the same graph in spite of what has changed."""
-        made, guards = self.again(inputs, kwargs)
-        if not made.same(self.made):
+        facts, guards = self.again(inputs, kwargs)
+        if not same_value(facts, self.facts):
             return False
         self.known.insert(0, guards)
         del self.known[_MOST_READINGS:]

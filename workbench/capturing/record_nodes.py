@@ -6,16 +6,16 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from workbench.capturing.conversions import convert
-from workbench.capturing.dynamo_names import module_as_written
 from workbench.capturing.placed_gradients import without_copies
 from workbench.capturing.result_aliases import aliases, offset_bytes, owners_among, results
+from workbench.capturing.user_call import module_as_written
 from workbench.ground import errors
 from workbench.ground.environment.call_sites import Place, place_of, place_text
 from workbench.ground.torch_inside import pytrees as pytree
@@ -38,6 +38,7 @@ from workbench.ir import (
     TensorType,
     Tree,
 )
+from workbench.ir.graph import MOST_NUMBERS
 from workbench.ir.value_names import counted_name
 from workbench.operators.aten.overload_schema import arguments
 from workbench.operators.aten.registry import Registrations
@@ -85,6 +86,9 @@ class Namer:
 class Traced:
     """A functional program, with facts that only its tracer knows."""
 
+    name: str
+    capture: str
+    """The way it was captured: dynamo, export or train."""
     program: ExportedProgram
     exported: ExportedProgram
     """The program before it was made functional."""
@@ -94,26 +98,17 @@ class Traced:
     """The input of a placeholder."""
     leaves: tuple[int | Slot, ...]
     """The results: numbers of the program's outputs, or the slot of an input that is returned as it is."""
+    tree: Tree
+    input_tree: Tree
     modules: Mapping[str, str]
     """Paths by the keys of a node's module stack."""
+    called: Place
+    """The user's line that asked for the trace: the place of what PyTorch's own modules call."""
 
 
-def record(
-    traced: Traced,
-    *,
-    name: str,
-    capture: str,
-    tree: Tree,
-    input_tree: Tree,
-    registrations: Registrations,
-    called: Place,
-) -> Recorded:
-    """The record of a program.
-
-    `registrations` may hold conversions. `called` is where the user asked for it: the place of what PyTorch's own
-    modules call.
-    """
-    program, slot_of, leaves = traced.program, traced.slot_of, traced.leaves
+def record(traced: Traced, registrations: Registrations) -> Recorded:
+    """The record of a program; `registrations` may hold conversions."""
+    name, program, slot_of, leaves = traced.name, traced.program, traced.slot_of, traced.leaves
     graph, made_names = program.graph, result_names(program)
     live = _live(program, [made_names[leaf] for leaf in leaves if isinstance(leaf, int)])
     given = [node for node in graph.find_nodes(op="placeholder") if isinstance(node.meta["val"], torch.Tensor)]
@@ -141,7 +136,7 @@ def record(
                 values[node.name] = f"{values[cast('torch.fx.Node', node.args[0]).name]}.{node.args[1]}"
         else:
             _refuse_symbols(name, node)
-            made = _node(node, namer, values, traced.modules, called)
+            made = _node(node, namer, values, traced.modules, traced.called)
             types.update(_quantised(made, _types(made, node.meta.get("val"), offsets)))
             made_memories = [memory_of(tensor) for _, tensor in _tensors(node.meta.get("val"))]
             memories.update(zip(made.results, made_memories, strict=True))
@@ -165,12 +160,12 @@ def record(
         inputs=tuple(Input(names[id(slot.tensor)], slot.kind, slot.path) for slot in ordered),
         nodes=kept,
         outputs=tuple(outputs),
-        tree=tree,
+        tree=traced.tree,
         types=types,
         mutations=mutations,
         aliases=aliases(lie, owners, outputs, types),
-        capture=capture,
-        input_tree=input_tree,
+        capture=traced.capture,
+        input_tree=traced.input_tree,
         numbers=numbers_of([names[id(slot.tensor)] for slot in ordered], ordered),
         saved=_saved(kept, [names[id(slot.tensor)] for slot in ordered if slot.kind in _GIVEN_FORWARD], memories),
     )
@@ -183,7 +178,7 @@ _GIVEN_FORWARD = ("user", "parameter", "buffer", "closure", "constant")
 
 
 def _saved(nodes: Iterable[Node], given: Iterable[str], memories: Mapping[str, int]) -> tuple[str, ...]:
-    """What the forward pass makes or is given and the backward pass reads, each memory under its first name."""
+    """Returns the values that the forward pass has and the backward pass reads, each memory under its first name."""
     owners: dict[int, str] = {}
     for value in (*given, *(value for node in nodes if node.origin.part == FORWARD for value in node.results)):
         owners.setdefault(memories.get(value, -1), value)
@@ -192,18 +187,15 @@ def _saved(nodes: Iterable[Node], given: Iterable[str], memories: Mapping[str, i
     return tuple(dict.fromkeys(owners[memories[value]] for value in read if memories[value] in owners))
 
 
-INDICES: Final = 1 << 20
-"""Elements up to which an integer input is taken for indices and kept: 8 MB before they are packed."""
-
-
 def numbers_of(values: Iterable[str], slots: Iterable[Slot]) -> tuple[Numbers, ...]:
-    """What the record says of its inputs' contents, by the inputs' values: the integers that may be indices."""
+    """Packs the contents of inputs that a record keeps, by the inputs' values: the integers that may be indices."""
     pairs = zip(values, slots, strict=True)
     return tuple(_numbers(value, slot.tensor) for value, slot in pairs if _may_index(slot.tensor))
 
 
 def _may_index(tensor: torch.Tensor) -> bool:
-    return tensor.dtype in (torch.int64, torch.int32) and tensor.device.type == "cpu" and 0 < span(tensor) <= INDICES
+    whole = tensor.dtype in (torch.int64, torch.int32) and tensor.device.type == "cpu"
+    return whole and 0 < span(tensor) <= MOST_NUMBERS
 
 
 def _numbers(name: str, tensor: torch.Tensor) -> Numbers:

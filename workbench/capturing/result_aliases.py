@@ -18,6 +18,7 @@ from workbench.ground.errors import InputMismatch, SharedElements
 from workbench.ground.torch_inside.operator_objects import schema_if_op
 from workbench.ground.torch_inside.tensor_inside import is_zero_tensor, memory_of
 from workbench.ir import Alias, AtenGraph, TensorType
+from workbench.ir.graph import same_steps
 from workbench.operators.tensors.element_types import seen_as, to_dtype
 from workbench.operators.tensors.tensor_memory import share_elements
 from workbench.operators.tensors.torch_literals import to_type
@@ -25,7 +26,7 @@ from workbench.operators.tensors.torch_literals import to_type
 
 @dataclass(frozen=True)
 class Result:
-    """Where a result lies, by the names that exported nodes have."""
+    """The memory of a result, by the names that exported nodes have."""
 
     node: str
     """The node that is this very tensor: an op that changes a tensor in place returns it."""
@@ -47,7 +48,7 @@ class Owner:
 
 
 def offset_bytes(value: torch.Tensor) -> int:
-    """Where a tensor begins in its memory: views of another element type count in other units."""
+    """Returns the byte at which a tensor begins in its memory: views of another element type count in other units."""
     return int(value.storage_offset()) * value.element_size()
 
 
@@ -143,13 +144,13 @@ def returned(graph: AtenGraph, values: Sequence[torch.Tensor], outputs: Sequence
     given = dict(zip((slot.value for slot in graph.inputs), values, strict=True))
     paths = {slot.value: slot.path for slot in graph.inputs}
     for alias in graph.aliases:
-        base = given.get(alias.base)
+        base, kind = given.get(alias.base), graph.types[alias.base]
         if base is None:
             base = made[graph.outputs.index(alias.base)]
-        elif alias.type is not None and not _as_recorded(base, graph.types[alias.base]):
+        elif alias.type is not None and not same_steps(kind.shape, base.stride(), kind.strides):
             raise InputMismatch(
                 f"{graph.name} returns a view of {paths[alias.base]}, which was captured with the strides "
-                f"{list(graph.types[alias.base].strides)} and was given with {list(base.stride())}. A view's "
+                f"{list(kind.strides)} and was given with {list(base.stride())}. A view's "
                 "elements depend on the strides: trace again with inputs that have the strides of these"
             )
         made[alias.output] = base if alias.type is None else _view(base, alias.type)
@@ -159,11 +160,6 @@ def returned(graph: AtenGraph, values: Sequence[torch.Tensor], outputs: Sequence
 def _view(base: torch.Tensor, kind: TensorType) -> torch.Tensor:
     base, dtype = base if torch.is_grad_enabled() else base.detach(), to_dtype(kind.dtype)
     return seen_as(base, kind.shape, kind.strides, offset_bytes(base) // dtype.itemsize + kind.offset, dtype)
-
-
-def _as_recorded(tensor: torch.Tensor, kind: TensorType) -> bool:
-    dims = zip(kind.shape, tensor.stride(), kind.strides, strict=True)
-    return not kind.numel or all(extent == 1 or mine == recorded for extent, mine, recorded in dims)
 
 
 def refuse_shared_memory(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:

@@ -27,7 +27,7 @@ class Specialised:
 
     module: fx.GraphModule
     results: tuple[int | Number, ...]
-    """What the graph of Dynamo's gives: the number of a tensor of `module`'s, or a number itself."""
+    """The results of Dynamo's graph: the place of one of `module`'s tensors, or a number itself."""
     gradients: bool
     """Whether a result requires gradients where PyTorch computes it, or a change in place makes a given tensor part of
     autograd's graph."""

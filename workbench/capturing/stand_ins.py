@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -14,7 +14,7 @@ from workbench.ground import errors
 from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, no_modes
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
 from workbench.ground.torch_inside.operator_objects import schema_of_op
-from workbench.ground.torch_inside.pytrees import tree_leaves, tree_map
+from workbench.ground.torch_inside.pytrees import tensors_in, tree_leaves, tree_map
 from workbench.ir import BACKWARD, FORWARD, STEP
 
 
@@ -34,14 +34,12 @@ class StandIns(TorchDispatchMode):
         for gradient in gradients:
             _mark(self._of[id(gradient)])
 
-    def of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The stand-in of a tensor from outside; other tensors are what they are."""
-        return self._of.get(id(tensor), tensor)
+    def of(self, value: Any) -> Any:
+        """The stand-in of a tensor from outside; all else is what it is."""
+        return self._of.get(id(value), value)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> object:
-        real = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        real = tensors_in((args, kwargs))
         if any(isinstance(each, torch.Generator) for each in tree_leaves((args, kwargs))):
             raise errors.NoTrainingStep(
                 self._parts.name,
@@ -50,7 +48,7 @@ class StandIns(TorchDispatchMode):
             )
         if schema_of_op(func).name not in _LIFTS:
             self._parts.refuse_strange(real)
-        given = cast("tuple[Any, Any]", tree_map(self._stand_in, (tuple(args), dict(kwargs or {}))))
+        given = cast("tuple[Any, Any]", tree_map(self.of, (tuple(args), dict(kwargs or {}))))
         part = self._parts.inside[-1] if self._parts.inside else _outside(real, given)
         fx_traceback.current_meta["custom"] = {"part": part}
         if part == BACKWARD and torch.Tag.nondeterministic_seeded in func.tags:
@@ -67,13 +65,10 @@ class StandIns(TorchDispatchMode):
         back = {id(self._of[id(each)]): each for each in real if id(each) in self._of}
 
         def itself(value: Any) -> Any:
-            """What is changed in place is the tensor that was given, and not its stand-in."""
-            return back.get(id(value), value) if isinstance(value, torch.Tensor) else value
+            """Returns, for a stand-in that was changed in place, the tensor that was given."""
+            return back.get(id(value), value)
 
         return tree_map(itself, made)
-
-    def _stand_in(self, value: Any) -> Any:
-        return self._of.get(id(value), value) if isinstance(value, torch.Tensor) else value
 
     def _note_initial(
         self, func: Any, real: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any], made: object
@@ -89,32 +84,19 @@ class StandIns(TorchDispatchMode):
         elif name in ("aten::detach", "aten::alias") and id(args[0]) in self._parts.made:
             self._parts.made[id(made)] = made, self._parts.made[id(args[0])][1]
         elif name in _FILLED:
-            shaped = [_Shape.of(each) if isinstance(each, torch.Tensor) else each for each in args]
-            given = dict(kwargs)
-            self._parts.made[id(made)] = made, lambda: func(*map(_formed, shaped), **given)
+            alike, given = [_likeness(each) for each in args], dict(kwargs)
+            self._parts.made[id(made)] = made, lambda: func(*(make() for make in alike), **given)
 
 
 _LIFTS = frozenset(("aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift"))
 _FILLED = frozenset(f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like", "zeros", "ones", "full"))
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """How a tensor lies, without the tensor."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: torch.dtype
-
-    @staticmethod
-    def of(tensor: torch.Tensor) -> _Shape:
-        return _Shape(tuple(tensor.shape), tensor.stride(), tensor.dtype)
-
-
-def _formed(given: object) -> object:
-    if isinstance(given, _Shape):
-        return torch.empty_strided(given.shape, given.strides, dtype=given.dtype)
-    return given
+def _likeness(given: Any) -> Callable[[], Any]:
+    """A function that returns an argument as it is; for a tensor another one that lies as this does."""
+    if not isinstance(given, torch.Tensor):
+        return lambda: given
+    return partial(torch.empty_strided, tuple(given.shape), given.stride(), dtype=given.dtype)
 
 
 def _outside(real: Sequence[torch.Tensor], given: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a training step's graph follows from besides numbers of optimizers, and that may be otherwise at a later run."""
+"""Conditions of a training step's graph besides numbers of optimizers, which may be otherwise at a later run."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@ import re
 import traceback
 from collections.abc import Generator
 
-from workbench.capturing.blame import is_of_torch, raised
+from workbench.capturing.blame import is_of_torch, raised, raised_at
 from workbench.ground import errors
-from workbench.ground.environment.call_sites import place_text
 from workbench.ground.torch_inside.fake_tensors import DataDependentOutputException, DynamicOutputShapeException
 
 _REFUSED_BY_AUTOGRAD = {
@@ -62,17 +61,17 @@ def step_errors(name: str) -> Generator[None]:
         raise
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         why, advice = _of_data(error)
-        raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
+        raise errors.NoTrainingStep(name, why, advice, raised_at(error)).instead_of(error) from None
     except RuntimeError as error:
         if found := re.search(r"no rule registered for HigherOrderOperator (\w+)", str(error)):
             why = f"it calls torch.{found.group(1)}, whose branches or steps are graphs of their own"
-            raise errors.NoTrainingStep(name, why, _WRITE_OUT, _place(error)).instead_of(error) from None
+            raise errors.NoTrainingStep(name, why, _WRITE_OUT, raised_at(error)).instead_of(error) from None
         for said, (why, advice) in _REFUSED_BY_AUTOGRAD.items():
             if said in str(error):
-                raise errors.NoTrainingStep(name, why, advice, _place(error)).instead_of(error) from None
+                raise errors.NoTrainingStep(name, why, advice, raised_at(error)).instead_of(error) from None
         if is_of_torch(error):
             what = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-            raise raised(name, what, _place(error)).instead_of(error) from None
+            raise raised(name, what, raised_at(error)).instead_of(error) from None
         raise
 
 
@@ -128,12 +127,12 @@ _BY_DATA = {
         "Give the layer the padded batch, and mask its results: torch.where(mask, out, 0)",
     ),
 }
-"""What decides by data, by a part of a file's path with the name of a function, or by the name of a function of torch
-alone; and what to do."""
+"""Code that decides by data, by a part of its file's path with the name of a function, or by the name of a function of
+torch alone: why, and what to do."""
 
 
 def _of_data(error: BaseException) -> tuple[str, str]:
-    """What reads a tensor's data, and what to do."""
+    """Says what reads a tensor's data, and what to do."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     files = [f"{each.f_code.co_filename.replace(chr(92), '/')} {each.f_code.co_name}" for each in frames]
     called = {getattr(each.f_locals.get("func"), "__name__", "") for each in frames}
@@ -149,8 +148,3 @@ def _of_data(error: BaseException) -> tuple[str, str]:
         "it makes a number or a decision of a tensor's data, which a graph of all later steps cannot have",
         "Return the tensor, as loss.detach(), and read its number from what j.run returns",
     )
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return place_text("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))

@@ -21,7 +21,7 @@ _WITH_VALUE: Final = ("addcmul", "addcmul_", "addcdiv", "addcdiv_")
 
 
 def step_call(func: Any) -> Callable[..., Any]:
-    """What to call in place of a function of PyTorch's inside an optimizer's step, mostly itself."""
+    """Returns the function to call in place of one of PyTorch's inside an optimizer's step, mostly itself."""
     name = str(getattr(func, "__name__", ""))
     if name == "item":
         return _as_tensor

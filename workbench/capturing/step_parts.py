@@ -1,4 +1,4 @@
-"""Where in a training step an op lies: its part, its module and its line, noted while the step is called on stand-ins.
+"""The part, the module and the line of each op of a training step, noted while the step is called on stand-ins.
 
 What autograd's engine calls lies in the backward pass, what an optimizer's `step` calls in the step. What is called
 outside of both belongs to the forward pass, unless it works on gradients: clipping them is part of the step.
@@ -7,10 +7,8 @@ outside of both belongs to the forward pass, unless it works on gradients: clipp
 from __future__ import annotations
 
 import contextlib
-import inspect
-import itertools
 import threading
-import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,15 +23,15 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.overrides import TorchFunctionMode
 
 from workbench.capturing.functional_graph import substitute
-from workbench.capturing.left_tensors import Made
+from workbench.capturing.left_tensors import StepTensors
 from workbench.capturing.step_numbers import lists_one_by_one, step_call
 from workbench.capturing.training_state import Initial
 from workbench.ground import errors
-from workbench.ground.environment.call_sites import place_text
+from workbench.ground.environment.call_sites import lines_inside, place_text
 from workbench.ground.torch_inside.autograd_inside import engine_as, first_gradients_as
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
 from workbench.ground.torch_inside.functorch_layers import transform_at_work
-from workbench.ground.torch_inside.pytrees import tree_leaves
+from workbench.ground.torch_inside.pytrees import tensors_in
 from workbench.ir import BACKWARD, STEP
 
 _MODULES = cast(Any, torch.nn.modules.module)
@@ -46,7 +44,7 @@ _PLACE = "workbench"
 
 @dataclass(frozen=True)
 class Known:
-    """What the trace found in the function, by `id`."""
+    """The tensors and optimizers that the trace found in the function, by `id`."""
 
     tensors: set[int]
     optimizers: set[int]
@@ -61,7 +59,9 @@ class Known:
 class Parts(TorchFunctionMode):
     """Notes for each op the part of the step, and for each call of a function of PyTorch's its place."""
 
-    def __init__(self, name: str, paths: Mapping[int, str], outermost: CodeType, known: Known, left: Made) -> None:
+    def __init__(
+        self, name: str, paths: Mapping[int, str], outermost: CodeType, known: Known, left: StepTensors
+    ) -> None:
         """`name` is that of the step, `paths` are those of modules by `id`; `outermost` is the code below which the
         user's own begins."""
         super().__init__()
@@ -71,7 +71,7 @@ class Parts(TorchFunctionMode):
         self.made: dict[int, tuple[torch.Tensor, Initial]] = {}
         """Tensors that needed no data, by `id`, each with what makes it anew."""
         self.went_back = False
-        """Whether a backward pass was run."""
+        """True once a backward pass was run."""
         self.idle = list[str]()
         """The optimizers' steps that find no gradient, in words."""
         self.reached = set[int]()
@@ -103,9 +103,7 @@ class Parts(TorchFunctionMode):
         self._stack.close()
         cast(Any, super()).__exit__(*error)
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> object:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name == "__set__":
             self._refuse_set(func, args)
@@ -113,16 +111,15 @@ class Parts(TorchFunctionMode):
             self._refuse_reading(name)
         elif name == "requires_grad_" and id(args[0]) in self.known.inputs and all(args[1:]):
             path = self.known.inputs[id(args[0])]
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 f"it lets its input {path} require a gradient, which would be kept in the tensor that is given",
                 f"Take a tensor of the step's own: {path} = {path}.detach().clone().requires_grad_()",
-                self._place(),
             )
         elif func == _DATA.__get__:
             func = torch.Tensor.detach
-        stack = "".join(self._lines())
-        with self._at({"stack_trace": stack, "nn_module_stack": self._module_stack()}):
+        stack = "".join(lines_inside(self.outermost))
+        modules = {str(id(module)): (path, type(module)) for path, module in self._modules}
+        with self._at({"stack_trace": stack, "nn_module_stack": modules}):
             known = step_call(func) if self.inside[-1:] == [STEP] else substitute(func)
             made = known(*args, **(kwargs or {}))
             self._note_place(made)
@@ -130,7 +127,7 @@ class Parts(TorchFunctionMode):
         return made
 
     def initial(self, tensor: torch.Tensor) -> Initial | None:
-        """What makes such a tensor anew, if making it needed no data."""
+        """Returns the function that makes such a tensor again, if making it needed no data."""
         known = self.made.get(id(tensor))
         return known[1] if known else None
 
@@ -140,56 +137,49 @@ class Parts(TorchFunctionMode):
             if self.known.strange(value):
                 tensor = cast("torch.Tensor", value)
                 if transform_at_work():
-                    raise errors.NoTrainingStep(
-                        self.name,
+                    raise self._refused(
                         "it takes gradients by a transform, such as torch.func.grad, inside of which other tensors "
                         "stand for its own",
                         "Take them by torch.autograd.grad(value, x, create_graph=True)",
-                        self._place(),
                     )
                 what = "a parameter" if isinstance(tensor, nn.Parameter) else "a tensor"
-                raise errors.NoTrainingStep(
-                    self.name,
+                raise self._refused(
                     f"it uses {what} of shape {tuple(tensor.shape)} that the trace does not find in the function, as "
                     "one that a loader gives (next(batches)) or that an object of Python hides",
                     "Give it as an input, or let the function close over it, its module or a list of it plainly",
-                    self._place(),
                 )
 
     def _refuse_reading(self, name: str) -> None:
-        raise errors.NoTrainingStep(
-            self.name,
+        raise self._refused(
             f"it reads a tensor's data in Python, by Tensor.{name}, which a graph of all later steps cannot have",
             "Compute with PyTorch's functions, or return the tensor, as loss.detach(), and read its numbers from what "
             "j.run returns",
-            self._place(),
         )
 
     def _refuse_set(self, func: Any, args: Sequence[Any]) -> None:
         self.refuse_strange(args[:1])
         if func == _DATA.__set__ and not isinstance(args[0], FakeTensor):
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 "it gives a tensor other data (p.data = ..., p.data -= ...), which a graph cannot",
                 "Change the tensor in place: with torch.no_grad(): p -= ..., or p.copy_(...)",
-                self._place(),
             )
 
     def _refusing_seeds(self, seed: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
             if self._elsewhere():
                 return seed(*args, **kwargs)
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 "it calls torch.manual_seed, which happens once at the trace and not in each run",
                 "Seed outside of the step: a run draws from PyTorch's own generator",
-                self._place(),
             )
 
         return called
 
+    def _refused(self, why: str, advice: str) -> errors.NoTrainingStep:
+        return errors.NoTrainingStep(self.name, why, advice, self._place())
+
     def _place(self) -> str:
-        return place_text("".join(self._lines()))
+        return place_text("".join(lines_inside(self.outermost)))
 
     @contextlib.contextmanager
     def _at(self, meta: Mapping[str, Any]) -> Generator[None]:
@@ -200,15 +190,6 @@ class Parts(TorchFunctionMode):
         finally:
             fx_traceback.current_meta.clear()
             fx_traceback.current_meta.update(before)
-
-    def _lines(self) -> list[str]:
-        """The call stack inside the step, outermost first, without reading sources."""
-        frames = traceback.walk_stack(inspect.currentframe())
-        inside = itertools.takewhile(lambda place: place[0].f_code is not self.outermost, frames)
-        return traceback.format_list(list(reversed(traceback.StackSummary.extract(inside, lookup_lines=False))))
-
-    def _module_stack(self) -> dict[str, tuple[str, type]]:
-        return {str(id(module)): (path, type(module)) for path, module in self._modules}
 
     def _elsewhere(self) -> bool:
         """True if another thread calls, which may train a model of its own meanwhile."""
@@ -227,18 +208,15 @@ class Parts(TorchFunctionMode):
         if self._elsewhere():
             return
         if any(callable(each) for each in (*args[1:], *kwargs.values())):
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 f"{type(optimizer).__name__}.step is given a function that computes the loss again",
                 "Call backward() before the step, and step() without a function: SGD, Adam and AdamW need none",
             )
         if id(optimizer) not in self.known.optimizers:
-            raise errors.NoTrainingStep(
-                self.name,
+            raise self._refused(
                 f"it steps an optimizer ({type(optimizer).__name__}) that the trace does not find in the function, as "
                 "one that a scheduler or another object of PyTorch's holds, or that the step itself makes",
                 "Let the function close over the optimizer plainly: optimizer.step()",
-                self._place(),
             )
         wanted = [each for group in cast(Any, optimizer).param_groups for each in group["params"] if each.requires_grad]
         if wanted and all(each.grad is None for each in wanted):
@@ -271,15 +249,13 @@ class Parts(TorchFunctionMode):
 
         def called(outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             if torch.is_anomaly_enabled() and torch.is_anomaly_check_nan_enabled():
-                raise errors.NoTrainingStep(
-                    self.name,
+                raise self._refused(
                     "torch.autograd.set_detect_anomaly looks at the numbers of each gradient",
                     "Look for anomalies in PyTorch, outside of the trace",
-                    self._place(),
                 )
             self.went_back = True
-            here: dict[str, Any] = {"stack_trace": "".join(self._lines()), "nn_module_stack": {}}
-            nodes = list(_nodes([each.grad_fn for each in outputs if isinstance(each, torch.Tensor)]))
+            here: dict[str, Any] = {"stack_trace": "".join(lines_inside(self.outermost)), "nn_module_stack": {}}
+            nodes = list(nodes_behind(outputs))
             leaves = [node.variable for node in nodes if hasattr(node, "variable")]
             self.refuse_strange(leaves)
             self.reached |= {id(each) for each in leaves}
@@ -296,7 +272,7 @@ class Parts(TorchFunctionMode):
     def _note_place(self, made: object) -> None:
         """Gives the new nodes of autograd's graph the place of the call that made them."""
         meta = {key: fx_traceback.current_meta.get(key) for key in ("stack_trace", "nn_module_stack")}
-        left: list[Any] = [each.grad_fn for each in tree_leaves(made) if isinstance(each, torch.Tensor)]
+        left: list[Any] = [each.grad_fn for each in tensors_in(made)]
         while left:
             node = left.pop()
             if node is None or _PLACE in node.metadata or node.name().endswith("AccumulateGrad"):
@@ -312,13 +288,12 @@ def _placing(meta: Mapping[str, Any]) -> Any:
     return hook
 
 
-def _nodes(roots: Sequence[Any]) -> Iterator[Any]:
-    """The nodes of autograd's graph, each once."""
-    left, seen = [each for each in roots if each is not None], set[Any]()
+def nodes_behind(results: Iterable[object], before: Iterable[object] = ()) -> Iterator[Any]:
+    """The nodes of autograd's graph that made these tensors, each once, up to those of `before`."""
+    left, seen = deque[Any](each.grad_fn for each in results if isinstance(each, torch.Tensor)), {None, *before}
     while left:
-        node = left.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        left += [each for each, _ in node.next_functions if each is not None]
+        node = left.popleft()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            left += [each for each, _ in node.next_functions]

@@ -1,4 +1,4 @@
-"""What a training step changes besides parameters and buffers: gradients, and what optimizers keep between steps.
+"""Tensors that a training step changes besides parameters and buffers: gradients, and the states of optimizers.
 
 Each such tensor has a place, a parameter's `.grad` or an entry of an optimizer's state. A place may be empty before the
 first step, and a gradient is dropped again by `zero_grad()`. A graph has no empty places, so an empty one is given the
@@ -22,7 +22,7 @@ from workbench.capturing.step_conditions import Conditions, conditions
 from workbench.ground import errors
 from workbench.ir import AtenGraph
 from workbench.operators.tensors.reachable_tensors import Held, Reachable
-from workbench.operators.tensors.same_value import same_value
+from workbench.operators.tensors.same_value import differing, same_value
 
 Initial = Callable[[], torch.Tensor]
 """Makes the tensor that stands in an empty place before the first step."""
@@ -30,7 +30,7 @@ Initial = Callable[[], torch.Tensor]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a gradient or a tensor of an optimizer's state is kept."""
+    """The place of a gradient, or of a tensor in an optimizer's state."""
 
     kind: str
     """gradient or state."""
@@ -63,7 +63,7 @@ class _Owner:
 _STEADY: Final[Mapping[str, str]] = {
     key: "make the scheduler that changes it with cycle_momentum=False" for key in ("betas", "momentum")
 }
-"""What to do about numbers that optimizers do not take as tensors."""
+"""Advice about numbers that optimizers do not take as tensors."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class TrainingState:
     held: Reachable
     target: object
     named: Named
-    """What its code named in Python at the trace."""
+    """Values that its code named in Python at the trace."""
     before: Conditions
     """Flags of modules and parameters at the trace."""
     groups: tuple[tuple[int, ...], ...] = ()
@@ -123,7 +123,7 @@ class TrainingState:
     def changed_options(self) -> str:
         """The numbers of optimizers that are others than at the trace, by name."""
         pairs = zip(self.options, self._options(), strict=False)
-        return ", ".join(dict.fromkeys(key for then, now in pairs for key in _others(then, now)))
+        return ", ".join(dict.fromkeys(key for then, now in pairs for key in differing(then, now, _same_option)))
 
     def refuse_changed(self, graph: AtenGraph) -> None:
         """Refuses a call under other conditions than at the trace: these are part of the graph."""
@@ -149,20 +149,19 @@ class TrainingState:
 
     def _refuse_other_values(self) -> None:
         then, now = self.named.values, named_by(self.target, self.named.names).values
-        for path in {**then, **now}:
-            if path not in then or path not in now or not same_value(then[path], now[path]):
-                was, is_now = (shown_value(each[path]) if path in each else "not there" for each in (then, now))
-                raise self._changed(
-                    f"{path or self.name} was {was} when the step was traced, and is {is_now} now",
-                    ", or let the step read a number that changes from a tensor",
-                )
+        for path in differing(then, now, same_value):
+            was, is_now = (shown_value(each[path]) if path in each else "not there" for each in (then, now))
+            raise self._changed(
+                f"{path or self.name} was {was} when the step was traced, and is {is_now} now",
+                ", or let the step read a number that changes from a tensor",
+            )
 
     def _changed(self, what: str, advice: str = "") -> errors.InputMismatch:
         return errors.InputMismatch(f"{self.name}: {what}. The graph follows from it: trace again{advice}")
 
     def _refuse_other_options(self) -> None:
         for number, (then, now) in enumerate(zip(self.options, self._options(), strict=False)):
-            for key in _others(then, now):
+            for key in differing(then, now, _same_option):
                 was, is_now = (f"{found[key]!r}" if key in found else "a tensor or missing" for found in (then, now))
                 raise errors.InputMismatch(
                     f"{self.name}: the optimizer's {key} was {was} when the step was traced, and is {is_now} now "
@@ -249,13 +248,6 @@ def _may_have_gradient(tensor: torch.Tensor) -> bool:
 
 def _parameters(group: Mapping[str, Any]) -> Sequence[torch.Tensor]:
     return cast("Sequence[torch.Tensor]", group["params"])
-
-
-def _others(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """The names whose values are others, or are there only once."""
-    return [
-        key for key in {**then, **now} if key not in then or key not in now or not _same_option(then[key], now[key])
-    ]
 
 
 def _same_option(one: object, other: object) -> bool:

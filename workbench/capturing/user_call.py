@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import cast
 
 import numpy as np
@@ -17,6 +19,18 @@ from workbench.operators.tensors.given_containers import GivenContainers, told_p
 from workbench.operators.tensors.torch_literals import from_literal
 
 Target = Callable[..., object]
+
+
+def call_target(target: Target, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
+    """Calls the target; Dynamo reads this function, and the target in it."""
+    return target(*args, **kwargs)
+
+
+def fresh(function: Target) -> FunctionType:
+    """The function with a code object of its own: Dynamo keeps what it compiled by code object, and stops after a few,
+    so this makes each trace the first."""
+    known = cast("FunctionType", function)
+    return FunctionType(known.__code__.replace(), known.__globals__, known.__name__)
 
 
 def refuse_uncallable(target: object) -> None:
@@ -35,8 +49,15 @@ def flatten_inputs(inputs: Sequence[object], kwargs: Mapping[str, object], name:
         raise errors.UnsupportedContainer(f"{told} {_how_to_register(error.value)}") from None
 
 
+def call_arguments(
+    tree: Tree, tensors: Sequence[torch.Tensor], classes: containers.Classes
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """The positional and keyword arguments of a call, with these tensors in them."""
+    return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
+
+
 def flatten_outputs(returned: object, given: GivenContainers, name: str) -> tuple[Tree, containers.Flat]:
-    """What a call returned, and what it left in the containers that it was given."""
+    """Takes apart the result of a call, and the contents of the containers that it was given and changed."""
     try:
         return given.after(returned)
     except containers.NotATree as error:
@@ -54,8 +75,7 @@ CONTAINERS = (
 
 
 def _how_to_register(value: object) -> str:
-    """How an object of this class becomes a container that PyTorch, and so the workbench, knows; or what to give in its
-    place."""
+    """Says how an object becomes a container that PyTorch, and so the workbench, knows; or what to give instead."""
     if isinstance(value, np.ndarray):
         return "Of an array of numpy give the tensor: torch.from_numpy(array)"
     if isinstance(value, (nn.Module, torch.optim.Optimizer)):
@@ -72,7 +92,7 @@ def _how_to_register(value: object) -> str:
 
 
 def input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, object], name: str) -> list[str]:
-    """How the user's signature names each positional input."""
+    """Returns the name of each positional input in the user's signature."""
     function = target.forward if isinstance(target, nn.Module) else target
     try:
         signature = inspect.signature(cast("Target", function))
@@ -125,3 +145,18 @@ def describe(tree: Tree) -> str:
         parts = (f"{key.strip('.')}={item}" for key, item in zip(tree.keys, items, strict=True))
         return f"{tree.cls.rpartition('.')[2]}({', '.join(parts)})"
     return f"{tree.cls.rpartition('.')[2]}({', '.join(items)}{',' if len(items) == 1 and not tree.cls else ''})"
+
+
+def input_as_written(placeholder: str) -> str:
+    """`fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for `L_x_`."""
+    path = re.sub(r"^[LG]_(self_|fn_(?=(modules|parameters|buffers)_))?", "", placeholder).strip("_")
+    return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
+
+
+def module_as_written(source: str) -> str:
+    """`layers.3` for `L['self'].layers.3`, `model.layers.3` for `G['model'].layers.3`."""
+    found = re.match(r"[LG]\['(\w+)'\]\.?", source)
+    if not found:
+        return source
+    first, rest = found.group(1), source[found.end() :]
+    return rest if first in ("self", "fn") else f"{first}.{rest}".rstrip(".")

@@ -1,4 +1,4 @@
-"""How much of a result is rounding: the function computed again with every rounding drawn by lot.
+"""The part of a result that is rounding: the function computed again with every rounding drawn by lot.
 
 A float keeps so many binary digits and each op rounds to them, up or down. Which way is an accident of the order of a
 sum, of a library, of a processor; so all ways are equally right, and how far results lie apart when the ways are drawn
@@ -34,23 +34,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
+from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own
 from workbench.checking.simpler_ops import SIMPLER, STEP_BY_STEP, attention, bias_apart, products, running_products
 from workbench.checking.summed_terms import NORMS, STORED_SUMS, TERMS, error_in_order, is_rooted
 from workbench.checking.widening import NO_KERNEL, CannotWiden, all_wide
 from workbench.ground.environment.turns import turn
-from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode
+from workbench.ground.torch_inside.capture_settings import without_onednn
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, function_modes
 from workbench.ground.torch_inside.functorch_layers import in_forward_mode
-from workbench.ground.torch_inside.operator_objects import overload_name, schema_of_op
-from workbench.ground.torch_inside.pytrees import tree_flatten, tree_leaves, tree_map
-from workbench.ground.torch_inside.without_onednn import without_onednn
+from workbench.ground.torch_inside.operator_objects import overload_name, schema_of_op, written_by
+from workbench.ground.torch_inside.pytrees import tensors_in, tree_flatten, tree_leaves, tree_map
 from workbench.operators.tensors.attention_layout import also_going_back, as_fused
 
 aten = torch.ops.aten
@@ -110,15 +110,11 @@ class _Whole(TorchFunctionMode):
     """Attention before PyTorch chooses how to compute it: some ways store no step in 16 bits, others all of them. And
     recurrent layers without oneDNN, for the length of a call."""
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        if getattr(func, "__name__", "") == "lstm":
-            with without_onednn():
-                return func(*args, **(kwargs or {}))
-        if func is not torch.nn.functional.scaled_dot_product_attention:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return as_fused(attention(*args, **(kwargs or {})), args, kwargs or {})
+        with without_onednn() if getattr(func, "__name__", "") == "lstm" else nullcontext():
             return func(*args, **(kwargs or {}))
-        return as_fused(attention(*args, **(kwargs or {})), args, kwargs or {})
 
 
 class Rounded(TorchDispatchMode):
@@ -126,13 +122,11 @@ class Rounded(TorchDispatchMode):
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self.lot, self.around = torch.Generator().manual_seed(seed), modes_around()
+        self.lot, self.around = torch.Generator().manual_seed(seed), function_modes()
         self.computed = 0
         """The number of ops so far that computed numbers."""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = tuple(args), dict(kwargs or {})
         if in_forward_mode():  # tensors with tangents have no bits to look at
             return func(*given[0], **given[1])
@@ -211,7 +205,7 @@ _MOVES: Final = frozenset("clone copy_ _to_copy contiguous empty_like zeros_like
 
 def _only_moves(func: Any, args: Any, kwargs: Any) -> bool:
     """True if an op computes nothing: it makes a tensor, looks at one in another way, or copies it."""
-    name, tensors = _name(func), any(isinstance(each, torch.Tensor) for each in tree_leaves((args, kwargs)))
+    name, tensors = _name(func), tensors_in((args, kwargs))
     return not tensors or name in _MOVES or name.startswith("new_") or _untouched(func, _written(func, args, kwargs))
 
 
@@ -219,18 +213,12 @@ def _written(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) ->
     """The arguments that an op writes into."""
     if func is aten.native_batch_norm.default:  # its schema does not say so
         return [each for each in args[3:5] if args[5] and isinstance(each, torch.Tensor)]
-    if not schema_of_op(func).is_mutable:
-        return []
-    arguments = schema_of_op(func).arguments
-    names = [argument.name for argument in arguments]
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    asked = [given.get(each.name) for each in arguments if each.alias_info and each.alias_info.is_write]
-    return [each for each in tree_leaves(asked) if isinstance(each, torch.Tensor)]
+    return written_by(func, args, kwargs) if schema_of_op(func).is_mutable else []
 
 
 def _has_wide(given: Any, native: Any) -> bool:
     """True if the op is computed in 64 bits anyway."""
-    leaves = [each for each in (*tree_leaves(native), *tree_leaves(given)) if isinstance(each, torch.Tensor)]
+    leaves = tensors_in((native, given))
     return any(each.dtype in (WIDE, torch.complex128) for each in leaves if each.dim()) or (
         all(each.dtype in (WIDE, torch.complex128) for each in leaves if each.is_floating_point() or each.is_complex())
     )
@@ -238,8 +226,8 @@ def _has_wide(given: Any, native: Any) -> bool:
 
 def _half_of(native: Any) -> torch.dtype | None:
     """The 16-bit type of a result."""
-    found = (each.dtype for each in tree_leaves(native) if isinstance(each, torch.Tensor))
-    return next((dtype for dtype in found if dtype in (torch.float16, torch.bfloat16)), None)
+    kinds = (each.dtype for each in tensors_in(native))
+    return next((kind for kind in kinds if kind in (torch.float16, torch.bfloat16)), None)
 
 
 def _with_addend(
@@ -268,9 +256,7 @@ class _Inside(TorchDispatchMode):
         self.stored = stored
         """The 16-bit type of the op's result, if it is one."""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = tuple(args), dict(kwargs or {})
         simpler = SIMPLER.get(func)
         if simpler is not None:
@@ -302,7 +288,7 @@ class _Inside(TorchDispatchMode):
         if terms is None:
             return self._made(func, func(*args, **kwargs), LIBRARY if _from_library(func, name) else 0.0)
         place, count = terms(args, kwargs)
-        x = cast(Any, args[0])
+        x = args[0]
         if name in ("sum", "mean") and x.dtype == WIDE and torch.rand((), generator=self.lot) < 0.5:
             dims = args[1] if len(args) > 1 else kwargs.get("dim")
             made, error = func(*args, **kwargs), error_in_order(x, dims, self.lot)

@@ -27,7 +27,7 @@ def as_given(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
 
 @dataclass(frozen=True)
 class Holds:
-    """What a function holds."""
+    """Tensors that a function holds."""
 
     tensors: Sequence[torch.Tensor]
     changed: frozenset[int]

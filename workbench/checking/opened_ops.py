@@ -9,13 +9,22 @@ or in an operator: a check of types in the operator passes as it did, and its ro
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
+import torch
 from torch.overrides import TorchFunctionMode
 
 from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, function_modes, functions_seen
+from workbench.ground.torch_inside.higher_order import (
+    attention_by_products,
+    cond_op,
+    flex_attention,
+    map_impl,
+    scan_op,
+    while_loop_op,
+)
 from workbench.ground.torch_inside.operator_objects import cpu_kernels, has_kernel, kernels_in_words, overload_name
 
 PYTORCHS: Final = ("aten", "prims", "workbench")
@@ -23,11 +32,6 @@ PYTORCHS: Final = ("aten", "prims", "workbench")
 _CPU: Final = cpu_kernels()
 _KERNEL: Final = re.compile(r"^(?:CPU|CompositeExplicitAutograd)\S*: registered at (.+):\d+", re.MULTILINE)
 _COMPILED: Final = (".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".cu", ".hip")
-
-
-def modes_around() -> tuple[TorchFunctionMode, ...]:
-    """The modes of functions at this moment, outermost first."""
-    return tuple(function_modes())
 
 
 def is_composite(func: Any) -> bool:
@@ -53,7 +57,7 @@ def call_inside(
     kwargs: Mapping[str, object],
 ) -> Any:
     """Computes an op by those inside of it, under the mode and those `around` the function, which PyTorch took off."""
-    here = set(map(id, modes_around()))
+    here = set(map(id, function_modes()))
     with ExitStack() as entered:
         entered.enter_context(functions_seen())
         for each in around:
@@ -61,3 +65,55 @@ def call_inside(
                 entered.enter_context(each)
         entered.enter_context(mode)
         return func.redispatch(_CPU, *args, **kwargs)
+
+
+Function = Callable[..., Any]
+
+
+def _cond(chosen: object, if_true: Function, if_false: Function, given: Sequence[Any]) -> Any:
+    return if_true(*given) if chosen else if_false(*given)
+
+
+def _while_loop(goes_on: Function, body: Function, carried: Sequence[Any], given: Sequence[Any] = ()) -> Any:
+    while goes_on(*carried, *given):
+        carried = tuple(body(*carried, *given))
+    return tuple(carried)
+
+
+def _scan(turn: Function, carried: Sequence[Any], over: Sequence[Any], given: Sequence[Any] = ()) -> Any:
+    count, rows = len(carried), list[list[Any]]()
+    for place in range(over[0].shape[0]):
+        made = list(turn(*carried, *(each[place] for each in over), *given))
+        carried = made[:count]
+        rows.append(made[count:])
+    return *carried, *(torch.stack(column) for column in zip(*rows, strict=True))
+
+
+def _map(turn: Function, over: Sequence[Any], given: Sequence[Any] = ()) -> Any:
+    rows = [turn(*(each[place] for each in over), *given) for place in range(over[0].shape[0])]
+    return tuple(torch.stack(column) for column in zip(*rows, strict=True))
+
+
+def _attention(query: Any, *given: Any, **named: Any) -> Any:
+    out, *others = attention_by_products()(query, *given, **named)
+    return out.contiguous(), *others
+
+
+_MEANINGS: tuple[tuple[Any, Function], ...] = (
+    (cond_op, _cond),
+    (while_loop_op, _while_loop),
+    (scan_op, _scan),
+    (map_impl, _map),
+    (flex_attention, _attention),
+)
+
+
+def computed_inside(mode: type[TorchDispatchMode]) -> None:
+    """Lets functions that use such ops be called under a mode of this class."""
+    for op, meaning in _MEANINGS:
+
+        def rule(entered: TorchDispatchMode, *args: Any, _meaning: Function = meaning, **kwargs: Any) -> Any:
+            with entered:
+                return _meaning(*args, **kwargs)
+
+        op.py_impl(mode)(rule)

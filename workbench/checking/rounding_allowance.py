@@ -49,6 +49,12 @@ _LOOKED_AT: Final = 1 << 16
 """The number of evenly spaced elements of a large result from which typical errors are computed."""
 
 
+def numbers_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The values in 64 bits; of a complex number both parts, along one more axis."""
+    tensor = tensor.detach().cpu()
+    return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).to(torch.float64)
+
+
 def one_unit(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The last place of each value; of a complex number's parts, that of its size."""
     if dtype.is_complex:
@@ -134,7 +140,7 @@ def _exceeded_by(values: torch.Tensor, share: float) -> float:
 
 
 def _scatter(values: torch.Tensor) -> float:
-    """How unlike each other the values are: the value that one in ten exceeds, over the middle one. Zeros do not
+    """Measures how unlike each other values are: the value that one in ten exceeds, over the middle one. Zeros do not
     count."""
     found = values[values > 0]
     return _exceeded_by(found, 0.1) / _exceeded_by(found, 0.5) if len(found) else math.inf

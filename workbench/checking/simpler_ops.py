@@ -75,14 +75,6 @@ def _var_mean_of_dims(x: T, dim: Sequence[int] | None, unbiased: bool = True, ke
     return _var_mean(x, dim, correction=float(unbiased), keepdim=keepdim)
 
 
-def _var(*args: Any, **kwargs: Any) -> T:
-    return _var_mean(*args, **kwargs)[0]
-
-
-def _std(*args: Any, **kwargs: Any) -> T:
-    return _var_mean(*args, **kwargs)[0].sqrt()
-
-
 def _std_mean(*args: Any, **kwargs: Any) -> tuple[T, T]:
     variance, mean = _var_mean(*args, **kwargs)
     return variance.sqrt(), mean
@@ -202,8 +194,8 @@ _OWN: Final[Mapping[Any, Callable[..., Any]]] = {
     aten.logsumexp.default: _logsumexp,
     aten.var_mean.correction: _var_mean,
     aten.var_mean.dim: _var_mean_of_dims,
-    aten.var.correction: _var,
-    aten.std.correction: _std,
+    aten.var.correction: lambda *args, **kwargs: _var_mean(*args, **kwargs)[0],
+    aten.std.correction: lambda *args, **kwargs: _std_mean(*args, **kwargs)[0],
     aten.std_mean.correction: _std_mean,
     aten._trilinear.default: _trilinear,
 }

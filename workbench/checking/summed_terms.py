@@ -25,13 +25,9 @@ def _window(args: Any, kwargs: Any) -> tuple[int, int]:
     return (0 if x.numel() <= weight.numel() else 1), count
 
 
-def _all_dims(args: Any, kwargs: Any) -> tuple[int, int]:
-    x, dims = args[0], args[1] if len(args) > 1 else kwargs.get("dim")
-    return 0, _extent(x, dims)
-
-
-def _norm(args: Any, kwargs: Any) -> tuple[int, int]:
-    return 0, _extent(args[0], args[2] if len(args) > 2 else kwargs.get("dim"))
+def _over_dims(place: int) -> Callable[[Any, Any], tuple[int, int]]:
+    """Sums over the dims that are given in this place, or by name."""
+    return lambda args, kwargs: (0, _extent(args[0], args[place] if len(args) > place else kwargs.get("dim")))
 
 
 NORMS: Final = ("linalg_vector_norm", "norm")
@@ -81,10 +77,6 @@ def _bags_backward(args: Any, kwargs: Any) -> tuple[int, int]:
     return 0, int(indices.unique(return_counts=True)[1].max()) + 1 if indices.numel() else 1
 
 
-def _pooled(args: Any, kwargs: Any) -> tuple[int, int]:
-    return 0, math.prod(args[1])
-
-
 def _adaptive(args: Any, kwargs: Any) -> tuple[int, int]:
     return 0, max(args[0].numel() // max(args[0].shape[0] * args[0].shape[1] * math.prod(args[1]), 1), 1)
 
@@ -121,9 +113,9 @@ TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _product(0, 1)),
     **dict.fromkeys(("addmm", "baddbmm", "addmv"), _product(1, 2, more=1)),
     **dict.fromkeys(("convolution", "_convolution"), _window),
-    **dict.fromkeys(("sum", "mean", "nansum", "cumsum", "logcumsumexp"), _all_dims),
-    **dict.fromkeys(NORMS, _norm),
-    **dict.fromkeys(("avg_pool2d", "avg_pool3d", "avg_pool1d"), _pooled),
+    **dict.fromkeys(("sum", "mean", "nansum", "cumsum", "logcumsumexp"), _over_dims(1)),
+    **dict.fromkeys(NORMS, _over_dims(2)),
+    **dict.fromkeys(("avg_pool2d", "avg_pool3d", "avg_pool1d"), lambda args, kwargs: (0, math.prod(args[1]))),
     **dict.fromkeys(("_adaptive_avg_pool2d", "_adaptive_avg_pool3d"), _adaptive),
     "convolution_backward": _window_backward,
     **dict.fromkeys(("avg_pool2d_backward", "avg_pool3d_backward"), lambda args, kwargs: (0, math.prod(args[2]))),

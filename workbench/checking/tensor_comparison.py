@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import torch
 
-from workbench.checking.rounding_allowance import DRAWS, one_unit, own_errors, spread
+from workbench.checking.rounding_allowance import DRAWS, numbers_of, one_unit, own_errors, spread
+from workbench.checking.wide_reference import Answers
 from workbench.ground.errors import OtherResults
 from workbench.ir import TensorType
 from workbench.operators.tensors.element_types import dtype_name
@@ -97,18 +98,6 @@ class Pair:
     type: TensorType
 
 
-class Expected(Protocol):
-    """PyTorch's results of the same call, a tensor for each pair: see `workbench.checking.wide_reference.Answers`."""
-
-    @property
-    def native(self) -> list[torch.Tensor]: ...
-    @property
-    def reference(self) -> list[torch.Tensor]: ...
-    @property
-    def arithmetic(self) -> str: ...
-    def rounded(self, count: int, /) -> list[list[torch.Tensor]]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """The tolerances that the person gives; None is the error that rounding explains."""
@@ -132,9 +121,10 @@ class Tolerance:
 
 
 def compare(
-    pairs: Sequence[Pair], answers: Expected, *, rtol: float | None = None, atol: float | None = None
+    pairs: Sequence[Pair], answers: Answers, *, rtol: float | None = None, atol: float | None = None
 ) -> tuple[OutputCheck, ...]:
-    """Every pair compared with the reference, within the given tolerances or the error that rounding explains."""
+    """Every pair compared with PyTorch's result of the same call, within the given tolerances or the error that
+    rounding explains."""
     tolerance = Tolerance(rtol, atol)
     if len(pairs) != len(answers.native):
         raise OtherResults(len(pairs), len(answers.native))
@@ -163,7 +153,7 @@ class _Comparison:
         self.got, self.reference, self.native = (numbers_of(each) for each in (pair.got, reference, native))
         self.close = bool(pair.got.is_floating_point() or pair.got.is_complex())
         self.seen = _same(self.got, self.native)
-        """Where our result is one of PyTorch's answers, in the given types or with other roundings."""
+        """True for elements that are one of PyTorch's answers, in the given types or with other roundings."""
         self.draws, self.rules = 0, [UNIT, OWN]
         if not self.close:
             self.seen = _exactly(pair.got, native)
@@ -257,12 +247,6 @@ class _Comparison:
         )
         values = (float(each[where]) for each in (self.got, self.reference, self.native, self.allowed))
         return Bad(self.pair.name, where, *values)
-
-
-def numbers_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The values in 64 bits; of a complex number both parts, along one more axis."""
-    tensor = tensor.detach().cpu()
-    return (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).to(torch.float64)
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -14,17 +14,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any, Final, TypeAlias, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own, modes_around
-from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, functions_unseen
-from workbench.ground.torch_inside.operator_objects import schema_of_op
-from workbench.ground.torch_inside.pytrees import tree_leaves, tree_map
+from workbench.checking.opened_ops import PYTORCHS, call_inside, is_composite, is_own
+from workbench.ground.torch_inside.dispatch_modes import TorchDispatchMode, function_modes, functions_unseen
+from workbench.ground.torch_inside.operator_objects import by_name, schema_of_op
+from workbench.ground.torch_inside.pytrees import tensors_in, tree_leaves, tree_map
 
 _Types: TypeAlias = "MutableMapping[torch.Tensor, torch.dtype]"
 """The type of a wide tensor as the function is written."""
@@ -116,9 +115,7 @@ class _Told(TorchFunctionMode):
         super().__init__()
         self.wide, self.own, self.types = wide, own, types
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         if isinstance(made, torch.dtype):
             return self._type_of(made, args[0] if func == _TYPE else None)
@@ -149,11 +146,9 @@ class Wide(TorchDispatchMode):
         """`own` are the types of the tensors that the function is given and holds, as it is written; `types` has the
         type of each tensor there, as far as known, and `narrow` the names of the ops computed in 32 bits."""
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
-        self.wide, self.own, self.types, self.narrow, self.around = wide, own, types, narrow, modes_around()
+        self.wide, self.own, self.types, self.narrow, self.around = wide, own, types, narrow, function_modes()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
-    ) -> object:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with functions_unseen():  # here a wide tensor's type is the wide one
             return self._computed(func, (tuple(args), dict(kwargs or {})))
 
@@ -174,19 +169,18 @@ class Wide(TorchDispatchMode):
         except NO_KERNEL:
             made = func(*_single(wide[0]), **_single(wide[1]))
             self.narrow[str(func)] = None
-        if any(isinstance(each, torch.Tensor) and each.dtype in _DEFAULT for each in tree_leaves(made)):
+        if any(each.dtype in _DEFAULT for each in tensors_in(made)):
             made = self._from_whole_numbers(func, *wide, made)
         made = all_wide(made, self.wide)
         if (kind := self._type_as_written(func, given)) is not None:
-            self.types.update({each: kind for each in tree_leaves(made) if isinstance(each, torch.Tensor)})
+            self.types.update(dict.fromkeys(tensors_in(made), kind))
         return made
 
     def _type_as_written(self, func: Any, given: object) -> torch.dtype | None:
         """The type that floats of a result have as the function is written; None where that is not known."""
-        leaves = tree_leaves(given)
-        if asked := [each for each in leaves if isinstance(each, torch.dtype)]:
+        if asked := [each for each in tree_leaves(given) if isinstance(each, torch.dtype)]:
             return asked[0]
-        floats = [each for each in leaves if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        floats = [each for each in tensors_in(given) if each.is_floating_point()]
         kinds = {self.types.get(each) for each in [each for each in floats if each.dim()] or floats}
         if None in kinds or (len(kinds) > 1 and torch.Tag.pointwise not in func.tags):
             return None
@@ -223,10 +217,8 @@ class Wide(TorchDispatchMode):
     ) -> object:
         """Results of ops on whole numbers, or without operands: wide from the start, not rounded to the default
         type."""
-        if self.wide != torch.float64 or any(
-            isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex())
-            for each in chain(tree_leaves(args), tree_leaves(kwargs))
-        ):
+        floats = (each for each in tensors_in((args, kwargs)) if each.is_floating_point() or each.is_complex())
+        if self.wide != torch.float64 or any(True for _ in floats):
             return made
         try:
             if any(argument.name == "dtype" for argument in schema_of_op(func).arguments):
@@ -241,8 +233,7 @@ def _draws_lots(func: Any, args: Sequence[object], kwargs: Mapping[str, object])
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     names = [argument.name for argument in schema_of_op(func).arguments]
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    return "dropout_p" not in names or bool(given.get("dropout_p", 0.0))
+    return "dropout_p" not in names or bool(by_name(func, args, kwargs).get("dropout_p", 0.0))
 
 
 def _floats(value: object) -> object:

@@ -1,104 +1,54 @@
 """The nouns of the workbench: plain frozen records, JSON in and out, free of torch, MLIR and Jupyter."""
 
 from workbench.ir import graph_checks as graph_checks  # which tells the codec what a graph is held against
-from workbench.ir.codec import RecordFormatError
-from workbench.ir.dram_blocks import AxisOrder
-from workbench.ir.graph import (
-    ASSERTIONS,
-    BACKWARD,
-    FORWARD,
-    PARTS,
-    STEP,
-    Alias,
-    Arg,
-    AtenGraph,
-    Input,
-    Literal,
-    Mutation,
-    Node,
-    Numbers,
-    Origin,
-    Ref,
-    Sequence,
-    TensorType,
-    Tree,
-)
-from workbench.ir.host_work import BREAK, MADE_BY_PYTHON, HostStep, HostWork, between_text
-from workbench.ir.kernels import (
-    HOST,
-    Absorbed,
-    Bound,
-    Folded,
-    Fusion,
-    Hook,
-    Kernel,
-    KernelGraph,
-    KernelModule,
-    Launch,
-    Launches,
-    LoweredNode,
-    Mapping,
-    Placement,
-    Residence,
-    ScheduledKernel,
-    ScheduledProgram,
-    Snapshot,
-    Storage,
-    View,
-    Written,
-)
-from workbench.ir.rewrites import Match, Nearest, Rewrite, Rewritten, StandsFor
-
-__all__ = [
-    "ASSERTIONS",
-    "BACKWARD",
-    "BREAK",
-    "FORWARD",
-    "HOST",
-    "MADE_BY_PYTHON",
-    "PARTS",
-    "STEP",
-    "Absorbed",
-    "Alias",
-    "Arg",
-    "AtenGraph",
-    "AxisOrder",
-    "Bound",
-    "Folded",
-    "Fusion",
-    "Hook",
-    "HostStep",
-    "HostWork",
-    "Input",
-    "Kernel",
-    "KernelGraph",
-    "KernelModule",
-    "Launch",
-    "Launches",
-    "Literal",
-    "LoweredNode",
-    "Mapping",
-    "Match",
-    "Mutation",
-    "Nearest",
-    "Node",
-    "Numbers",
-    "Origin",
-    "Placement",
-    "RecordFormatError",
-    "Ref",
-    "Residence",
-    "Rewrite",
-    "Rewritten",
-    "ScheduledKernel",
-    "ScheduledProgram",
-    "Sequence",
-    "Snapshot",
-    "StandsFor",
-    "Storage",
-    "TensorType",
-    "Tree",
-    "View",
-    "Written",
-    "between_text",
-]
+from workbench.ir.codec import RecordFormatError as RecordFormatError
+from workbench.ir.dram_blocks import AxisOrder as AxisOrder
+from workbench.ir.graph import ASSERTIONS as ASSERTIONS
+from workbench.ir.graph import BACKWARD as BACKWARD
+from workbench.ir.graph import FORWARD as FORWARD
+from workbench.ir.graph import PARTS as PARTS
+from workbench.ir.graph import STEP as STEP
+from workbench.ir.graph import Alias as Alias
+from workbench.ir.graph import Arg as Arg
+from workbench.ir.graph import AtenGraph as AtenGraph
+from workbench.ir.graph import Input as Input
+from workbench.ir.graph import Literal as Literal
+from workbench.ir.graph import Mutation as Mutation
+from workbench.ir.graph import Node as Node
+from workbench.ir.graph import Numbers as Numbers
+from workbench.ir.graph import Origin as Origin
+from workbench.ir.graph import Ref as Ref
+from workbench.ir.graph import Sequence as Sequence
+from workbench.ir.graph import TensorType as TensorType
+from workbench.ir.graph import Tree as Tree
+from workbench.ir.host_work import BREAK as BREAK
+from workbench.ir.host_work import MADE_BY_PYTHON as MADE_BY_PYTHON
+from workbench.ir.host_work import HostStep as HostStep
+from workbench.ir.host_work import HostWork as HostWork
+from workbench.ir.host_work import between_text as between_text
+from workbench.ir.kernels import HOST as HOST
+from workbench.ir.kernels import Absorbed as Absorbed
+from workbench.ir.kernels import Bound as Bound
+from workbench.ir.kernels import Folded as Folded
+from workbench.ir.kernels import Fusion as Fusion
+from workbench.ir.kernels import Hook as Hook
+from workbench.ir.kernels import Kernel as Kernel
+from workbench.ir.kernels import KernelGraph as KernelGraph
+from workbench.ir.kernels import KernelModule as KernelModule
+from workbench.ir.kernels import Launch as Launch
+from workbench.ir.kernels import Launches as Launches
+from workbench.ir.kernels import LoweredNode as LoweredNode
+from workbench.ir.kernels import Mapping as Mapping
+from workbench.ir.kernels import Placement as Placement
+from workbench.ir.kernels import Residence as Residence
+from workbench.ir.kernels import ScheduledKernel as ScheduledKernel
+from workbench.ir.kernels import ScheduledProgram as ScheduledProgram
+from workbench.ir.kernels import Snapshot as Snapshot
+from workbench.ir.kernels import Storage as Storage
+from workbench.ir.kernels import View as View
+from workbench.ir.kernels import Written as Written
+from workbench.ir.rewrites import Match as Match
+from workbench.ir.rewrites import Nearest as Nearest
+from workbench.ir.rewrites import Rewrite as Rewrite
+from workbench.ir.rewrites import Rewritten as Rewritten
+from workbench.ir.rewrites import StandsFor as StandsFor

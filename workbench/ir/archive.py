@@ -7,12 +7,10 @@ their own formats. What cannot be understood whole is refused, each reason with 
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import io
 import json
 import os
-import typing
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
@@ -258,42 +256,21 @@ def _compare_names(expected: Collection[str], found: Collection[str], path: str)
 
 
 def _encode_scheduled(scheduled: ScheduledProgram) -> dict[str, Any]:
-    """Encodes all but the tile programs, which are members of their own."""
-    out = {name: codec.encode(getattr(scheduled, name)) for name in _fields(ScheduledProgram) if name != "kernels"}
-    names = [name for name in _fields(ScheduledKernel) if name != "program"]
-    out["kernels"] = [{name: codec.encode(getattr(kernel, name)) for name in names} for kernel in scheduled.kernels]
+    """Encodes all but the tile programs, which are members of their own. The kernels come last."""
+    out = codec.encode(scheduled)
+    out["kernels"] = out.pop("kernels")
     return out
 
 
-def _decode_scheduled(data: object, programs: dict[str, TileProgram]) -> ScheduledProgram:
-    held = _values(ScheduledProgram, data, "scheduled", besides="kernels")
-    rows = cast("dict[str, object]", data)["kernels"]
-    if not isinstance(rows, list):
-        raise RecordFormatError(f"scheduled.kernels: expected a list, found {type(rows).__name__}")
-    kernels: list[ScheduledKernel] = []
-    for number, row in enumerate(cast("list[object]", rows)):
-        values = _values(ScheduledKernel, row, f"kernels[{number}]", besides="program")
-        kernels.append(ScheduledKernel(**values, program=programs[_program_name(number)]))
-    if len(kernels) != len(programs):
-        raise RecordFormatError(f"there are {len(programs)} programs, for {len(kernels)} kernels")
-    return ScheduledProgram(kernels=tuple(kernels), **held)
-
-
-def _values(kind: type, data: object, where: str, *, besides: str) -> dict[str, Any]:
-    """The fields of a record, but for one that is kept elsewhere."""
-    if not isinstance(data, dict):
-        raise RecordFormatError(f"{where}: expected an object, found {type(data).__name__}")
-    found = cast("dict[str, Any]", data)
-    return {
-        name: codec.decode(hint, found[name], f"{where}.{name}")
-        for name, hint in _fields(kind).items()
-        if name != besides
-    }
-
-
-def _fields(kind: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind)
-    return {each.name: hints[each.name] for each in dataclasses.fields(kind)}
+def _decode_scheduled(data: object, programs: Mapping[str, TileProgram]) -> ScheduledProgram:
+    """Decodes it, with the tile programs in their places."""
+    record = codec.object_of(data, "an", "scheduled")
+    rows = cast("list[object]", record["kernels"])
+    if not isinstance(record["kernels"], list) or len(rows) != len(programs):
+        raise RecordFormatError(f"there are {len(programs)} programs, and not as many kernels")
+    for number, row in enumerate(rows):
+        codec.object_of(row, "an", f"kernels[{number}]")["program"] = programs[_program_name(number)]
+    return codec.decode(ScheduledProgram, record, "scheduled")
 
 
 def _program_name(number: int) -> str:

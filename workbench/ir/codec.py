@@ -16,12 +16,16 @@ import math
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from simulator.files import unpacking, visible_text
 from workbench.ground.packages import own_name
 
 T = TypeVar("T")
+
+APART: Final = types.MappingProxyType({"apart": True})
+"""Metadata of a field that has a format of its own. It is not encoded; whoever decodes the record puts the value itself
+into the data. No other field of a record has metadata."""
 
 
 class RecordFormatError(ValueError):
@@ -43,7 +47,8 @@ def encode(value: object, *, tagged: bool = False) -> Any:
         hints = _hints(type(value))
         out: dict[str, Any] = {"is": type(value).__name__} if tagged else {}
         for field in dataclasses.fields(value):
-            out[field.name] = encode(getattr(value, field.name), tagged=_needs_tag(hints[field.name]))
+            if not field.metadata:
+                out[field.name] = encode(getattr(value, field.name), tagged=len(_records_in(hints[field.name])) > 1)
         return out
     if isinstance(value, (tuple, list)):
         items = cast("tuple[object, ...]", value)
@@ -58,13 +63,9 @@ def encode(value: object, *, tagged: bool = False) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be part of a record")
 
 
-def _needs_tag(kind: Any) -> bool:
-    """True if values of this annotation can be of several record classes, so that JSON must say which."""
-    return len(_records_in(kind)) > 1
-
-
 @functools.cache
 def _records_in(kind: Any) -> tuple[type, ...]:
+    """The record classes that values of this annotation can be of: JSON must say which, where there are several."""
     if _is_record(kind):
         return (kind,)
     found: list[type] = []
@@ -92,7 +93,7 @@ def decode(kind: Any, data: Any, where: str = "record") -> Any:
         return tuple(decode(k, item, f"{where}[{i}]") for i, (k, item) in enumerate(zip(kinds, items, strict=True)))
     if origin is dict:
         inner = typing.get_args(kind)[1]
-        pairs = _object(data, "an", where).items()
+        pairs = object_of(data, "an", where).items()
         return {_plain(key, where): decode(inner, item, f"{where}.{key}") for key, item in pairs}
     if kind is float and isinstance(data, dict):
         return _odd_float(cast("dict[str, Any]", data), where)
@@ -106,7 +107,7 @@ def decode(kind: Any, data: Any, where: str = "record") -> Any:
 _LARGEST = 2**62
 """Whole numbers beyond it are none of ours, and would leave 64 bits with the next addition."""
 _END = 2**63 - 1
-"""What PyTorch takes for the end of a tensor, wherever that is."""
+"""PyTorch's number for the end of a tensor, wherever that is."""
 
 
 def _plain(data: Any, where: str) -> Any:
@@ -124,7 +125,7 @@ def _plain(data: Any, where: str) -> Any:
 def json_object(data: object, where: str) -> dict[str, Any]:
     """JSON data as it is, if all numbers and texts are such as records may have."""
     return {
-        name: _checked(value, f"{where}.{_plain(name, where)}") for name, value in _object(data, "an", where).items()
+        name: _checked(value, f"{where}.{_plain(name, where)}") for name, value in object_of(data, "an", where).items()
     }
 
 
@@ -136,7 +137,8 @@ def _checked(data: object, where: str) -> Any:
     return _plain(data, where)
 
 
-def _object(data: object, what: str, where: str) -> dict[str, Any]:
+def object_of(data: object, what: str, where: str) -> dict[str, Any]:
+    """The data, which must be an object of JSON: `what` is an article, and the kind of the record."""
     if not isinstance(data, dict):
         raise RecordFormatError(f"{where}: expected {what} object, found {type(data).__name__}")
     return cast("dict[str, Any]", data)
@@ -149,13 +151,14 @@ def _odd_float(data: dict[str, Any], where: str) -> float:
 
 
 def _decode_record(kind: type[T], data: Any, where: str) -> T:
-    fields = {key: value for key, value in _object(data, f"a {kind.__name__}", where).items() if key != "is"}
-    known = {field.name for field in dataclasses.fields(cast(Any, kind))}
-    if set(fields) != known:
-        unknown, missing = sorted(set(fields) - known), sorted(known - set(fields))
+    fields = {key: value for key, value in object_of(data, f"a {kind.__name__}", where).items() if key != "is"}
+    known = {field.name: field for field in dataclasses.fields(cast(Any, kind))}
+    if fields.keys() != known.keys():
+        unknown, missing = sorted(fields.keys() - known.keys()), sorted(known.keys() - fields.keys())
         raise RecordFormatError(f"{where}: not a {kind.__name__} (unknown: {unknown}, missing: {missing})")
     hints = _hints(kind)
-    return kind(**{name: decode(hints[name], value, f"{where}.{name}") for name, value in fields.items()})
+    parts = {name: value for name, value in fields.items() if not known[name].metadata}
+    return kind(**fields | {name: decode(hints[name], value, f"{where}.{name}") for name, value in parts.items()})
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from simulator.machine.tile_form import Tile
 from simulator.records.spans import Grid
 from simulator.units.tiled_tensors import storage_elements
-from workbench.ir.graph import TensorType
+from workbench.ir.graph import TensorType, row_major
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,4 @@ def less_padded(kind: TensorType, block: Tile) -> tuple[tuple[int, ...], ...]:
 
 def dense_in(kind: TensorType, axes: Sequence[int]) -> TensorType:
     """The same tensor with its axes in this order, without gaps, from the start of its storage."""
-    strides, step = [0] * len(axes), 1
-    for axis in reversed(axes):
-        strides[axis] = step
-        step *= max(kind.shape[axis], 1)
-    return TensorType(kind.shape, kind.dtype, tuple(strides))
+    return TensorType(kind.shape, kind.dtype, row_major([max(extent, 1) for extent in kind.shape], list(axes)))

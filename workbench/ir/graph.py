@@ -55,9 +55,13 @@ class Origin:
         return f"{self.file}:{self.line}" if self.file else "<unknown>"
 
 
-def row_major(shape: tuple[int, ...] | list[int]) -> tuple[int, ...]:
-    """The strides of elements that lie one after the other, the last axis innermost."""
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+Extents: TypeAlias = "tuple[int, ...] | list[int]"
+
+
+def row_major(shape: Extents, order: Extents | None = None) -> tuple[int, ...]:
+    """The strides of elements that lie one after the other: the last axis is innermost, or the last of an `order`."""
+    axes = list(range(len(shape)) if order is None else order)
+    return tuple(math.prod(shape[inner] for inner in axes[axes.index(axis) + 1 :]) for axis in range(len(shape)))
 
 
 def span(shape: Iterable[int], strides: Iterable[int]) -> int:
@@ -203,7 +207,7 @@ class Input:
     value: str
     kind: str
     path: str
-    """How the user would write it: `x`, `kwargs['mask']`, `fc1.weight`."""
+    """The user's text for it: `x`, `kwargs['mask']`, `fc1.weight`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +246,11 @@ class Alias:
     """Which of the results."""
     base: str
     type: TensorType | None
-    """How it lies in the base's memory, counted from the base's first element; None for the very tensor."""
+    """Its shape and strides in the base's memory, counted from the base's first element; None for the very tensor."""
 
 
 MOST_NUMBERS = 1 << 20
-"""Of a tensor whose integers are kept."""
+"""Elements up to which an integer input is taken for indices and kept: 8 MB before they are packed."""
 
 
 @dataclass(frozen=True, slots=True)

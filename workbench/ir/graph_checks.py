@@ -11,7 +11,7 @@ import keyword
 import math
 import re
 import zlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import islice
 
 from workbench.ir.codec import RecordFormatError, held_against
@@ -52,13 +52,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "int": (int,),
     "float": (int, float),
-    "complex": (str,),
-    "str": (str,),
-    "dtype": (str,),
-    "device": (str,),
-    "layout": (str,),
-    "memory_format": (str,),
-    "json": (str,),
+    **dict.fromkeys(("complex", "str", "dtype", "device", "layout", "memory_format", "json"), (str,)),
 }
 _ROUTES = ("template", "builder", "automatic", "host", "view")
 
@@ -74,6 +68,11 @@ def check_lowered(lowered: KernelGraph) -> None:
     """Raises `RecordFormatError` for the first mistakes of a lowered graph, or of the captured one in it."""
     check_graph(lowered.captured)
     _raise("the lowered graph", _lowered_mistakes(lowered))
+
+
+def absent(names: Iterable[str], known: Container[str], begin: str, end: str) -> Iterator[str]:
+    """A mistake for each name that is not known: its text lies between `begin` and `end`."""
+    return (f"{begin}{name!r}{end}" for name in names if name not in known)
 
 
 def _raise(what: str, mistakes: Iterator[str]) -> None:
@@ -95,12 +94,8 @@ def _graph_mistakes(graph: AtenGraph) -> Iterator[str]:
         ("base of a result", [alias.base for alias in graph.aliases]),
         ("a saved value", graph.saved),
     ):
-        yield from (f"{what}: there is no value {name!r}" for name in names if name not in known)
-    yield from (
-        f"{change.target!r} is changed, but is not an input"
-        for change in graph.mutations
-        if change.target not in inputs
-    )
+        yield from absent(names, known, f"{what}: there is no value ", "")
+    yield from absent([change.target for change in graph.mutations], inputs, "", " is changed, but is not an input")
     for alias in graph.aliases:
         if not 0 <= alias.output < len(graph.outputs):
             yield f"there is no result {alias.output} to share the memory of {alias.base!r}"
@@ -261,15 +256,9 @@ def _lowered_mistakes(lowered: KernelGraph) -> Iterator[str]:
         if item.kernel and item.kernel not in kernels:
             yield f"node {item.node.name!r} is in the kernel {item.kernel!r}, which does not exist"
     for kernel in lowered.kernels:
-        yield from (
-            f"kernel {kernel.name!r} has the node {name!r}, which does not exist"
-            for name in kernel.nodes
-            if name not in nodes
-        )
+        yield from absent(kernel.nodes, nodes, f"kernel {kernel.name!r} has the node ", ", which does not exist")
         values = (*kernel.inputs, *kernel.outputs, *(bound.value for bound in kernel.bounds))
-        yield from (
-            f"kernel {kernel.name!r} has {name!r}, which has no type" for name in values if name not in lowered.types
-        )
+        yield from absent(values, lowered.types, f"kernel {kernel.name!r} has ", ", which has no type")
         if not _KERNEL.fullmatch(kernel.name):
             yield f"a kernel is called {kernel.name!r:.60}, which MLIR and Python cannot call it"
         if not kernel.nodes:
@@ -278,12 +267,8 @@ def _lowered_mistakes(lowered: KernelGraph) -> Iterator[str]:
     for view in lowered.views:
         if view.value not in lowered.types or view.base not in lowered.types or view.base in bases:
             yield f"{view.value!r} is a view of {view.base!r}, which does not exist or is a view itself"
-    yield from (
-        f"{name!r} is in a decision on fusion, but does not exist"
-        for decision in lowered.fusions
-        for name in (decision.producer, decision.consumer)
-        if name not in nodes
-    )
+    fused = [name for decision in lowered.fusions for name in (decision.producer, decision.consumer)]
+    yield from absent(fused, nodes, "", " is in a decision on fusion, but does not exist")
     yield from (
         f"{value!r} has no type" for value in known if value in lowered.captured.types and value not in lowered.types
     )

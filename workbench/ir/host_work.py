@@ -12,7 +12,7 @@ MADE_BY_PYTHON = "python.tensor.default"
 """The op of tensors that no PyTorch operator made: NumPy, or Python's own numbers."""
 
 WITHOUT_OPERATORS = "tensors made by Python"
-"""What labels call them. Of what it took to make them only a lower bound is known."""
+"""The name of such tensors in labels. Of what it took to make them only a lower bound is known."""
 
 _MOST = 3
 """Operators that a label names; further ones are counted."""

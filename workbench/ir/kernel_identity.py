@@ -16,12 +16,12 @@ from dataclasses import asdict, replace
 
 from simulator.machine.machine import Machine
 from workbench.ir import codec
-from workbench.ir.kernels import KernelModule, ScheduledKernel, Snapshot
+from workbench.ir.kernels import KernelModule, ScheduledKernel
 
 _NAMELESS = "kernel"
 
 _ORIGIN = re.compile(r' loc\("aten:\d+":1:0\)')
-"""How a template's text says the origin of an op that stands on it: see `scheduling/kernels/hooks.py`."""
+"""The origin in a template's text of an op that stands on it: see `scheduling/kernels/hooks.py`."""
 
 
 def renamed(text: str, old: str, new: str) -> str:
@@ -94,10 +94,6 @@ def taken_over(kernel: ScheduledKernel, module: KernelModule) -> ScheduledKernel
         kernel=new,
         mlir=renamed(kernel.mlir, old, new),
         located=renamed(kernel.located, old, new),
-        passes=tuple(_renamed_step(step, old, new) for step in kernel.passes),
+        passes=tuple(replace(step, mlir=renamed(step.mlir, old, new)) for step in kernel.passes),
         program=program,
     )
-
-
-def _renamed_step(step: Snapshot, old: str, new: str) -> Snapshot:
-    return replace(step, mlir=renamed(step.mlir, old, new))

@@ -72,7 +72,7 @@ class Kernel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     bounds: tuple[Bound, ...] = ()
-    """What is checked before each launch: a kernel itself never aborts."""
+    """The indices that are checked before each launch: a kernel itself never aborts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class KernelGraph:
     layouts: tuple[AxisOrder, ...] = ()
     """An order for each storage that kernels use; empty if all tensors lie as PyTorch has them."""
     rewrites: tuple[Rewrite, ...] = ()
-    """What graph passes and patterns made of the captured graph before it was lowered."""
+    """The changes that graph passes and patterns made to the captured graph before it was lowered."""
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """A captured node -> the others that a pass or a pattern made one with it: its lowered nodes are made of all."""
 
@@ -246,7 +246,7 @@ class Mapping:
     reason: str
     """Why the heuristic chose it, or `user`."""
     spread: str = ""
-    """What the machine's cores do, and why not all of them do something; empty on a machine of one core."""
+    """The work of the machine's cores, and why not all of them do something; empty on a machine of one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ class ScheduledKernel:
     dims: dict[str, int]
     """Name and extent of every dim a mapping may name."""
     passes: tuple[Snapshot, ...]
-    program: TileProgram
+    program: TileProgram = field(metadata=codec.APART)
     arguments: tuple[TensorType, ...]
     folded: tuple[Folded, ...] = ()
     """Nodes without an instruction, apart from those that rendering absorbed already."""
@@ -332,7 +332,7 @@ class Residence:
 
     value: str
     path: str
-    """How the user would write it, where it is given from outside."""
+    """The user's text for it, where it is given from outside."""
     bytes: int
     first: int
     last: int
@@ -358,7 +358,7 @@ class Placement:
 
     value: str
     path: str
-    """How the user would write it, where it is given from outside."""
+    """The user's text for it, where it is given from outside."""
     chiplet: int | None = None
     """In whose memory, or None where it follows a policy."""
     policy: str = ""

@@ -33,7 +33,7 @@ class Nearest:
     wanted_at: str
     """The pattern's line."""
     found: str
-    """What stood there instead: a node, or a value that no node makes."""
+    """The node that stood there instead, or a value that no node makes."""
     found_at: str
     """The user's line."""
     reason: str
@@ -49,7 +49,7 @@ class Rewrite:
     kind: str
     """pass or pattern."""
     place: str
-    """Where it is written."""
+    """The line at which it is written."""
     on: bool
     """Whether it ran: the option `fusion` turns one off by its name."""
     graph: AtenGraph | None = None

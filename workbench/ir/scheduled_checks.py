@@ -18,7 +18,7 @@ from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.tileprogram.verifier import LARGEST, verify_tables
 from simulator.trace.trace import Trace
 from workbench.ir.codec import RecordFormatError
-from workbench.ir.graph_checks import MOST, numbers_mistakes, work_mistakes
+from workbench.ir.graph_checks import MOST, absent, numbers_mistakes, work_mistakes
 from workbench.ir.kernel_identity import nameless, without_origins
 from workbench.ir.kernels import HOST, KernelGraph, KernelModule, Launches, ScheduledKernel, ScheduledProgram
 
@@ -54,8 +54,8 @@ def _rendered_mistakes(lowered: KernelGraph, rendered: tuple[KernelModule, ...])
         if len(module.arguments) != len(kernel.inputs) + len(kernel.outputs):
             yield f"{where} is rendered with {len(module.arguments)} arguments"
         yield from _origins_of(where, module.located, len(module.origins))
-        strange = {*module.origins, *(gone.node for gone in module.absorbed)} - set(kernel.nodes)
-        yield from (f"{where} comes from {node!r}, which is not its node" for node in sorted(strange))
+        behind = sorted({*module.origins, *(gone.node for gone in module.absorbed)})
+        yield from absent(behind, kernel.nodes, f"{where} comes from ", ", which is not its node")
 
 
 def _template_mistakes(rendered: tuple[KernelModule, ...], scheduled: ScheduledProgram) -> Iterator[str]:
@@ -158,14 +158,8 @@ def _launch_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Itera
             yield f"{where} has {len(launch.arguments)} arguments at {launch.addresses[:4]}"
         if max(launch.addresses, default=0) > LARGEST:
             yield f"{where} has an argument beyond byte {LARGEST:,}"
-        yield from (
-            f"{where} has {name!r}, which has no type" for name in launch.arguments if name not in lowered.types
-        )
-        yield from (
-            f"{where} has the origin {name!r}, which was not captured"
-            for name in launch.origins
-            if name not in captured
-        )
+        yield from absent(launch.arguments, lowered.types, f"{where} has ", ", which has no type")
+        yield from absent(launch.origins, captured, f"{where} has the origin ", ", which was not captured")
         yield from (f"{where} waits for launch {other}" for other in launch.after if not 0 <= other < number)
 
 
@@ -186,9 +180,7 @@ def _plan_mistakes(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterato
     for each in scheduled.residence:
         if not (0 <= each.bytes <= LARGEST and -1 <= each.first <= each.last <= count and each.value in stored):
             yield f"{each.value!r} stays with {each.bytes} bytes from launch {each.first} to {each.last} of {count}"
-    yield from (
-        f"{each.value!r} has a place, but no storage" for each in scheduled.placement if each.value not in stored
-    )
+    yield from absent([each.value for each in scheduled.placement], stored, "", " has a place, but no storage")
 
 
 def _trace_mistakes(scheduled: ScheduledProgram, trace: Trace) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import affine, arith
+from torch_mlir.dialects import affine, arith, scf
 
 from workbench.mlir.affine import range_of
 from workbench.mlir.bindings import Index, Value
@@ -14,6 +14,13 @@ from workbench.mlir.bindings import Index, Value
 def as_value(index: Index) -> Value:
     """An index as an SSA value; a number becomes a constant."""
     return arith.ConstantOp(ir.IndexType.get(), index).result if isinstance(index, int) else index
+
+
+def scf_loop(end: Index, step: Index = 1) -> tuple[Value, ir.Operation]:
+    """A loop from 0 at the insertion point: its variable, and the op in front of which its body is written."""
+    made = scf.ForOp(as_value(0), as_value(end), as_value(step))
+    with ir.InsertionPoint(made.body):
+        return made.induction_variable, scf.YieldOp([]).operation
 
 
 def weighted(*terms: tuple[Index, int]) -> Index:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, memref, scf
+from torch_mlir.dialects import arith, memref
 
 from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
-from workbench.mlir.index_arithmetic import as_value
+from workbench.mlir.index_arithmetic import as_value, scf_loop
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.linalg_ops import end_body, generic, generic_with_body
 from workbench.mlir.memrefs import subview
@@ -110,10 +110,7 @@ def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tup
         return point, _Stretch(0, size if step > 1 else None)
     with point:
         high = as_value(size) if size != DYNAMIC_EXTENT else memref.DimOp(value, as_value(axis)).result
-        loop = scf.ForOp(as_value(0), high, as_value(step))
-        with ir.InsertionPoint(loop.body):
-            end = scf.YieldOp([])
-    place = loop.induction_variable
+        place, end = scf_loop(high, step)
     inside = ir.InsertionPoint(end)
     if step == 1:
         return inside, _Stretch(place, None)
@@ -142,14 +139,12 @@ class _Block:
         loops = [dim for dim in sorted(self.stretches) if self.stretches[dim].size is not None]
         self._renumber_indices(loops)
         body = self.op.regions[0].blocks[0]
+        kinds = ["parallel" if dim == self.side_by_side else "reduction" for dim in loops]
         every = [value for value, _ in summed]
-        made = generic(every[:inputs], every[inputs:], _walks(summed, loops), [self._kind(dim) for dim in loops])
+        made = generic(every[:inputs], every[inputs:], _walks(summed, loops), kinds)
         body.append_to(made.regions[0])
         for (old, axes), new in zip(parts[inputs:], sums, strict=True):
             _add(new, old, axes)
-
-    def _kind(self, dim: int) -> str:
-        return "parallel" if dim == self.side_by_side else "reduction"
 
     def _part(self, value: Value, indexing: ir.AffineMap) -> tuple[Value, list[int]]:
         """The part of an operand that the block needs, and the dim that walks each axis of it."""
@@ -157,7 +152,10 @@ class _Block:
             return value, []
         offsets, sizes, dropped, axes = list[Index](), list[Index](), list[int](), list[int]()
         for axis, dim in enumerate(axis_loops(indexing)):
-            stretch = _Stretch(_constant(indexing, axis), None) if dim is None else self.stretches[dim]
+            if dim is None:
+                stretch = _Stretch(ir.AffineConstantExpr(indexing.results[axis]).value, None)
+            else:
+                stretch = self.stretches[dim]
             offsets.append(stretch.start)
             sizes.append(1 if stretch.size is None else stretch.size)
             if dim is None or stretch.size is None:
@@ -197,10 +195,6 @@ class _Block:
                     place = arith.AddIOp(linalg.IndexOp(loops.index(dim)).result, place).result
             each.operation.results[0].replace_all_uses_with(place)
             each.operation.erase()
-
-
-def _constant(indexing: ir.AffineMap, axis: int) -> int:
-    return ir.AffineConstantExpr(indexing.results[axis]).value
 
 
 def _entry(op: ir.Operation) -> ir.Block:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from torch_mlir import ir
 
+from workbench.ir.graph import row_major
 from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, kept_axes, maker, shape_of, subview_groups
 from workbench.mlir.context import operations
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators, product_loops
@@ -25,7 +26,7 @@ Order: TypeAlias = "tuple[int, ...]"
 """The axes of a buffer, that with the longest steps first."""
 
 _READERS: Final = ("memref.load", "memref.store", "memref.dim", "memref.dealloc")
-"""What takes a memref of any strides, beside linalg's ops and subviews."""
+"""Ops that take a memref of any strides, beside linalg's ops and subviews."""
 
 
 def order_buffers(module: ir.Module, *, calls: bool) -> None:
@@ -84,7 +85,9 @@ def _asked_by_neighbours(
     """For buffers without an order that of another operand of an op, as far as the op's loops walk both."""
     found: dict[Value, Order] = {}
     for op in ops:
-        walks = [(*_buffer_of(value), axis_loops(each)) for value, each in _shaped(op)]
+        operands = zip(op.operands, indexing_maps(op), strict=True)
+        shaped = [(value, each) for value, each in operands if isinstance(value.type, ir.MemRefType)]
+        walks = [(*_buffer_of(value), axis_loops(each)) for value, each in shaped]
         for buffer, axes, loops in walks:
             if buffer not in buffers or buffer in found:
                 continue
@@ -98,14 +101,8 @@ def _asked_by_neighbours(
     return found
 
 
-def _shaped(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
-    for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
-        if isinstance(value.type, ir.MemRefType):
-            yield value, indexing
-
-
 def _buffer_of(value: Value) -> tuple[Value, list[int]]:
-    """What a view is of, and which of its axes each axis of the view is."""
+    """Returns the buffer that a view is of, and the buffer's axis for each axis of the view."""
     axes = list(range(len(shape_of(value))))
     while (op := maker(value)) is not None and op.name == "memref.subview":
         kept = kept_axes(op)
@@ -124,10 +121,7 @@ def _completed(buffer: Value, order: list[int]) -> Order:
 def _lay_out(buffer: Value, order: Order) -> None:
     """Has all but the op that frees a buffer see it with its axes in this order, if its views keep their shapes so."""
     shape = shape_of(buffer)
-    strides = [
-        math.prod(shape[axis] for axis in order[place + 1 :])
-        for place in (order.index(axis) for axis in range(len(shape)))
-    ]
+    strides = list(row_major(shape, order))
     if not _views_keep_shapes(buffer, strides):
         return
     made = maker(buffer)

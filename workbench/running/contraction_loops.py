@@ -14,6 +14,7 @@ import re
 
 from torch_mlir import ir
 
+from workbench.mlir.bindings import segments
 from workbench.mlir.context import operations
 from workbench.mlir.linalg_loops import indexing_maps, iterators
 from workbench.running.block_sums import cut_into_blocks
@@ -59,7 +60,7 @@ def loop_order(operation: ir.Operation) -> list[int]:
 
 
 def _step(kind: ir.Type, indexing: ir.AffineMap, dim: int) -> int | None:
-    """How many elements one step along `dim` moves in an operand; None when that is not known or many dims move."""
+    """Returns the elements that a step along `dim` moves in an operand; None if that is unknown or many dims move."""
     if not isinstance(kind, ir.MemRefType):
         return 0
     strides, _ = kind.get_strides_and_offset()
@@ -88,8 +89,7 @@ def _interchange(operation: ir.Operation, order: list[int]) -> None:
 def _let_sums_regroup(operation: ir.Operation) -> None:
     """Lets the CPU regroup the sum over the loop, and fuse its multiplication, but nothing else of the body."""
     block = operation.regions[0].blocks[0]
-    outputs = ir.DenseI32ArrayAttr(operation.attributes["operandSegmentSizes"])[1]
-    accumulators = list(block.arguments)[-outputs:]
+    accumulators = list(block.arguments)[segments(operation)[0] :]
     with operation.context:
         for item in list(block.operations):
             if item.operation.name == "arith.addf" and any(value in accumulators for value in item.operation.operands):

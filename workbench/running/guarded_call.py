@@ -21,10 +21,12 @@ import torch
 from workbench.ground.environment.processor import processor, processor_named
 from workbench.ground.faults.fences import fence
 from workbench.ground.faults.messages import Block, Message
-from workbench.ground.faults.trial import Trial
+from workbench.ground.faults.trial import TRIALS, Trial
+from workbench.ir import Kernel
 from workbench.ir.kernel_identity import nameless
+from workbench.operators.tensors.kernel_function import KernelFunction
 from workbench.operators.tensors.tensor_memory import span
-from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.running.jit import COMPILERS, NativeKernel
 from workbench.running.machine_code import target
 
 _PAGE: Final = mmap.PAGESIZE
@@ -45,7 +47,7 @@ class Arguments:
 
 
 def run_trial(form: str, text: str, kernel: str, nodes: Sequence[str], given: Arguments) -> Trial:
-    """Whether a kernel compiles, and keeps to its memory when it is called on these tensors."""
+    """Makes the trial of a kernel: it must compile, and keep to its memory when it is called on these tensors."""
     key = hashlib.sha256("\0".join([form, nameless(text, kernel), target()]).encode()).hexdigest()
 
     def material() -> Message:
@@ -60,8 +62,7 @@ def try_run(job: Message, say: Callable[[str], None]) -> str:
     """In the worker: compiles the kernel of a `run_trial` and calls it; returns the stray writes, if any."""
     body = job.body
     say("compile")
-    compiler = {"scheduled": compile_scheduled, "rendered": compile_rendered}[body["form"]]
-    native = compiler(body["text"], body["kernel"], processor_named(body["processor"]))
+    native = COMPILERS[body["form"]](body["text"], body["kernel"], processor_named(body["processor"]))
     outputs = [None] * (len(native.layouts) - body["inputs"])
     return run_watched(native, body["names"], [*job.blocks, *outputs], say)
 
@@ -128,3 +129,33 @@ def _content(tensor: torch.Tensor) -> Block:
     if not elements:
         return b""
     return memoryview((ctypes.c_char * (elements * tensor.itemsize)).from_address(tensor.data_ptr())).cast("B")
+
+
+@dataclass
+class TriedKernel:
+    """Gives the kernel itself as soon as a worker came back from it."""
+
+    get: Callable[[], NativeKernel]
+    form: str
+    text: str
+    kernel: Kernel
+    nodes: tuple[str, ...]
+    passed: bool = False
+
+    def __call__(self) -> KernelFunction:
+        return self.get() if self.passed else self._run
+
+    def is_remembered(self) -> bool:
+        """True if this process knows that a worker came back from it: then nothing is left to try."""
+        self.passed = self.passed or TRIALS.remembers(self._trial(()))
+        return self.passed
+
+    def _run(self, tensors: Sequence[torch.Tensor]) -> None:
+        TRIALS.pass_or_raise(self._trial(tensors))
+        self.passed = True
+        self.get()(tensors)
+
+    def _trial(self, tensors: Sequence[torch.Tensor]) -> Trial:
+        names = (*self.kernel.inputs, *self.kernel.outputs)
+        given = Arguments(names, tensors, len(self.kernel.inputs))
+        return run_trial(self.form, self.text, self.kernel.name, self.nodes, given)

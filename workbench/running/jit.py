@@ -16,15 +16,18 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 import torch
-from torch_mlir import ir
+from torch_mlir import _mlir_libs, ir
 from torch_mlir.execution_engine import ExecutionEngine
 
 from workbench.ground.environment.blas_library import SGEMM, Blas, blas
 from workbench.ground.environment.processor import Processor, processor
 from workbench.ground.errors import MissingFunctions, NativeArgumentError, PassError, Problem
+from workbench.ir import codec
 from workbench.ir.graph import same_steps, span
 from workbench.mlir.accurate_math import call_library
 from workbench.mlir.context import new_context, operations, parse, run_passes
@@ -32,7 +35,6 @@ from workbench.mlir.linalg_ops import constants_apart
 from workbench.mlir.scheduled_form import memory_space, verify_scheduled
 from workbench.mlir.tosa import TO_LINALG, holds_tosa
 from workbench.running.buffer_order import order_buffers
-from workbench.running.compiler_switches import switch_passes
 from workbench.running.contraction_loops import speed_up_reductions
 from workbench.running.machine_code import Linked, link, missing_symbols, object_of, restrict, widen
 from workbench.running.narrow_floats import legalise
@@ -143,8 +145,7 @@ class NativeKernel:
         """The kernel as bytes for `unpack` in another process; None for one that was itself unpacked."""
         if not isinstance(self._code.engine, ExecutionEngine):
             return None
-        layouts = [(each.shape, each.strides, each.offset, each.element) for each in self.layouts]
-        text = json.dumps(layouts).encode()
+        text = json.dumps(codec.encode(self.layouts)).encode()
         return struct.pack("<Q", len(text)) + text + object_of(self._code.engine)
 
     def __repr__(self) -> str:
@@ -155,10 +156,7 @@ def unpack(data: bytes, name: str) -> NativeKernel | None:
     """The kernel that `NativeKernel.pack` made on a machine of the same `target()`; None for anything else."""
     try:
         (length,) = struct.unpack_from("<Q", data)
-        layouts = tuple(
-            Layout(tuple(shape), tuple(strides), offset, element)
-            for shape, strides, offset, element in json.loads(data[8 : 8 + length])
-        )
+        layouts = codec.decode(tuple[Layout, ...], json.loads(data[8 : 8 + length]))
         linked = link(data[8 + length :], _ENTRY)
     except (struct.error, ValueError, TypeError, IndexError, RuntimeError):
         return None
@@ -186,6 +184,10 @@ def compile_rendered(text: str, name: str, target: Processor | None = None) -> N
         constants_apart(module)  # or several results would begin in the memory of one
     run_passes(module, _BUFFERIZE)
     return _compile(module, name, target or processor())
+
+
+COMPILERS: Final = {"scheduled": compile_scheduled, "rendered": compile_rendered}
+"""The compiler of each form of a kernel's text."""
 
 
 def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
@@ -218,6 +220,27 @@ def _effort(layouts: Sequence[Layout], reduces: bool) -> int:
     """
     elements = sum(math.prod(layout.shape) for layout in layouts)
     return 2 if reduces or elements > _FEW_ELEMENTS else 0
+
+
+_LIBRARY: Final = "*TorchMLIRAggregateCAPI.*"
+
+_SWITCHES: Final = ("-vectorize-slp=false",)
+"""The pass that makes vectors of single operations side by side. With gathers it stores numbers before it reads what
+was there: of attention with five matrices of one row each, eight of 25 results were divided by the sums of before.
+Loops are vectorised by another pass.
+"""
+
+
+@cache
+def switch_passes() -> bool:
+    """Sets the switches for this process; False where the library does not offer it, as it may on other systems."""
+    for path in Path(_mlir_libs.__file__).parent.glob(_LIBRARY):
+        parse = getattr(ctypes.CDLL(str(path)), "LLVMParseCommandLineOptions", None)
+        if parse is not None:
+            words = (b"kernels", *(each.encode() for each in _SWITCHES))
+            parse(len(words), (ctypes.c_char_p * len(words))(*words), None)
+            return True
+    return False
 
 
 def _linked(module: ir.Module, name: str, target: Processor, library: Blas | None, effort: int) -> Linked:
@@ -260,12 +283,9 @@ def _one_memory_space(module: ir.Module) -> None:
         blocks = [block for region in operation.regions for block in region.blocks]
         for value in [*operation.results, *(value for block in blocks for value in block.arguments)]:
             if isinstance(value.type, ir.MemRefType) and memory_space(value.type):
-                value.set_type(_in_space_zero(value.type))
-
-
-def _in_space_zero(kind: ir.MemRefType) -> ir.MemRefType:
-    with kind.context, ir.Location.unknown():
-        return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
+                kind = value.type
+                with kind.context, ir.Location.unknown():
+                    value.set_type(ir.MemRefType.get(kind.shape, kind.element_type, kind.layout))
 
 
 def _refuse_aborts(module: ir.Module, name: str) -> None:

@@ -4,18 +4,24 @@ A tile is as large as a scratchpad, and each op passes over all of it: on the ho
 what the last one wrote there. Where each row is made of the same row of what was made before, as in a softmax, a norm
 or a chain of arithmetic with its loads and stores, the order of rows and ops may be swapped. Every number is computed
 as before. A buffer that only these ops use needs no more room than a strip.
+
+The host can spare copies of a strip, too: all its memory is one, so an op may read and write a tensor directly. A load
+into a buffer is spared where the tensor stays as it is while the buffer is read; a store where the op that fills the
+buffer does nothing but that. Only where both lie in the same order: an op should not walk a tensor across its rows.
+Arithmetic then goes on while memory is waited for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from torch_mlir import ir
-from torch_mlir.dialects import memref, scf
+from torch_mlir.dialects import memref
 
+from workbench.ir.graph import row_major
 from workbench.mlir.bindings import (
     DYNAMIC_EXTENT,
     DYNAMIC_STRIDE,
@@ -26,11 +32,10 @@ from workbench.mlir.bindings import (
     shape_of,
 )
 from workbench.mlir.context import operations
-from workbench.mlir.index_arithmetic import as_value
+from workbench.mlir.index_arithmetic import scf_loop
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.memrefs import recast, root_of, subview
 from workbench.running.contraction_loops import knows_its_place
-from workbench.running.strip_copies import spare_copies
 
 STRIP_BYTES: Final = 32_768
 """Of all that the ops of a strip read and write: what a first-level cache holds."""
@@ -158,7 +163,8 @@ def _is_memref(value: Value) -> bool:
 
 def _write(run: _Run) -> None:
     walked = {value: axis for value, axis in _operands(run) if axis is not None}
-    row_bytes = sum(_bytes(value) for value in walked) // run.rows
+    sizes = (math.prod(shape_of(value)) * element_bytes(ir.MemRefType(value.type)) for value in walked)
+    row_bytes = sum(sizes) // run.rows
     most = max(STRIP_BYTES // max(row_bytes, 1), 1)
     if most >= run.rows:
         return
@@ -166,10 +172,7 @@ def _write(run: _Run) -> None:
     last = run.ops[-1]
     with last.context, last.location:
         with ir.InsertionPoint(last):
-            loop = scf.ForOp(as_value(0), as_value(run.rows), as_value(strip))
-        with ir.InsertionPoint(loop.body):
-            end = scf.YieldOp([])
-        place = loop.induction_variable
+            place, end = scf_loop(run.rows, strip)
         small = {value: made for value, axis in walked.items() if (made := _smaller(value, axis, strip, run))}
         with ir.InsertionPoint(end):
             views = {value: _part(value, axis, place, strip) for value, axis in walked.items() if value not in small}
@@ -177,7 +180,7 @@ def _write(run: _Run) -> None:
             for position, value in enumerate(list(op.operands)):
                 if axes[position] is not None:  # an op may read the same tensor as a whole too
                     op.operands[position] = small.get(value) or views[value]
-            op.move_before(end.operation)
+            op.move_before(end)
         spare_copies(run.ops, set(small.values()))
 
 
@@ -188,10 +191,6 @@ def _operands(run: _Run) -> list[tuple[Value, int | None]]:
         for pair in zip(op.operands, axes, strict=True)
         if _is_memref(pair[0])
     ]
-
-
-def _bytes(value: Value) -> int:
-    return math.prod(shape_of(value)) * element_bytes(ir.MemRefType(value.type))
 
 
 def _part(value: Value, axis: int, place: Value, strip: int) -> Value:
@@ -209,7 +208,7 @@ def _smaller(value: Value, axis: int, strip: int, run: _Run) -> Value | None:
         return None
     shape = [strip if each == axis else extent for each, extent in enumerate(shape_of(value))]
     order = sorted(range(len(shape)), key=lambda each: -strides[each])
-    laid = [math.prod(shape[each] for each in order[order.index(position) + 1 :]) for position in range(len(shape))]
+    laid = list(row_major(shape, order))
     kind = ir.MemRefType.get([math.prod(shape)], ir.MemRefType(value.type).element_type)
     with ir.InsertionPoint(made):
         buffer = memref.AllocOp(kind, [], [], alignment=64).result
@@ -230,3 +229,82 @@ def _used_by(value: Value, ops: set[ir.Operation]) -> bool:
         elif op.name != "memref.dealloc" and op not in ops:
             return False
     return True
+
+
+def spare_copies(ops: Sequence[ir.Operation], buffers: Collection[Value]) -> None:
+    """Takes copies to and from `buffers`, which only these ops of one block use, out of them; in place.
+
+    Whatever else the ops read and write has a view before the first of them.
+    """
+    left = list(ops)
+    for copy in [op for op in ops if _is_copy(op)]:
+        source, target = copy.operands
+        if target in buffers and _is_spared_load(copy, left):
+            _replace(target, source, left)
+        elif source in buffers and (filling := _spared_store(copy, left)):
+            filling.operands[len(filling.operands) - 1] = target
+        else:
+            continue
+        left.remove(copy)
+        copy.erase()
+
+
+def _is_copy(op: ir.Operation) -> bool:
+    """True if each element is written where it was read, in memory of the same order."""
+    if len(op.operands) != 2 or not all(isinstance(value.type, ir.MemRefType) for value in op.operands):
+        return False
+    block = op.regions[0].blocks[0]
+    (yielded, *more) = list(block.operations)
+    read, written = indexing_maps(op)
+    return not more and yielded.operands[0] == block.arguments[0] and read == written and _same_order(*op.operands)
+
+
+def _same_order(one: Value, other: Value) -> bool:
+    """True if the elements that follow one another in one memref do so in the other."""
+    return _closest(one) == _closest(other)
+
+
+def _closest(value: Value) -> list[int]:
+    """The axis along which elements follow one another; none if they lie apart, or there is one element."""
+    strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
+    return [axis for axis, extent in enumerate(shape_of(value)) if extent > 1 and strides[axis] == 1]
+
+
+def _is_spared_load(copy: ir.Operation, ops: Sequence[ir.Operation]) -> bool:
+    """True if nothing else fills the buffer, and nothing changes what it is filled with."""
+    source, target = copy.operands
+    others = [op for op in ops if op != copy]
+    first = min((ops.index(op) for op in others if target in op.operands), default=len(ops))
+    return (
+        ops.index(copy) < first
+        and not any(_written(op) == target for op in others)
+        and root_of(source) not in {root_of(_written(op)) for op in ops}
+    )
+
+
+def _spared_store(copy: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation | None:
+    """The one other op that uses the buffer, if it writes every element once and looks at none of the old ones."""
+    source, target = copy.operands
+    users = [op for op in ops if op != copy and source in op.operands]
+    if len(users) != 1 or any(root_of(target) in _roots(op) for op in ops if op != copy):
+        return None
+    (filling,) = users
+    old = list(filling.regions[0].blocks[0].arguments)[-1]
+    once = list(filling.operands).count(source) == 1 and _written(filling) == source
+    whole = "reduction" not in iterators(filling) and not list(old.uses)
+    return filling if once and whole and ops.index(filling) < ops.index(copy) else None
+
+
+def _written(op: ir.Operation) -> Value:
+    return op.operands[len(op.operands) - 1]
+
+
+def _roots(op: ir.Operation) -> Iterator[Value]:
+    return (root_of(value) for value in op.operands if isinstance(value.type, ir.MemRefType))
+
+
+def _replace(old: Value, new: Value, ops: Sequence[ir.Operation]) -> None:
+    for op in ops:
+        for place, value in enumerate(list(op.operands)):
+            if value == old:
+                op.operands[place] = new

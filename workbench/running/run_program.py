@@ -22,17 +22,16 @@ from workbench.ground.environment.turns import turn
 from workbench.ground.errors import IndexOutOfRange, NativeInputError, NoData
 from workbench.ir import Bound, Input, KernelGraph, KernelModule, ScheduledProgram, TensorType
 from workbench.ir.graph import same_steps
-from workbench.ir.index_inputs import input_behind
 from workbench.ir.kernel_identity import nameless
 from workbench.ir.moved_views import moved
 from workbench.operators.tensors.element_types import to_dtype, uninitialised
 from workbench.operators.tensors.kernel_function import KernelFunction
 from workbench.operators.tensors.tensor_memory import plain
-from workbench.running.jit import NativeKernel, compile_rendered, compile_scheduled
+from workbench.running.guarded_call import TriedKernel
+from workbench.running.jit import COMPILERS, NativeKernel
 from workbench.running.machine_code import target
 from workbench.running.native_store import NativeStore
 from workbench.running.side_by_side import Touched, most_at_once, side_by_side, waits
-from workbench.running.tried_kernel import TriedKernel
 
 
 @dataclass
@@ -45,26 +44,21 @@ class KernelCache:
 
     store: NativeStore | None = None
     compiled: int = 0
-    """How many kernels this cache compiled."""
+    """The number of kernels that this cache compiled."""
     _kernels: dict[tuple[str, ...], NativeKernel] = field(default_factory=dict[tuple[str, ...], NativeKernel])
 
-    def scheduled(self, text: str, name: str) -> NativeKernel:
-        return self._get("scheduled", compile_scheduled, text, name)
-
-    def rendered(self, text: str, name: str) -> NativeKernel:
-        return self._get("rendered", compile_rendered, text, name)
-
-    def _get(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
+    def get(self, form: str, text: str, name: str) -> NativeKernel:
+        """The kernel of a text in this form, compiled if neither this cache nor its store has it."""
         key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest(), target()
         if key not in self._kernels:
             with turn():
                 if key not in self._kernels:
                     kept = self.store.get(form, text, name) if self.store else None
-                    self._kernels[key] = kept or self._compile(form, compiler, text, name)
+                    self._kernels[key] = kept or self._compile(form, text, name)
         return self._kernels[key]
 
-    def _compile(self, form: str, compiler: Callable[[str, str], NativeKernel], text: str, name: str) -> NativeKernel:
-        made = compiler(text, name)
+    def _compile(self, form: str, text: str, name: str) -> NativeKernel:
+        made = COMPILERS[form](text, name)
         self.compiled += 1
         if self.store:
             self.store.put(form, text, made)
@@ -72,7 +66,7 @@ class KernelCache:
 
     @property
     def size(self) -> int:
-        """How many kernels there are."""
+        """The number of kernels."""
         return len(self._kernels)
 
 
@@ -105,10 +99,6 @@ Unproven: TypeAlias = "Mapping[str, tuple[str, ...]]"
 ALL_PROVEN: Unproven = MappingProxyType({})
 
 
-def _hosted(hosts: Mapping[str, KernelFunction]) -> dict[str, Callable[[], KernelFunction]]:
-    return {name: partial(_itself, function) for name, function in hosts.items()}
-
-
 def _itself(function: KernelFunction) -> KernelFunction:
     return function
 
@@ -132,7 +122,7 @@ class NativeProgram:
         hosts: Mapping[str, KernelFunction] = NO_HOSTS,
     ) -> None:
         """Each of `lowered.kernels` is among `native` or `hosts`, by name."""
-        kernels = {**native, **_hosted(hosts)}
+        kernels = {**native, **{name: partial(_itself, function) for name, function in hosts.items()}}
         self._lowered, self._graph = lowered, lowered.captured
         self._types = lowered.types
         self._base = {view.value: view.base for view in lowered.views}
@@ -161,9 +151,8 @@ class NativeProgram:
         native: dict[str, Callable[[], KernelFunction]] = {}
         for launch in program.launches.launches:
             if launch.kernel in texts:
-                text = texts[launch.kernel]
-                get = partial(cache.scheduled, text, launch.kernel)
-                native[launch.name] = _tried_if("scheduled", get, text, launch.name, lowered, unproven)
+                get = partial(cache.get, "scheduled", texts[launch.kernel], launch.kernel)
+                native[launch.name] = _tried_if(get, launch.name, lowered, unproven)
         return cls(lowered, native, hosts)
 
     @classmethod
@@ -178,9 +167,8 @@ class NativeProgram:
         """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
         native: dict[str, Callable[[], KernelFunction]] = {}
         for item in modules:
-            form, compiler = ("scheduled", cache.scheduled) if item.handwritten else ("rendered", cache.rendered)
-            get = partial(compiler, item.mlir, item.kernel)
-            native[item.kernel] = _tried_if(form, get, item.mlir, item.kernel, lowered, unproven)
+            get = partial(cache.get, "scheduled" if item.handwritten else "rendered", item.mlir, item.kernel)
+            native[item.kernel] = _tried_if(get, item.kernel, lowered, unproven)
         return cls(lowered, native, hosts)
 
     @classmethod
@@ -211,7 +199,7 @@ class NativeProgram:
     def _by_its_input(self, error: IndexOutOfRange, given: Mapping[str, torch.Tensor]) -> IndexOutOfRange:
         """The same error with the path of the user's input that holds the index, if one does."""
         bound = next(bound for step in self._steps for bound in step.bounds if bound == error.bound)
-        found = input_behind(self._lowered, bound)
+        found = _input_behind(self._lowered, bound)
         if found is None or not bool((given[found.value] == error.index).any()):
             return error
         return IndexOutOfRange(bound, error.index, found.path)
@@ -250,7 +238,7 @@ class NativeProgram:
 
     @cached_property
     def _uses(self) -> Counter[str]:
-        """How many steps read or write each storage."""
+        """The number of steps that read or write each storage."""
         return Counter(name for step in self._steps for name in self._storages(step))
 
     @cached_property
@@ -266,7 +254,7 @@ class NativeProgram:
 
     @cached_property
     def _at_once(self) -> int:
-        """How many threads have work at some time."""
+        """The most threads that have work at one time."""
         return most_at_once(self._waits, [each.elements >= WORTH_A_THREAD for each in self._touched])
 
     def _accepted(self, item: Input, given: torch.Tensor) -> torch.Tensor:
@@ -348,21 +336,42 @@ def _types_of_results(lowered: KernelGraph) -> dict[str, TensorType]:
         if owner in given:
             found[owner] = given[owner]
             if name != owner:
-                found[name] = _moved_back(lowered.types[name], lowered.types[owner], given[owner])
-    return found
-
-
-def _moved_back(view: TensorType, now: TensorType, given: TensorType) -> TensorType:
-    """A view of a storage as PyTorch has it; only storages all of whose views have such a type are laid out anew."""
-    found = moved(view, now, given)
-    assert found is not None, f"{view} is a view of {given}, but not of {now}"
+                view = moved(lowered.types[name], lowered.types[owner], given[owner])
+                assert view is not None, "a storage is laid out in another way only if all its views stay views"
+                found[name] = view
     return found
 
 
 def _tried_if(
-    form: str, get: Callable[[], NativeKernel], text: str, name: str, lowered: KernelGraph, unproven: Unproven
+    get: partial[NativeKernel], name: str, lowered: KernelGraph, unproven: Unproven
 ) -> Callable[[], KernelFunction]:
+    """The kernel that a cache gets by form, text and name; one that is not proven is tried in a worker first."""
+    form, text, _ = get.args
     return TriedKernel(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
+
+
+_COPIES: Final = ("aten.clone.default", "aten._to_copy.default", "aten.alias.default")
+
+
+def _input_behind(lowered: KernelGraph, bound: Bound) -> Input | None:
+    """The only input that the indices are made of, by views, copies, and what the op that indexes does before."""
+    inputs = {item.value: item for item in lowered.captured.inputs}
+    maker = {value: item for item in lowered.nodes for value in item.node.results}
+    todo, seen = [bound.value], set[str]()
+    while todo:
+        value = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if value not in inputs:
+            made = maker.get(value)
+            if made is None or not (
+                made.route == "view" or made.node.op in _COPIES or made.node.origin.node == bound.node
+            ):
+                return None
+            todo += made.node.operands
+    found = [item for value, item in inputs.items() if value in seen]
+    return found[0] if len(found) == 1 else None
 
 
 def _check_indices(bound: Bound, index: torch.Tensor) -> None:

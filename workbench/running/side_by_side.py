@@ -11,6 +11,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from typing import TypeAlias
 
 from workbench.ir import TensorType
@@ -21,7 +22,7 @@ Reached: TypeAlias = "tuple[str, TensorType]"
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a step reads and writes."""
+    """Storages that a step reads and writes."""
 
     reads: tuple[Reached, ...]
     writes: tuple[Reached, ...]
@@ -69,7 +70,7 @@ def waits(steps: Sequence[Touched]) -> tuple[tuple[int, ...], ...]:
 
 
 def most_at_once(waiting: Sequence[Sequence[int]], counts: Sequence[bool]) -> int:
-    """How many of the steps that count can be under way at once, if each takes as long as another."""
+    """Returns the most of the steps that count that can be under way at once, if each takes as long as another."""
     level: list[int] = []
     for before, counted in zip(waiting, counts, strict=True):
         level.append(max((level[each] for each in before), default=0) + counted)
@@ -82,11 +83,8 @@ class _Work:
     """Steps to do, shared by threads; each takes the first that is ready."""
 
     do: Callable[[int], None]
-    left: list[int]
-    """For each step how many it still waits for."""
-    followers: list[list[int]]
+    order: TopologicalSorter[int]
     ready: list[int]
-    unfinished: int
     failed: dict[int, BaseException] = field(default_factory=dict[int, BaseException])
     changed: threading.Condition = field(default_factory=threading.Condition)
     stopped: bool = False
@@ -108,19 +106,17 @@ class _Work:
 
     def _next(self) -> int | None:
         with self.changed:
-            while not self.ready and self.unfinished and not self.stopped:
+            while not self.ready and self.order.is_active() and not self.stopped:
                 self.changed.wait()
-            return heapq.heappop(self.ready) if self.unfinished and not self.stopped else None
+            return heapq.heappop(self.ready) if self.ready and not self.stopped else None
 
     def _finished(self, step: int, error: BaseException | None) -> None:
         with self.changed:
             if error is not None:
                 self.failed[step], self.stopped = error, True
-            self.unfinished -= 1
-            for follower in self.followers[step]:
-                self.left[follower] -= 1
-                if not self.left[follower]:
-                    heapq.heappush(self.ready, follower)
+            self.order.done(step)
+            for follower in self.order.get_ready():
+                heapq.heappush(self.ready, follower)
             self.changed.notify_all()
 
 
@@ -129,12 +125,9 @@ def side_by_side(waiting: Sequence[Sequence[int]], threads: int, do: Callable[[i
 
     Of the errors that steps raise, the first step's is raised here, when all that had begun is done.
     """
-    followers: list[list[int]] = [[] for _ in waiting]
-    for step, before in enumerate(waiting):
-        for each in before:
-            followers[each].append(step)
-    ready = [step for step, before in enumerate(waiting) if not before]
-    work = _Work(do, [len(before) for before in waiting], followers, ready, len(waiting))
+    order = TopologicalSorter(dict(enumerate(waiting)))
+    order.prepare()
+    work = _Work(do, order, sorted(order.get_ready()))
     helpers = [threading.Thread(target=work.work, name=f"kernels {n}", daemon=True) for n in range(1, threads)]
     try:
         for helper in helpers:

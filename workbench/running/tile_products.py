@@ -16,13 +16,13 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, func, llvm, memref, scf
+from torch_mlir.dialects import arith, func, llvm, memref
 
 from workbench.ground.environment.blas_library import SGEMM
 from workbench.ir.graph import row_major
 from workbench.mlir.bindings import DYNAMIC_EXTENT, DYNAMIC_STRIDE, Value, copy, maker, segments, shape_of
 from workbench.mlir.context import operations
-from workbench.mlir.index_arithmetic import as_value
+from workbench.mlir.index_arithmetic import as_value, scf_loop
 from workbench.mlir.linalg_loops import (
     axis_loops,
     axis_terms,
@@ -277,20 +277,16 @@ def _declare(module: ir.Module) -> None:
 
 def _write(call: _Call, operands: Sequence[Value], point: ir.InsertionPoint) -> None:
     with point:
-        zero, one = as_value(0), as_value(1)
         sizes = [_size(dim) for dim in (call.m, call.n, call.k)]
         places = [memref.ExtractStridedMetadataOp(value).offset for value in operands]
         starts = [memref.ExtractAlignedPointerAsIndexOp(value).result for value in operands]
         ends = [_size(dim, as_index=True) for dim in call.outer]
     for dim, end in zip(call.outer, ends, strict=True):
         with point:
-            loop = scf.ForOp(zero, end, one)
-            with ir.InsertionPoint(loop.body):
-                point = ir.InsertionPoint(scf.YieldOp([]))
+            iteration, inside = scf_loop(end)
+        point = ir.InsertionPoint(inside)
         with point:
-            places = [
-                _moved(place, loop.induction_variable, step) for place, step in zip(places, dim.steps, strict=True)
-            ]
+            places = [_moved(place, iteration, step) for place, step in zip(places, dim.steps, strict=True)]
     with point:
         pointers = [_pointer(start, place) for start, place in zip(starts, places, strict=True)]
         left, right, out = call.matrices

@@ -11,12 +11,10 @@ without.
 
 from __future__ import annotations
 
-import dataclasses
 import io
-import typing
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 from weakref import WeakValueDictionary
 
 from simulator.errors import FileFormatError
@@ -79,8 +77,7 @@ def _store_in(folder: Path) -> KernelStore:
 
 def pack(kernel: ScheduledKernel) -> bytes:
     """A scheduled kernel as bytes."""
-    record = {name: codec.encode(getattr(kernel, name)) for name in _fields()}
-    text = packed(record)
+    text = packed(codec.encode(kernel))
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text + kernel.program.to_bytes()
 
 
@@ -89,17 +86,9 @@ def unpack(data: bytes) -> ScheduledKernel | None:
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
     try:
         record = cast("dict[str, object]", unpacked(data[_LENGTH_BYTES:end]))
-        values = {name: codec.decode(kind, record[name], name) for name, kind in _fields().items()}
-        return ScheduledKernel(**values, program=TileProgram.load(io.BytesIO(data[end:])))
+        return codec.decode(ScheduledKernel, {**record, "program": TileProgram.load(io.BytesIO(data[end:]))})
     except (ValueError, KeyError, TypeError, RecordFormatError, FileFormatError):
         return None
-
-
-@cache
-def _fields() -> dict[str, Any]:
-    """Annotation of every field of a scheduled kernel but the program, which has a format of its own."""
-    hints = typing.get_type_hints(ScheduledKernel)
-    return {field.name: hints[field.name] for field in dataclasses.fields(ScheduledKernel) if field.name != "program"}
 
 
 def versioned(key: str) -> str:

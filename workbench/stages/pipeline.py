@@ -91,7 +91,7 @@ class Stages(StageTable):
     @stage("lower", "room")
     def grouped(self, rewritten: Rewritten) -> Grouped:
         """Every node routed to a kernel."""
-        from workbench.capturing.rewriting.lowered_origins import with_origins
+        from workbench.capturing.rewriting.rewrite import with_origins
         from workbench.lowering.lower import lower
 
         with self.request.blaming("fusion", FusionError):

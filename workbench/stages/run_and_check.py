@@ -22,7 +22,7 @@ from workbench.stages.pipeline import Stages
 if TYPE_CHECKING:
     import torch
 
-    from workbench.capturing import run_pieces
+    from workbench.capturing import graph_pieces
     from workbench.capturing.live_call import CapturedProgram
     from workbench.checking import held_tensors
     from workbench.checking.tensor_comparison import Pair
@@ -185,15 +185,15 @@ class Computing:
         parts = self._program("run").parts
         assert parts is not None
 
-        def part(graph: AtenGraph) -> run_pieces.Run:
-            from workbench.capturing import run_pieces
+        def part(graph: AtenGraph) -> graph_pieces.Run:
+            from workbench.capturing import graph_pieces
             from workbench.operators.host import run_graph
 
             if stage == "captured":
                 return partial(run_graph.execute_in_place, graph, registrations=self._registered())
-            return self._native(stage, run_pieces.part_of(self.stages.lowered().record, graph)).run
+            return self._native(stage, graph_pieces.part_of(self.stages.lowered().record, graph)).run
 
-        def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> run_pieces.Run:
+        def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> graph_pieces.Run:
             none = MappingProxyType(dict[str, object]())
             asked = Request(
                 GraphCall(gm), given, none, machine=self.request.machine, on_missing=self.request.on_missing
@@ -214,7 +214,7 @@ class Computing:
         def called(
             call: Callable[[Arguments], object], held: Callable[..., AbstractContextManager[None]]
         ) -> list[tuple[str, torch.Tensor, TensorType]]:
-            from workbench.capturing import run_pieces, tensor_copies
+            from workbench.capturing import graph_pieces, tensor_copies
             from workbench.operators.tensors import reachable_tensors
 
             given, holds = tensor_copies.copies(user), reachable_tensors.reachable(target)
@@ -222,7 +222,7 @@ class Computing:
             with tensor_copies.holding_as_before(holds.containers), held(given, tensors):
                 result = call(arguments)
                 now = [(each.path, each.read()) for each in holds.tensors.values()]
-                return run_pieces.leaves((result, arguments), now)
+                return graph_pieces.leaves((result, arguments), now)
 
         def ours(_: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> AbstractContextManager[None]:
             from workbench.capturing import tensor_copies

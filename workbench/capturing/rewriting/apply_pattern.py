@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from workbench.capturing.rewriting.matching import Found, Host, Missing, Search, nearest
-from workbench.capturing.rewriting.node_order import in_order
-from workbench.capturing.rewriting.pattern import Bound, Number, Pattern
-from workbench.capturing.rewriting.pattern_graph import PatternGraph
-from workbench.capturing.rewriting.replacement import difference_of, replacement
+from workbench.capturing.rewriting.pattern import Pattern, difference_of, replacement
+from workbench.capturing.rewriting.pattern_graph import Given, PatternGraph
 from workbench.ir import AtenGraph, Literal, Match, Nearest, Node, Origin, Ref, TensorType
 from workbench.operators.aten.automatic_route import class_of
 from workbench.operators.formulas.formula_builder import infer
@@ -16,12 +15,12 @@ from workbench.operators.formulas.formula_builder import infer
 
 @dataclass(frozen=True)
 class Applied:
-    """What a pattern made of a graph."""
+    """The graph after a pattern, and its matches."""
 
     graph: AtenGraph
     matches: tuple[Match, ...]
     nearest: Nearest | None
-    """How near it came, if it has no match."""
+    """The nearest that a pattern without a match came to one."""
 
 
 def applied(pattern: Pattern, graph: AtenGraph) -> Applied:
@@ -75,7 +74,7 @@ class _Run:
         """A match by the pattern's graph for its tensors: a number of the example's graph may follow from the
         example's extents, so that it is another one here, or only happens to be the same."""
         bound = self._bound(self.pattern.graph, found)
-        if not found.loose and (not self.pattern.graph.has_numbers or bound == self.pattern.parameters.example):
+        if not found.loose and (not self.pattern.graph.has_numbers or bound == self.pattern.example):
             return self.pattern.graph, found
         graph = self.pattern.at(bound)
         if isinstance(graph, str):
@@ -89,15 +88,15 @@ class _Run:
         self.inexact = self.inexact or again
         return None
 
-    def _bound(self, graph: PatternGraph, found: Found) -> Bound:
-        """What all parameters stand for, in their order: types of tensors, and numbers."""
-        bound: dict[str, TensorType | Number] = {
+    def _bound(self, graph: PatternGraph, found: Found) -> Given:
+        """Returns the types of tensors and the numbers that stand for the parameters, in their order."""
+        bound: dict[str, TensorType | bool | int | float] = {
             name: self.host.graph.types[value] for name, value in _tensors(graph, found).items()
         }
         for name, literal in found.numbers.items():
             assert isinstance(literal.value, bool | int | float)
             bound[name] = literal.value
-        return {name: bound[name] for name in self.pattern.parameters.example}
+        return {name: bound[name] for name in self.pattern.example}
 
     def _refuse(self, graph: PatternGraph, found: Found, value: str, reason: str) -> None:
         """Keeps the reason of the first match that is refused for one of its values."""
@@ -144,8 +143,33 @@ class _Run:
         given: dict[str, Ref | Literal] = {name: Ref(value) for name, value in _tensors(graph, found).items()}
         given |= found.numbers
         origin = replace(last, node=results[0], op=self.pattern.op)
-        bound = {name: given[name] for name in self.pattern.parameters.example}
+        bound = {name: given[name] for name in self.pattern.example}
         return replacement(self.pattern.op, bound, results, origin)
+
+
+def in_order(nodes: Iterable[Node]) -> tuple[Node, ...] | None:
+    """The nodes, each as early in the given order as what it reads allows; None where some wait for each other."""
+    given = tuple(nodes)
+    maker = {value: node for node in given for value in node.results}
+    done: dict[str, Node] = {}
+    waiting: set[str] = set()
+    for first in given:
+        pending = [first]
+        while pending:
+            node = pending[-1]
+            if node.name in done:
+                pending.pop()
+                continue
+            needed = [maker[value] for value in node.operands if value in maker and maker[value].name not in done]
+            if not needed:
+                done[pending.pop().name] = node
+                waiting.discard(node.name)
+            elif node.name in waiting:
+                return None
+            else:
+                waiting.add(node.name)
+                pending += needed[::-1]
+    return tuple(done.values())
 
 
 def _needed_outside(host: Host, found: Found, results: tuple[str, ...]) -> tuple[str, str] | None:
@@ -161,5 +185,5 @@ def _needed_outside(host: Host, found: Found, results: tuple[str, ...]) -> tuple
 
 
 def _tensors(graph: PatternGraph, found: Found) -> dict[str, str]:
-    """What the parameters that are tensors stand for."""
+    """Returns the values that stand for the parameters that are tensors."""
     return {name: found.values[value] for value, name in graph.parameter_of.items()}

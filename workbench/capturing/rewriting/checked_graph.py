@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, cast
 
-from workbench.capturing.rewriting.graph_form import mistakes_in_form
-from workbench.capturing.rewriting.result_names import named_as_before
 from workbench.ground.errors import InvalidRewrite, UnknownOverload
-from workbench.ir import ASSERTIONS, AtenGraph, Node, RecordFormatError, TensorType, graph_checks
+from workbench.ir import (
+    ASSERTIONS,
+    AtenGraph,
+    Literal,
+    Node,
+    Origin,
+    RecordFormatError,
+    Ref,
+    Sequence,
+    TensorType,
+    graph_checks,
+)
+from workbench.ir.graph import Mutation
+from workbench.ir.value_names import counted_name
 from workbench.operators.aten.overload_names import overloads
+from workbench.operators.formulas.decompose import reading
 from workbench.operators.formulas.formula_builder import infer
 
 KEPT: Final = ("name", "inputs", "tree", "aliases", "capture", "input_tree", "numbers")
-"""What a pass leaves as it is: it says how the function is called and what its caller gets."""
+"""Fields that a pass leaves as they are: they say how the function is called and what its caller gets."""
 
 
 def checked(name: str, place: str, before: AtenGraph, made: AtenGraph) -> AtenGraph:
@@ -152,3 +164,106 @@ class _Check:
                 raise self.refused(f"{what} was the same tensor as another result, and is {new!r} now, which is not")
             if old in inputs and new != old:
                 raise self.refused(f"{what} was the input {old!r} as it is, and is {new!r} now")
+
+
+def mistakes_in_form(graph: AtenGraph) -> Iterator[tuple[str, str]]:
+    """Yields each mistake with the name of its node; the name is empty for a mistake of the graph itself."""
+    for what, values, kind in (
+        ("nodes", graph.nodes, Node),
+        ("outputs", graph.outputs, str),
+        ("mutations", graph.mutations, Mutation),
+    ):
+        if told := _no_tuple(what, values, kind):
+            yield told, ""
+    types = cast("object", graph.types)
+    if not isinstance(types, dict) or not all(
+        isinstance(value, str) and isinstance(kind, TensorType)
+        for value, kind in cast("dict[object, object]", types).items()
+    ):
+        yield f"its types are {types!r:.60}; expected a dict from values to records of workbench.ir.TensorType", ""
+    if isinstance(cast("object", graph.nodes), tuple):
+        for node in graph.nodes:
+            if isinstance(cast("object", node), Node):
+                name = node.name if isinstance(cast("object", node.name), str) else repr(node.name)
+                yield from ((told, name) for told in _of_node(node))
+
+
+def _of_node(node: Node) -> Iterator[str]:
+    for what in ("name", "op"):
+        given: object = getattr(node, what)
+        if not isinstance(given, str) or not given:
+            yield f"its {what} is {given!r:.60}; expected a text"
+    if not isinstance(cast("object", node.origin), Origin):
+        yield f"its origin is {node.origin!r:.60}; expected that of a node whose work it does: origin=node.origin"
+    if told := _no_tuple("results", node.results, str):
+        yield told
+    args, kwargs = cast("object", node.args), cast("object", node.kwargs)
+    if not isinstance(args, tuple):
+        yield f"its args are {args!r:.60}; expected a tuple of references, literals and lists of them"
+    if not isinstance(kwargs, dict):
+        yield f"its kwargs are {kwargs!r:.60}; expected a dict of references, literals and lists of them"
+    if isinstance(args, tuple) and isinstance(kwargs, dict):
+        for arg in (*cast("tuple[object, ...]", args), *cast("dict[str, object]", kwargs).values()):
+            yield from _of_argument(arg)
+
+
+def _of_argument(arg: object) -> Iterator[str]:
+    if isinstance(arg, Sequence):
+        for item in arg.items:
+            yield from _of_argument(item)
+    elif isinstance(arg, AtenGraph):
+        yield from (told for told, _ in mistakes_in_form(arg))
+    elif isinstance(arg, bool | int | float | str) or arg is None:
+        kind = "none" if arg is None else type(arg).__name__
+        told = f"its argument {arg!r:.60} is a plain value; expected a number as Literal({kind!r}, {arg!r:.60})"
+        yield f"{told}, and a tensor as Ref({arg!r:.60})" if isinstance(arg, str) else told
+    elif not isinstance(arg, Ref | Literal):
+        yield f"its argument is {arg!r:.60}; expected a Ref, a Literal or a Sequence of workbench.ir"
+
+
+def _no_tuple(what: str, given: object, kind: type) -> str:
+    """Why these are no tuple of such values; empty if they are."""
+    expected = "texts" if kind is str else f"records of workbench.ir.{kind.__name__}"
+    if not isinstance(given, tuple):
+        return f"its {what} are {given!r:.60}; expected a tuple of {expected}"
+    wrong = [each for each in cast("tuple[object, ...]", given) if not isinstance(each, kind)]
+    return f"its {what} have {wrong[0]!r:.60} among them; expected {expected}" if wrong else ""
+
+
+def named_as_before(before: AtenGraph, graph: AtenGraph) -> AtenGraph:
+    """The graph with the names that `before` has for its results, and for what is stored in inputs."""
+    given = *before.outputs, *(change.value for change in before.mutations)
+    now = *graph.outputs, *(change.value for change in graph.mutations)
+    wanted = {old: new for old, new in zip(given, now, strict=True) if old != new}
+    if not wanted:
+        return graph
+    taken = {*graph.types, *before.types}
+    names: dict[str, str] = {}
+    for old in wanted:
+        if old in graph.types:  # another value has the name now
+            names[old] = counted_name(f"{old}_before", taken)
+            taken.add(names[old])
+    fixed = {slot.value for slot in graph.inputs} | ({*given} - wanted.keys())
+    copied: dict[str, str] = {}
+    for old, new in wanted.items():
+        if new in fixed or new in names:  # an input, or one value for two results: it needs a tensor of its own
+            copied[old] = new
+        else:
+            names[new] = old
+    nodes = [_renamed(node, names) for node in graph.nodes]
+    types = {names.get(value, value): kind for value, kind in graph.types.items()}
+    origins = {value: node.origin for node in nodes for value in node.results}
+    for old, new in copied.items():
+        source = names.get(new, new)
+        origin = origins.get(source) or next((node.origin for node in nodes), Origin(old, "aten.clone.default"))
+        nodes.append(Node(old, "aten.clone.default", (Ref(source),), {}, (old,), origin))
+        types[old] = types[source]
+    return replace(graph, nodes=tuple(nodes), types=types, outputs=before.outputs, mutations=before.mutations)
+
+
+def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+    if not {*node.operands, *node.results} & names.keys():
+        return node
+    results = tuple(names.get(value, value) for value in node.results)
+    name = results[0] if node.results == (node.name,) else node.name
+    return replace(reading(node, names), name=name, results=results)

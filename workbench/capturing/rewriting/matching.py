@@ -205,7 +205,7 @@ class Search:
 
 
 def nearest(missing: Missing | None, search: Search) -> Nearest | None:
-    """How near a search came; None where the graph has not even one of the pattern's ops."""
+    """Records the nearest that a search came to a match; None where the graph has not even one of the pattern's ops."""
     if missing is None:
         return None
     instead = missing.found

@@ -10,42 +10,24 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import torch
 
-from workbench.capturing.rewriting.pattern_graph import PatternGraph, captured_pattern
-from workbench.capturing.rewriting.replacement import check_replacement
+from workbench.capturing.rewriting.pattern_graph import Given, PatternGraph, Refused, captured_pattern
 from workbench.ground.argument_types import checks_what_it_is_given
 from workbench.ground.environment.owners import Owner
 from workbench.ground.environment.registered import REWRITES
 from workbench.ground.environment.turns import compiling
 from workbench.ground.errors import BadPattern, BadRegistration, PatternFailed, UnknownOverload, WorkbenchError
-from workbench.ir import TensorType
+from workbench.ir import Arg, Literal, Node, Origin, Ref, TensorType
 from workbench.operators.aten.overload_names import overloads
+from workbench.operators.aten.overload_schema import schema_of
 from workbench.operators.aten.registry import yes_or_no
-from workbench.operators.tensors.torch_literals import to_type
+from workbench.operators.formulas.formula_builder import infer
+from workbench.operators.tensors.torch_literals import to_arg, to_type
 
 F = TypeVar("F", bound=Callable[..., object])
-Number = bool | int | float
-Bound = Mapping[str, TensorType | Number]
-"""What the parameters of a pattern stand for: the types of tensors, and numbers."""
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """The parameters of a pattern, in order, as its example gives them."""
-
-    example: Mapping[str, TensorType | Number]
-
-    @property
-    def tensors(self) -> tuple[str, ...]:
-        return tuple(name for name, value in self.example.items() if isinstance(value, TensorType))
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        return tuple(name for name in self.example if name not in self.tensors)
 
 
 class Pattern:
@@ -58,12 +40,12 @@ class Pattern:
         self.op = self._one_overload(op)
         if takes is not None and not callable(takes):
             raise self.refused(f"takes={takes!r} is no function of what the parameters stand for")
-        self._takes = cast("Callable[[Bound], object] | None", takes)
-        self.parameters = self._parameters(example)
+        self._takes = cast("Callable[[Given], object] | None", takes)
+        self.example = self._parameters(example)
         self._made: dict[tuple[object, ...], PatternGraph | str] = {}
         with compiling():
-            self.graph = captured_pattern(function, self.parameters.example, self.refused)
-            check_replacement(self.op, self.parameters.example, self.graph, self.refused)
+            self.graph = captured_pattern(function, self.example, self.refused)
+            check_replacement(self.op, self.example, self.graph, self.refused)
 
     @property
     def __code__(self) -> object:  # the place of a registration is that of its function
@@ -75,7 +57,7 @@ class Pattern:
     def refused(self, reason: str) -> BadPattern:
         return BadPattern(self.name, self.place, reason)
 
-    def takes(self, bound: Bound) -> bool:
+    def takes(self, bound: Given) -> bool:
         """True if it is for these tensors and numbers."""
         if self._takes is None:
             return True
@@ -92,12 +74,12 @@ class Pattern:
             raise PatternFailed(f"{who} returned {answer!r:.60}; expected True or False")
         return taken
 
-    def at(self, bound: Bound) -> PatternGraph | str:
+    def at(self, bound: Given) -> PatternGraph | str:
         """Its graph for tensors and numbers such as these, or why it has none: extents stand in its nodes' arguments,
         as in `x.view(x.shape[0], -1)`, so other tensors may make other nodes."""
-        key = tuple(bound[name] for name in self.parameters.example)
+        given = {name: bound[name] for name in self.example}
+        key = tuple(given.values())
         if key not in self._made:
-            given = {name: bound[name] for name in self.parameters.example}
             try:
                 self._made[key] = captured_pattern(self.function, given, self.refused)
             except WorkbenchError as error:
@@ -113,7 +95,8 @@ class Pattern:
             raise self.refused(f"op={op!r} has the overloads {', '.join(found)}; name one of them")
         return found[0]
 
-    def _parameters(self, example: object) -> Parameters:
+    def _parameters(self, example: object) -> Given:
+        """The parameters in order, as the example gives them."""
         called = getattr(self.function, "__name__", type(self.function).__name__)
         if inspect.iscoroutinefunction(self.function):
             raise self.refused(f"{called} is async; a pattern must be synchronous")
@@ -138,15 +121,12 @@ class Pattern:
                     f"the parameter {name!r} is {type(value).__name__} in the example; the parameters of a pattern are "
                     "tensors and numbers"
                 )
-        made = Parameters(
-            {
-                name: to_type(value) if isinstance(value, torch.Tensor) else value
-                for name, value in bound.arguments.items()
-            }
-        )
-        if not made.tensors:
+        if not any(isinstance(value, torch.Tensor) for value in bound.arguments.values()):
             raise self.refused("it has no tensor among its parameters")
-        return made
+        return {
+            name: to_type(value) if isinstance(value, torch.Tensor) else value
+            for name, value in bound.arguments.items()
+        }
 
 
 @checks_what_it_is_given
@@ -175,3 +155,53 @@ def pattern(
         return function
 
     return register
+
+
+def replacement(op: str, bound: Mapping[str, Ref | Literal], results: tuple[str, ...], origin: Origin) -> Node:
+    """The call of a pattern's op with what its parameters, in their order, stand for."""
+    args, kwargs = list[Arg](), dict[str, Arg]()
+    for argument, name in zip(schema_of(op).arguments, bound, strict=False):
+        if argument.kwarg_only:
+            kwargs[argument.name] = bound[name]
+        else:
+            args.append(bound[name])
+    return Node(results[0], op, tuple(args), kwargs, results, origin)
+
+
+def check_replacement(op: str, example: Given, graph: PatternGraph, refused: Refused) -> None:
+    """Raises if the op cannot be called with the pattern's parameters, or gives other results."""
+    schema, names = schema_of(op), list(example)
+    if schema.is_mutable:
+        raise refused(f"{op} changes its arguments in place, so it cannot take the place of ops")
+    missing = [each.name for each in schema.arguments[len(names) :] if not each.has_default_value()]
+    if len(schema.arguments) < len(names) or missing:
+        raise refused(
+            f"{op} takes {', '.join(each.name for each in schema.arguments) or 'nothing'}, and is called with "
+            f"{', '.join(names)}: the pattern's parameters in their order"
+        )
+    value_of = {name: value for value, name in graph.parameter_of.items()}
+    bound: dict[str, Ref | Literal] = {}
+    for name, given in example.items():
+        literal = None if isinstance(given, TensorType) else to_arg(given)
+        bound[name] = literal if isinstance(literal, Literal) else Ref(value_of[name])
+    results = tuple(f"result{place}" for place in range(len(graph.outputs)))
+    node = replacement(op, bound, results, Origin(results[0], op))
+    try:
+        made = infer(node, graph.graph.types)
+    except Exception as error:  # any exception of the user's fake, or PyTorch's about the arguments
+        raise refused(
+            f"{op} cannot be called on tensors without data with the pattern's example: "
+            f"{type(error).__name__}: {error}. An op of one's own needs register_fake"
+        ) from None
+    if difference := difference_of(made, tuple(graph.graph.types[value] for value in graph.outputs)):
+        raise refused(f"{op} {difference}, for the pattern's example")
+
+
+def difference_of(made: tuple[TensorType, ...], wanted: tuple[TensorType, ...]) -> str:
+    """Says how the results of an op differ from those of the nodes that it replaces; empty if they do not."""
+    if len(made) != len(wanted):
+        return f"gives {len(made)} results, the pattern's function {len(wanted)}"
+    for place, (ours, theirs) in enumerate(zip(made, wanted, strict=True)):
+        if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype):
+            return f"gives {ours} as result {place}, the pattern's function {theirs}"
+    return ""

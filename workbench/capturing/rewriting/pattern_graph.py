@@ -39,7 +39,7 @@ Function: TypeAlias = Callable[..., object]
 Refused: TypeAlias = Callable[[str], BadPattern]
 """The error about a pattern, with its name and place, from a reason."""
 Given: TypeAlias = Mapping[str, TensorType | bool | int | float]
-"""What a function is captured with: types of tensors, and numbers, by the names of its parameters."""
+"""Types of tensors, and numbers, with which a function is captured, by the names of its parameters."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from workbench.capturing.rewriting.pattern import Pattern
 from workbench.ground.environment.owners import Owner
 from workbench.ground.environment.registered import REWRITES
 from workbench.ground.errors import RegistrationGone
-from workbench.ir import BREAK, AtenGraph, Node, Rewrite, Rewritten, StandsFor
+from workbench.ir import BREAK, AtenGraph, KernelGraph, LoweredNode, Node, Rewrite, Rewritten, StandsFor
 from workbench.ir.rewrites import PASS, PATTERN, captured_behind
 
 Step: TypeAlias = "Callable[..., object] | Rewrite"
@@ -125,3 +125,31 @@ def _parts(nodes: tuple[Node, ...], among: set[str]) -> dict[str, str]:
             if of in linked:
                 part[name] = part[node.name]
     return part
+
+
+def with_origins(lowered: KernelGraph, made: Rewritten) -> KernelGraph:
+    """The lowered graph with captured nodes behind its nodes, and with the record of all passes and patterns."""
+    if not made.rewrites:
+        return lowered
+    behind = captured_behind(made.rewrites)
+    order = {node.name: place for place, node in enumerate(made.captured.nodes)}
+    op_of = {node.name: node.op for node in made.graph.nodes}
+    by_pattern = {match.node: each.name for each in made.rewrites for match in each.matches}
+    merged: dict[str, dict[str, None]] = {}
+
+    def told(item: LoweredNode) -> LoweredNode:
+        parents = {each for name in lowered.together(item.parent) for each in behind.get(name, (name,))}
+        first, *others = sorted(parents, key=order.__getitem__)
+        if others:
+            merged.setdefault(first, {}).update(dict.fromkeys(others))
+        rule = by_pattern.get(item.parent, "") if op_of[item.parent] == item.node.op else ""
+        return replace(item, parent=first, rule=rule or item.rule)
+
+    nodes = tuple(told(item) for item in lowered.nodes)
+    return replace(
+        lowered,
+        captured=made.captured,
+        nodes=nodes,
+        rewrites=made.rewrites,
+        merged={name: tuple(others) for name, others in merged.items()},
+    )

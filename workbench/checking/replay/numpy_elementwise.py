@@ -85,10 +85,6 @@ def _divide(a: Array, b: Array) -> Array:
     return (a - np.fmod(a, b)) // b
 
 
-def _divide_up(a: Array, b: Array) -> Array:
-    return -np.floor_divide(-a, b)
-
-
 def _wrapping(function: Function) -> Function:
     """Adding or subtracting one-bit integers wraps, where numpy's bools would saturate."""
 
@@ -109,6 +105,10 @@ def _one_by_one(function: Callable[[float], float]) -> Function:
 
 def _same(values: Array) -> Array:
     return values
+
+
+def _divide_up(a: Array, b: Array) -> Array:
+    return -np.floor_divide(-a, b)
 
 
 def _round_half_away(values: Array) -> Array:
@@ -156,24 +156,11 @@ FUNCTIONS: dict[str, Function] = {
 """Each op's function on arrays; the caller converts the result to the op's result type."""
 
 
-def _has_nan(a: Array, b: Array) -> Array:
-    return np.isnan(a) | np.isnan(b)
-
-
-def _ordered(function: Function) -> Function:
-    """A float comparison that is false beside a NaN."""
+def _beside_nan(answer: bool, relation: Function) -> Function:
+    """A comparison of floats that has this answer beside a NaN."""
 
     def compared(a: Array, b: Array) -> Array:
-        return function(a, b) & ~_has_nan(a, b)
-
-    return compared
-
-
-def _unordered(function: Function) -> Function:
-    """A float comparison that is true beside a NaN."""
-
-    def compared(a: Array, b: Array) -> Array:
-        return function(a, b) | _has_nan(a, b)
+        return np.where(np.isnan(a) | np.isnan(b), answer, relation(a, b))
 
     return compared
 
@@ -189,8 +176,8 @@ _RELATIONS: tuple[Function, ...] = (np.equal, np.greater, np.greater_equal, np.l
 
 FLOAT_COMPARISONS: tuple[Function, ...] = (
     _always(False),
-    *(_ordered(relation) for relation in (*_RELATIONS, _always(True))),
-    *(_unordered(relation) for relation in (*_RELATIONS, _always(False))),
+    *(_beside_nan(False, relation) for relation in (*_RELATIONS, _always(True))),
+    *(_beside_nan(True, relation) for relation in (*_RELATIONS, _always(False))),
     _always(True),
 )
 """`arith.cmpf` by the number of its predicate."""

@@ -29,8 +29,10 @@ from workbench.checking.replay.numpy_elementwise import (
 )
 from workbench.ground.errors import ReplayError
 from workbench.mlir.affine import compile_expr, compile_map, forall_bounds, loop_bounds
+from workbench.mlir.bindings import DYNAMIC_EXTENT, segments, shape_of
 from workbench.mlir.context import line_of, operations, parse, run_passes
 from workbench.mlir.indexed_moves import accesses_in
+from workbench.mlir.linalg_loops import indexing_maps, iterators
 
 Counters: TypeAlias = Sequence[int]
 """Iteration number of each loop around an op, outermost first."""
@@ -70,11 +72,9 @@ class LinalgOp:
     def __init__(self, module: ir.Module, operation: ir.Operation) -> None:
         self._module = module  # keeps the op alive
         self._block = operation.regions[0].blocks[0]
-        self._maps = [
-            list(ir.AffineMapAttr(item).value.results) for item in ir.ArrayAttr(operation.attributes["indexing_maps"])
-        ]
-        self._reduced = ["reduction" in str(item) for item in ir.ArrayAttr(operation.attributes["iterator_types"])]
-        self._inputs = ir.DenseI32ArrayAttr(operation.attributes["operandSegmentSizes"])[0]
+        self._maps = [list(each.results) for each in indexing_maps(operation)]
+        self._reduced = [kind == "reduction" for kind in iterators(operation)]
+        self._inputs, self.outputs = segments(operation)
         self._operands = list(operation.operands)
         self._yields = list(list(self._block.operations)[-1].operation.operands)
         self._combined = self._find_combiners()
@@ -84,10 +84,6 @@ class LinalgOp:
         """Element type of each memref operand, inputs first."""
         kinds = [value.type for value in self._operands if _is_memref(value)]
         return tuple(_element(kind.element_type) for kind in kinds)
-
-    @property
-    def outputs(self) -> int:
-        return len(self._operands) - self._inputs
 
     def execute(self, tiles: Sequence[Array], counters: Counters) -> list[Array]:
         """New contents of the outputs, given the contents of all memref operands, inputs first."""
@@ -111,9 +107,8 @@ class LinalgOp:
 
     def _axes(self) -> list[list[int | None]]:
         """Extents of each memref operand's axes, None where they are known only at run time."""
-        dynamic = ir.ShapedType.get_dynamic_size()
-        shapes = [ir.MemRefType(value.type).shape for value in self._operands if _is_memref(value)]
-        return [[None if extent == dynamic else extent for extent in shape] for shape in shapes]
+        shapes = [shape_of(value) for value in self._operands if _is_memref(value)]
+        return [[None if extent == DYNAMIC_EXTENT else extent for extent in shape] for shape in shapes]
 
     def _space(self, arrays: Sequence[Array]) -> tuple[int, ...]:
         """Extents of the iteration space, each read off an operand that has the dim as an axis of its own."""
@@ -125,11 +120,14 @@ class LinalgOp:
         return tuple(extents[dim] for dim in range(len(self._reduced)))
 
     def _evaluate(self, spread: Sequence[Array], indices: Sequence[Array], counters: Counters) -> list[Array]:
-        body = _Body(dict(zip(self._block.arguments, spread, strict=True)), indices, counters)
+        body = self._body(spread, indices, counters)
         return [body.value(value) for value in self._yields]
 
+    def _body(self, spread: Sequence[Array], indices: Sequence[Array], counters: Counters) -> _Body:
+        return _Body(dict(zip(self._block.arguments, spread, strict=True)), indices, counters)
+
     def _find_combiners(self) -> tuple[_Combined, ...] | None:
-        """How each output is folded, if the body only combines it with a value that does not depend on it."""
+        """Finds the op that folds each output, if the body only combines it with a value that does not depend on it."""
         found: list[_Combined] = []
         reduced = {dim for dim, each in enumerate(self._reduced) if each}
         outputs = zip(
@@ -142,7 +140,7 @@ class LinalgOp:
             if isinstance(result, ir.BlockArgument) or result.owner.name not in COMBINERS:
                 return None
             operands = list(result.owner.operands)
-            if accumulator not in operands or _uses(accumulator) != 1 or _uses(result) != 1:
+            if accumulator not in operands or any(len(list(each.uses)) != 1 for each in (accumulator, result)):
                 return None
             value = operands[1] if operands[0] == accumulator else operands[0]
             found.append(_Combined(result.owner.name, value, _element(result.type)))
@@ -151,11 +149,7 @@ class LinalgOp:
     def _fold(
         self, combined: Sequence[_Combined], spread: Sequence[Array], space: tuple[int, ...], counters: Counters
     ) -> list[Array]:
-        body = _Body(
-            dict(zip(self._block.arguments, spread, strict=True)),
-            list(map(_axis_index(space), range(len(space)))),
-            counters,
-        )
+        body = self._body(spread, list(map(_axis_index(space), range(len(space)))), counters)
         values: list[Array] = []
         for output, initial in zip(combined, spread[self._inputs :], strict=True):
             if not output.combiner:
@@ -265,7 +259,7 @@ def _apply(operation: ir.Operation, operands: list[Array]) -> Array:
     """The result of an arith, math or affine op for given operands, as its result type holds it."""
     element, name = _element(operation.results[0].type), operation.name
     if name == "arith.constant":
-        return np.asarray(_constant(operation), element.values)
+        return np.asarray(operation.attributes["value"].value, element.values)
     if name in ("affine.apply", "affine.min", "affine.max"):
         choices = [np.asarray(made(operands)) for made in compile_map(operation)]  # type: ignore[arg-type]
         return (np.maximum if name == "affine.max" else np.minimum).reduce(np.broadcast_arrays(*choices))
@@ -288,10 +282,6 @@ def _function(operation: ir.Operation) -> Function:
     return FUNCTIONS[name]
 
 
-def _constant(operation: ir.Operation) -> bool | int | float:
-    return operation.attributes["value"].value
-
-
 def _scalar(value: ir.Value, counters: Counters) -> Array:
     """A scalar computed outside the op: constants, loop variables and arithmetic on them."""
     if not isinstance(value, ir.BlockArgument):
@@ -305,7 +295,7 @@ def _scalar(value: ir.Value, counters: Counters) -> Array:
 
 
 def _counters(loop: ir.Operation) -> int:
-    """How many entries of an iteration a loop has."""
+    """Counts the entries of an iteration that belong to a loop."""
     return len(forall_bounds(loop)) if loop.name == "scf.forall" else int(loop.name == "scf.for")
 
 
@@ -325,10 +315,6 @@ def _element(kind: ir.Type) -> Element:
 
 def _is_memref(value: ir.Value) -> bool:
     return isinstance(value.type, ir.MemRefType)
-
-
-def _uses(value: ir.Value) -> int:
-    return len(list(value.uses))
 
 
 def _with_unit_axes(tile: Array, axes: Sequence[int | None]) -> Array:
@@ -363,16 +349,12 @@ def _spread(array: Array, exprs: Sequence[ir.AffineExpr], space: tuple[int, ...]
 def _lay_back(value: Array, shape: tuple[int, ...], exprs: Sequence[ir.AffineExpr], space: tuple[int, ...]) -> Array:
     """The contents of an output from its values over the space, where reduced dims are one long."""
     dims = [expr.position for expr in exprs if isinstance(expr, ir.AffineDimExpr)]
-    if len(set(dims)) != len(dims) or any(extent != 1 for extent in _others(shape, exprs)):
+    others = [extent for extent, expr in zip(shape, exprs, strict=True) if not isinstance(expr, ir.AffineDimExpr)]
+    if len(set(dims)) != len(dims) or any(extent != 1 for extent in others):
         raise ReplayError(f"an output at {', '.join(map(str, exprs))} is written more than once a point")
     full = np.broadcast_to(value, [space[dim] if dim in dims else 1 for dim in range(len(space))])
     kept = full.reshape([space[dim] for dim in sorted(dims)])
     return kept.transpose(np.argsort(np.argsort(dims))).reshape(shape)
-
-
-def _others(shape: tuple[int, ...], exprs: Sequence[ir.AffineExpr]) -> list[int]:
-    """Extents of the axes that no single dim walks."""
-    return [extent for extent, expr in zip(shape, exprs, strict=True) if not isinstance(expr, ir.AffineDimExpr)]
 
 
 def _stretched(value: Array, reduced: Sequence[bool], space: tuple[int, ...]) -> Array:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import re
 import sys
 import traceback
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, TracebackType
 
 from workbench.ground.environment.notebook_cells import cell_name
 from workbench.ground.packages import folder
@@ -52,6 +53,13 @@ def place_text(stack_trace: str | None) -> str:
     """The same as `file:line`; empty where there is none."""
     file, line = place_of(stack_trace)
     return f"{file}:{line}" if file else ""
+
+
+def lines_inside(outermost: CodeType) -> list[str]:
+    """The call stack inside a function, outermost first, as a traceback writes it, without reading sources."""
+    frames = traceback.walk_stack(inspect.currentframe())
+    inside = itertools.takewhile(lambda place: place[0].f_code is not outermost, frames)
+    return traceback.format_list(list(reversed(traceback.StackSummary.extract(inside, lookup_lines=False))))
 
 
 def called_from() -> Place:

@@ -41,6 +41,15 @@ def in_this_thread(ours: Callable[..., T], theirs: Callable[..., T]) -> Callable
     return called
 
 
+def returning(value: T) -> Callable[..., T]:
+    """A function that returns this value, whatever it is given."""
+
+    def called(*_: object) -> T:
+        return value
+
+    return called
+
+
 class _Here:
     """A pattern that matches in one thread alone. A filter asks its patterns by `match`."""
 

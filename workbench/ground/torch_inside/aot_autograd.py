@@ -10,6 +10,7 @@ from unittest import mock
 import torch
 from torch import fx
 
+from workbench.ground.environment.this_thread import returning
 from workbench.ground.torch_inside.needs import takes
 
 with takes(
@@ -22,12 +23,7 @@ with takes(
     use="What AOTAutograd says of the inputs and results of its graphs: which tensor each is, or its gradient.",
     instead="none: functorch.compile numbers them",
 ):
-    from torch._functorch._aot_autograd.descriptors import BufferAOTInput as BufferAOTInput
-    from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput as InputMutationAOTOutput
-    from torch._functorch._aot_autograd.descriptors import ParamAOTInput as ParamAOTInput
-    from torch._functorch._aot_autograd.descriptors import PlainAOTInput as PlainAOTInput
-    from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput as SavedForBackwardsAOTOutput
-    from torch._functorch._aot_autograd.descriptors import TangentAOTInput as TangentAOTInput
+    from torch._functorch._aot_autograd import descriptors as descriptors
 
 Boxed = Callable[[list[object]], object]
 """A function that takes its arguments as a list, and empties it."""
@@ -83,11 +79,7 @@ def nothing_donated() -> AbstractContextManager[object]:
     """
     from torch._functorch._aot_autograd import graph_compile
 
-    return mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", _none)
-
-
-def _none(*_: object) -> list[int]:
-    return []
+    return mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", returning(list[int]()))
 
 
 @takes(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
 import torch
@@ -49,6 +50,26 @@ def kernel_switches() -> list[bool]:
         *(c._get_mkldnn_enabled(), c._get_flash_sdp_enabled(), c._get_mem_efficient_sdp_enabled()),
         c._get_math_sdp_enabled(),
     ]
+
+
+@contextmanager
+@takes(
+    "torch._C._get_mkldnn_enabled",
+    "torch._C._set_mkldnn_enabled",
+    instead="torch.backends.mkldnn.flags, which warns of cards that are not there",
+)
+def without_onednn() -> Generator[None]:
+    """Within the block PyTorch computes without oneDNN.
+
+    In turn (`workbench.ground.environment.turns`): the switch is one for all threads, and each puts back what it found.
+    """
+    native = cast(Any, torch)._C
+    before = native._get_mkldnn_enabled()
+    native._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        native._set_mkldnn_enabled(before)
 
 
 @takes(

@@ -14,7 +14,7 @@ from torch._dynamo import eval_frame, guards, output_graph, symbolic_convert
 from torch._dynamo.backends import registry
 from torch._dynamo.variables import higher_order_ops
 
-from workbench.ground.environment.this_thread import in_this_thread
+from workbench.ground.environment.this_thread import in_this_thread, returning
 from workbench.ground.torch_inside.functorch_layers import transform_at_work
 from workbench.ground.torch_inside.needs import takes
 
@@ -50,7 +50,7 @@ def unmeasured_guards() -> Generator[None]:
     It empties the processor's caches for that, and writes the figure to its log. The caller has the turn
     (`workbench.ground.environment.turns`).
     """
-    with mock.patch.object(guards, "profile_guard_manager", _not_measured):
+    with mock.patch.object(guards, "profile_guard_manager", returning(0.0)):
         yield
 
 
@@ -81,17 +81,17 @@ def no_other_compiler() -> Generator[None]:
     changed: list[tuple[object, str, object]] = [
         # Other threads call these two without the turn, in `torch.compile`. Our backend is none that is searched for.
         (eval_frame, "get_compiler_fn", in_this_thread(_as_it_is, eval_frame.get_compiler_fn)),
-        (registry, "_lazy_import", in_this_thread(_does_nothing, cast(Any, registry)._lazy_import)),
-        (output_graph, "uninteresting_files", lambda: _GENERATED),
+        (registry, "_lazy_import", in_this_thread(returning(None), cast(Any, registry)._lazy_import)),
+        (output_graph, "uninteresting_files", returning(_GENERATED)),
     ]
     if not transform_at_work():
-        changed.append((symbolic_convert.InstructionTranslator, "_throw_if_in_functorch", _does_nothing))
+        changed.append((symbolic_convert.InstructionTranslator, "_throw_if_in_functorch", returning(None)))
     if not (config.use_graph_deduplication or config.track_nodes_for_deduplication):
-        changed.append((output_graph, "GraphRegionTracker", _NoRegions))
+        changed.append((output_graph, "GraphRegionTracker", object))  # which is asked nothing then
     if config.side_effect_replay_policy not in ("warn", "error"):
-        changed.append((output_graph.OutputGraph, "get_replayed_side_effect_source_refs", _no_places))
+        changed.append((output_graph.OutputGraph, "get_replayed_side_effect_source_refs", returning(list[str]())))
     if _SPREAD not in sys.modules:
-        changed.append((higher_order_ops.LocalMapWrappedHigherOrderVariable, "should_wrap_in_hop", _never))
+        changed.append((higher_order_ops.LocalMapWrappedHigherOrderVariable, "should_wrap_in_hop", returning(False)))
     with ExitStack() as patched:
         for owner, name, ours in changed:
             patched.enter_context(mock.patch.object(owner, name, ours))
@@ -107,25 +107,5 @@ _SPREAD = takes(
 ).path
 
 
-class _NoRegions:
-    """In place of what marks equal parts of a graph, which is asked nothing then."""
-
-
-def _does_nothing(*_: object) -> None:
-    return None
-
-
-def _no_places(_: object) -> list[str]:
-    return []
-
-
-def _never(_: object) -> bool:
-    return False
-
-
 def _as_it_is(backend: object) -> object:
     return backend
-
-
-def _not_measured(*_: object) -> float:
-    return 0.0

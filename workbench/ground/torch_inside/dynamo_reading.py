@@ -1,4 +1,4 @@
-"""What Dynamo raises, keeps and asks while it reads a function. Dynamo is loaded with this file."""
+"""Dynamo's errors, guards and decisions while it reads a function. Dynamo is loaded with this file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 from unittest import mock
 
+from workbench.ground.environment.this_thread import returning
 from workbench.ground.torch_inside.needs import takes
 
 with takes(
@@ -18,10 +19,7 @@ with takes(
     use="Dynamo's errors: a fault of its own, an error of the user's ops, a break of a graph, and what it refuses.",
     instead="none: torch.compiler names no class of errors",
 ):
-    from torch._dynamo.exc import InternalTorchDynamoError as InternalTorchDynamoError
-    from torch._dynamo.exc import TorchRuntimeError as TorchRuntimeError
-    from torch._dynamo.exc import Unsupported as Unsupported
-    from torch._dynamo.exc import UserError as UserError
+    from torch._dynamo import exc as exc
 
 
 class GuardManager(Protocol):
@@ -55,11 +53,7 @@ def breaks_in_loops() -> AbstractContextManager[object]:
     """
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", _never)
-
-
-def _never(_: object) -> bool:
-    return False
+    return mock.patch.object(InstructionTranslatorBase, "maybe_has_backedge", returning(False))
 
 
 class _Hiding(dict[str, object]):

@@ -21,13 +21,8 @@ _FIRST_NODES = takes(
     instead="none: torch.func has the transforms under other names",
 ).names
 
-TRANSFORMS = dict(
-    zip(
-        _FIRST_NODES,
-        ("torch.func.grad", "torch.func.jvp", "torch.func.grad", "torch.autograd.forward_ad"),
-        strict=True,
-    )
-)
+_PUBLIC_NAMES = ("torch.func.grad", "torch.func.jvp", "torch.func.grad", "torch.autograd.forward_ad")
+TRANSFORMS = dict(zip(_FIRST_NODES, _PUBLIC_NAMES, strict=True))
 """The name of the first node that a transform leaves in a graph -> the public name of the transform."""
 
 

@@ -1,11 +1,10 @@
-"""Where modules, optimizers and tensors keep their parts and hooks."""
+"""Attributes in which modules, optimizers and tensors keep their parts and hooks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
 
-import torch
 from torch import nn
 
 from workbench.ground.torch_inside.needs import takes
@@ -63,12 +62,6 @@ def forward_hooks(module: nn.Module) -> tuple[Mapping[int, object], Mapping[int,
     """Returns a module's hooks: those that are called before it, and those after it."""
     its = cast(Any, module)
     return its._forward_pre_hooks, its._forward_hooks
-
-
-@takes("torch.Tensor._backward_hooks", instead="none: Tensor.register_hook sets one and nothing lists them")
-def gradient_hooks(tensor: torch.Tensor) -> Mapping[int, object] | None:
-    """Returns the hooks that are called with a tensor's gradient; None where there never was one."""
-    return cast(Any, tensor)._backward_hooks
 
 
 @takes("torch.nn.modules.batchnorm._NormBase", instead="torch.nn.BatchNorm1d and its seven relatives, one by one")

@@ -22,14 +22,9 @@ BUILT_IN = takes(
     instead="none: their __module__ is None",
 ).path
 
-FAKE_TENSOR_LOG = takes(
+LOGS_OF_STACKS = takes(
     "torch._subclasses.fake_tensor",
-    use="The logger that prints a stack for what becomes an error of the workbench's own.",
-    instead="torch._logging.set_logs sets the level of all threads",
-).path
-
-DYNAMO_TENSOR_LOG = takes(
     "torch._dynamo.variables.tensor",
-    use="The logger that prints a stack for what becomes an error of the workbench's own.",
+    use="The loggers that print a stack for what becomes an error, or a warning, of the workbench's own.",
     instead="torch._logging.set_logs sets the level of all threads",
-).path
+).paths

@@ -1,16 +1,15 @@
-"""How a private part of PyTorch is taken: by one function or name of ours, which says what it takes and what for.
+"""Taking a private part of PyTorch: by one function or name of ours, which says what it takes and what for.
 
 A PyTorch that lacks a part fails where that part is first needed, with one sentence of ours.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar
 
 from workbench.ground.errors import MissingInPyTorch
 
@@ -94,33 +93,12 @@ def takes(*paths: str, instead: str, use: str = "") -> Need:
 
 def _is_there(path: str) -> bool:
     """True if PyTorch has the name; a module of it is imported."""
+    import torch
+
     plain, called, _ = path.partition("(")
-    first, *parts = plain.split(".")
-    found, prefix = cast(Any, importlib.import_module(first)), first
-    for name in parts:
-        prefix = f"{prefix}.{name}"
-        if not (sys.modules.get(prefix) or _has(found, name) or _is_module(prefix)):
-            return False
-        # some packages of PyTorch's have a function of a module's name
-        found = sys.modules.get(prefix) or getattr(found, name)
-    if not called:
-        return True
+    try:
+        pkgutil.resolve_name(plain)
+    except (ImportError, AttributeError):
+        return False
     owner, _, name = path.rpartition(".")
-    return hasattr(eval(owner, {first: importlib.import_module(first)}), name)
-
-
-def _has(owner: object, name: str) -> bool:
-    try:
-        return hasattr(owner, name)
-    except ModuleNotFoundError:  # PyTorch loads some of its modules when they are first named
-        return False
-
-
-def _is_module(path: str) -> bool:
-    try:
-        importlib.import_module(path)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
-            raise
-        return False
-    return True
+    return not called or hasattr(eval(owner, {"torch": torch}), name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
 
 from workbench.ground.torch_inside.needs import takes
+from workbench.ground.torch_inside.pytrees import tensors_in
 
 _torch = cast(Any, torch)
 
@@ -48,6 +50,17 @@ def schema_of_op(op: object) -> torch.FunctionSchema:
 def schema_if_op(target: object) -> torch.FunctionSchema | None:
     """Returns the schema of an overload, None for what is none."""
     return cast("torch.FunctionSchema | None", getattr(target, "_schema", None))
+
+
+def by_name(op: object, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+    """Returns the arguments of a call by their names in the schema."""
+    return {**dict(zip((each.name for each in schema_of_op(op).arguments), args, strict=False)), **kwargs}
+
+
+def written_by(op: object, args: Sequence[object], kwargs: Mapping[str, object]) -> list[torch.Tensor]:
+    """Returns the tensors that a call changes in place, as the schema says."""
+    given, arguments = by_name(op, args, kwargs), schema_of_op(op).arguments
+    return tensors_in([given.get(each.name) for each in arguments if each.alias_info and each.alias_info.is_write])
 
 
 @takes("torch.ops.aten.add.Tensor._overloadname", instead="the text of the overload behind its last dot")
@@ -111,17 +124,17 @@ def cpu_kernels() -> object:
     return _torch._C.DispatchKeySet(_torch._C.DispatchKey.CPU)
 
 
+@contextmanager
 @takes("torch._C.DispatchKey", "torch.ops.aten.add.Tensor._dispatch_cache", instead="none")
-def without_autograd_kernel(op: Any) -> object:
-    """Takes the kernel for autograd that Python gave an op out of its table, and returns it, None if it has none."""
-    found = op.py_kernels.pop(_torch._C.DispatchKey.Autograd, None)
-    op._dispatch_cache.clear()
-    return found
-
-
-@takes("torch._C.DispatchKey", "torch.ops.aten.add.Tensor._dispatch_cache", instead="none")
-def with_autograd_kernel(op: Any, kernel: object) -> None:
-    """Puts back what `without_autograd_kernel` returned."""
-    if kernel is not None:
-        op.py_kernels[_torch._C.DispatchKey.Autograd] = kernel
-    op._dispatch_cache.clear()
+def without_autograd_kernels(ops: Sequence[Any]) -> Generator[None]:
+    """Within the block these ops lack the kernels for autograd that Python gave them."""
+    key = _torch._C.DispatchKey.Autograd
+    kernels = {op: op.py_kernels.pop(key) for op in ops if key in op.py_kernels}
+    for op in ops:
+        op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op in ops:
+            op.py_kernels.update({key: kernels[op]} if op in kernels else {})
+            op._dispatch_cache.clear()

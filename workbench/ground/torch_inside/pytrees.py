@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from workbench.ground.torch_inside.needs import takes
 
 with takes(
@@ -16,6 +18,12 @@ with takes(
     from torch.utils._pytree import tree_leaves as tree_leaves
     from torch.utils._pytree import tree_map as tree_map
     from torch.utils._pytree import tree_map_only as tree_map_only
+
+
+def tensors_in(tree: object) -> list[torch.Tensor]:
+    """Returns the tensors among the leaves of containers."""
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
 
 with takes(
     "torch.utils._pytree.SUPPORTED_NODES",

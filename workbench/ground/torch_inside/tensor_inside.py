@@ -1,4 +1,4 @@
-"""What lies behind a tensor: its memory, its version, and the tensor that it is a view of."""
+"""Parts behind a tensor: its memory, its version, and the tensor that it is a view of."""
 
 from __future__ import annotations
 

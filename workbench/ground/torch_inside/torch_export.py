@@ -12,7 +12,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Final, cast
 from unittest import mock
 
@@ -71,21 +71,17 @@ def _builtins_of_tensors() -> Generator[None]:
         yield
 
 
-@contextmanager
-def onednn_as_it_is(module: nn.Module) -> Generator[None]:
+def onednn_as_it_is(module: nn.Module) -> AbstractContextManager[object]:
     """Within the block an export leaves the switch of oneDNN, which all threads have, as it is.
 
     PyTorch turns it off meanwhile, since oneDNN computes an LSTM whole. A graph that calls one is exported as PyTorch
     has it; in a function the call itself is made so.
     """
     graphs = [each.graph for each in module.modules() if isinstance(each, fx.GraphModule)]
-    if any(
-        "lstm" in f"{node.target} {getattr(node.target, '__name__', '')}" for graph in graphs for node in graph.nodes
-    ):
-        yield
-        return
-    with mock.patch.object(_trace, "_ignore_backend_decomps", nullcontext):
-        yield
+    targets = (node.target for graph in graphs for node in graph.nodes)
+    if any("lstm" in f"{target} {getattr(target, '__name__', '')}" for target in targets):
+        return nullcontext()
+    return mock.patch.object(_trace, "_ignore_backend_decomps", nullcontext)
 
 
 _OURS: Final = "_workbench_traces"
@@ -124,7 +120,7 @@ def _told_by(function: Any, other: Any) -> Generator[None]:
 
 
 def _traces_here() -> bool:
-    """What PyTorch's own function says, for one thread: as its code, it has the globals of that function's module."""
+    """Answers as PyTorch's own function, for one thread: as its code, it has the globals of that function's module."""
     scope = globals()
     return scope["_is_fx_tracing_flag"] and scope["_workbench_traces"]() and not torch.compiler.is_compiling()
 

@@ -13,7 +13,7 @@ export: they are the same, and for each parameter it has a line that is compared
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
 from unittest import mock
@@ -66,7 +66,7 @@ class _Given(NamedTuple):
     """Its kernels otherwise."""
     while_whole: dict[Any, Any]
     rule: Any
-    """What computes its result's type and shape meanwhile."""
+    """The function that computes its result's type and shape meanwhile."""
 
 
 @contextmanager
@@ -89,18 +89,13 @@ def quickly_kept_whole() -> Generator[None]:
         mock.patch.object(_utils, "_collect_all_valid_cia_ops_for_namespace", find),
         mock.patch.object(_program, "_override_composite_implicit_decomp", _kept_whole),
         mock.patch.object(_unlift, "_ok_to_generate_guards_fn", lambda: False),
-        _without_random_states(),
+        nullcontext() if _switches.functionalize_rng_ops else _without_random_states(),
     ):
         yield
 
 
-@contextmanager
-def _without_random_states() -> Generator[None]:
-    if _switches.functionalize_rng_ops:
-        yield
-        return
-    with mock.patch.object(_random.PhiloxStateTracker, "reset", lambda: None):
-        yield
+def _without_random_states() -> AbstractContextManager[object]:
+    return mock.patch.object(_random.PhiloxStateTracker, "reset", lambda: None)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import torch
 
 from workbench.ground.environment.this_thread import unlogged_here
 from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
-from workbench.ground.torch_inside.module_names import FAKE_TENSOR_LOG
+from workbench.ground.torch_inside.module_names import LOGS_OF_STACKS
 
 Plain: TypeAlias = "bool | int | float | str | list[int] | list[float] | None"
 
@@ -141,4 +141,4 @@ def _changed_elsewhere(old: torch.Tensor, new: torch.Tensor) -> bool:
 
 def _quiet() -> AbstractContextManager[None]:
     """Hides the stack traces that torch logs for refused calls, since a probe expects refusals."""
-    return unlogged_here([FAKE_TENSOR_LOG])
+    return unlogged_here(LOGS_OF_STACKS)

@@ -68,7 +68,7 @@ def _visit(value: object, path: str, read: Callable[[], object], found: Reachabl
         return
     seen.add(id(value))
     for name, part, step in _looked_into(value, path, read, found):
-        _visit(part, path + name if path else name.removeprefix("."), _after(read, step), found, seen)
+        _visit(part, path + name if path else name.removeprefix("."), after(read, step), found, seen)
 
 
 def _looked_into(value: object, path: str, read: Callable[[], object], found: Reachable) -> list[Part]:
@@ -136,7 +136,8 @@ def _globals(function: types.FunctionType) -> list[str]:
     )
 
 
-def _after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
+def after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
+    """Reads an object, and takes a step from it to its part."""
     return lambda: step(read())
 
 
@@ -176,34 +177,35 @@ def _parts(value: object) -> Iterator[Part]:
         for key, part in cast("dict[object, object]", contents(cast("Store", value))).items():
             yield f"[{key!r}]", part, functools.partial(item, key)
     elif isinstance(value, functools.partial):
-        yield from _attributes(cast("object", value), ("func", "args", "keywords"))
+        yield from attributes(cast("object", value), ("func", "args", "keywords"))
     elif inspect.ismethod(value):
         yield "", value.__self__, lambda method: method.__self__
-        yield from _function_parts(cast("types.FunctionType", value.__func__))
+        yield from function_parts(cast("types.FunctionType", value.__func__))
     elif inspect.isfunction(value):
-        yield from _function_parts(value)
+        yield from function_parts(value)
     elif isinstance(value, nn.Module):
         yield from _module_parts(value)
     elif (own := attributes_of(value)) is not None and not type(value).__module__.startswith("torch"):
         apart = ("state", "param_groups") if isinstance(value, torch.optim.Optimizer) else ()
-        yield from _attributes(value, tuple(name for name in own if name not in apart))  # a training step has these
+        yield from attributes(value, tuple(name for name in own if name not in apart))  # a training step has these
         yield from _methods(type(value))
 
 
-def _attributes(value: object, names: tuple[str, ...]) -> Iterator[Part]:
+def attributes(value: object, names: tuple[str, ...]) -> Iterator[Part]:
+    """The attributes of these names as parts."""
     for name in names:
-        yield f".{name}", getattr(value, name), functools.partial(_attribute, name)
+        yield f".{name}", getattr(value, name), functools.partial(attribute, name)
 
 
-def _attribute(name: str, value: object) -> object:
+def attribute(name: str, value: object) -> object:
     return getattr(value, name)
 
 
 def _module_parts(module: nn.Module) -> Iterator[Part]:
     """Plain attributes and children (their own plain attributes), and what the methods' code closes over."""
     own = set(MODULE_STORES) | set(vars(nn.Module()))
-    yield from _attributes(module, tuple(name for name in vars(module) if name not in own))
-    yield from _attributes(module, tuple(name for name, child in module.named_children() if child is not module))
+    yield from attributes(module, tuple(name for name in vars(module) if name not in own))
+    yield from attributes(module, tuple(name for name, child in module.named_children() if child is not module))
     if not type(module).__module__.startswith("torch."):
         yield from _methods(type(module))
 
@@ -211,7 +213,7 @@ def _module_parts(module: nn.Module) -> Iterator[Part]:
 def _methods(cls: type) -> Iterator[Part]:
     for function in vars(cls).values():
         if inspect.isfunction(function):
-            for name, part, step in _function_parts(function):
+            for name, part, step in function_parts(function):
                 yield name, part, functools.partial(_of_function, function, step)
 
 
@@ -219,7 +221,7 @@ def _of_function(function: types.FunctionType, step: Callable[[Any], object], _:
     return step(function)
 
 
-def _function_parts(function: types.FunctionType) -> Iterator[Part]:
+def function_parts(function: types.FunctionType) -> Iterator[Part]:
     """Closed-over variables and globals."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:

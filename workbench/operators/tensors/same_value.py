@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,6 +29,11 @@ def same_value(one: object, other: object) -> bool:
         held, now = cast("tuple[Mapping[object, object], Mapping[object, object]]", (one, other))
         return same_value(list(held), list(now)) and all(map(same_value, held.values(), now.values()))
     return bool(one == other)
+
+
+def differing(then: Mapping[Any, Any], now: Mapping[Any, Any], same: Callable[[Any, Any], bool]) -> list[Any]:
+    """The keys whose values are others now, or that only one of two dicts has."""
+    return [key for key in {**then, **now} if key not in then or key not in now or not same(then[key], now[key])]
 
 
 def _told(member: object) -> object:
