@@ -62,7 +62,7 @@ class Assembly:
     fixed: set[str]
     """Values that must keep storages of their own."""
     readers: Counter[str]
-    """How many nodes read each value."""
+    """Number of nodes that read each value."""
     keeps_copies: bool
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     """The nodes, copies of parts included."""
@@ -195,7 +195,7 @@ def _across_breaks(items: list[LoweredNode]) -> set[str]:
 
 
 def _seen_through(view: Node, place: TensorType, source: TensorType) -> TensorType | None:
-    """Where the source of a view must lie for the view to lie at `place`; None when the view is not all of it."""
+    """Computes where a view's source must lie for the view to lie at `place`; None when the view is not all of it."""
     tensor = meta_tensor(place)
     if view.op in _RESHAPES and place.numel == source.numel:
         try:

@@ -89,7 +89,7 @@ def _step(
 
 
 def _readers(items: Iterable[LoweredNode], again: Mapping[str, str]) -> Counter[str]:
-    """How many nodes read each value, but for products that read it again."""
+    """Counts the nodes that read each value, but for products that read it again."""
     return Counter(value for item in items for value in item.node.operands if value != again.get(item.node.name))
 
 

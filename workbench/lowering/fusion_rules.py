@@ -41,7 +41,7 @@ class Never:
 
 @dataclass(frozen=True)
 class Rule:
-    """Whether an edge whose producer and consumer are of these classes may fuse."""
+    """A rule for edges whose producer and consumer are of these classes."""
 
     name: str
     producers: frozenset[str]

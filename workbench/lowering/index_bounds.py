@@ -25,7 +25,7 @@ _BAGS: Final = frozenset(
 
 
 def bounds_before(node: Node, types: Mapping[str, TensorType], inputs: Container[str]) -> tuple[Bound, ...]:
-    """What must hold of what a captured node is given, where that is written out as nodes of which none indexes."""
+    """The bounds of a captured node's indices, where it is written out as nodes of which none indexes."""
     if node.op in _BAGS:
         bound = _made(node, arguments(node)["offsets"], "offsets", 0, prod(_shape(node, types, "indices")) + 1)
         return (bound,) if bound.value in inputs else ()  # those made on the way are `arange`'s

@@ -91,7 +91,7 @@ class Payload:
     reduced: tuple[str, ...]
     """Dims that some op reduces."""
     kinds: dict[str, str]
-    """What dims are to the kernel's matrix product: b, m, n or k. And w for those that move a window, in any kernel."""
+    """Dim -> b, m, n or k, its part in the kernel's matrix product; w for those that move a window, in any kernel."""
     in_memory: tuple[str, ...]
     """All dims, those along which neighbours lie closest in DRAM last."""
     of: Payload | None = None

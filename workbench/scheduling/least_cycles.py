@@ -46,8 +46,8 @@ def _is_plain(access: Access) -> bool:
 
 
 def _times(access: Access, payload: Payload, mapping: Mapping) -> int:
-    """How often all of it passes the bus: once in every round of a loop that does not move it, unless no loop inside
-    does. Where there is no product, ops have loops of their own, so once is all that is sure."""
+    """Number of times the whole tensor is transferred: once per iteration of each loop that does not index it, unless
+    no loop inside does. Where there is no product, ops have loops of their own, so once is all that is sure."""
     if access.is_output or payload.contraction is None:
         return 1
     mine = share(payload, mapping.cores).dims

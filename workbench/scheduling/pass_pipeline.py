@@ -99,8 +99,8 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
 
 
 def _refusal(error: ir.MLIRError) -> str:
-    """What MLIR says of the module that a user's pass left, each with the beginning of its op: the module is in no file
-    of the user's, so that a line of it would say nothing."""
+    """Says why MLIR refuses the module that a user's pass left, each reason with the beginning of its op: the module is
+    in no file of the user's, so that a line of it would say nothing."""
     told = "; ".join(f"{item.message}{_op_of(item)}" for item in error.error_diagnostics)
     return f"left a module that MLIR refuses: {told}" + (f"\n  {_OF_ERASING}" if "unlinked" in told else "")
 

@@ -87,7 +87,7 @@ def schedule(
 
 @dataclass(frozen=True)
 class UserCode:
-    """What the user wrote of the schedule."""
+    """The parts of a schedule that a user wrote."""
 
     scripts: Dict[str, str] | None = None
     """Transform scripts by kernel, matched like mappings: each takes the place of the one of the kernel's mapping."""
@@ -97,7 +97,7 @@ class UserCode:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What decides about a kernel's mapping, beside the kernel itself."""
+    """The options that decide about a kernel's mapping, beside the kernel itself."""
 
     mapping: UserMapping | None
     near: Near

@@ -90,7 +90,7 @@ def schedule_kernel(
 
 
 def _advice(payload: Payload, mapping: Mapping) -> str:
-    """What makes a user's mapping fit."""
+    """Says how a user's mapping could take less of the scratchpad."""
     inside = inside_reduced(share(payload, mapping.cores), mapping.tile, mapping.order)
     if not inside:
         return SMALLER

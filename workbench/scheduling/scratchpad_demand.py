@@ -41,7 +41,7 @@ class Demand:
 
     @property
     def _sums(self) -> set[str]:
-        """What reductions make; without a product also what is made of them before the last op."""
+        """The results of reductions; without a product also what is made of them before the last op."""
         product, last = self.payload.contraction, self.payload.last
         if product is not None:
             return {product.accesses[-1].value}

@@ -20,7 +20,7 @@ from workbench.mlir.named_dims import Access, Payload
 from workbench.scheduling.loop_order import inside_reduced, loops_of
 
 Slowdown = Callable[[int, int], float]
-"""How much longer a transfer takes with runs of so many bytes, so far apart."""
+"""From the bytes of a run, and from run to run, to the factor by which a transfer takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Traffic:
     store: float
     """The store of a whole tile."""
     slower: float
-    """How much longer a step's loads take in their queues than on the bus."""
+    """Cycles that a step's loads take longer in their queues than on the bus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Price:
         )
 
     def _turns(self, count: int) -> int:
-        """How often a buffer's slots are reused if so many tiles pass through it."""
+        """Counts how often a buffer's slots are reused if so many tiles pass through it."""
         return -(-count // self.slots)
 
 
@@ -106,7 +106,7 @@ class Transfers:
         self._found: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def traffic(self, accesses: Iterable[Access], tile: Mapping[str, int], order: Sequence[str]) -> Traffic:
-        """What these tensors' tiles move."""
+        """The transfers of these tensors' tiles."""
         payload = self._payload
         stored = payload.results
         steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
@@ -140,7 +140,7 @@ class Transfers:
 
 
 def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> float:
-    """How many whole tiles of a tensor are moved: not those of inner loops that it does not depend on."""
+    """Counts the whole tiles of a tensor that are moved: not those of inner loops that it does not depend on."""
     return math.prod(
         payload.dims[dim] / tile[dim] if dim in access.dims else math.ceil(payload.dims[dim] / tile[dim])
         for dim in loops_of(access, payload, tile, order)

@@ -75,11 +75,11 @@ class Asked:
 
 
 _USUAL_SLOTS = 2
-"""Given for all kernels, also for those that turn out to be one tile."""
+"""Slots that a user may give for all kernels, also for those that turn out to be one tile."""
 
 
 def rounds_of(tile: Dict[str, int], dims: Dict[str, int]) -> int:
-    """How often the innermost loop runs, at the most."""
+    """Counts the rounds of the innermost loop, at the most."""
     return math.prod(-(-extent // tile.get(dim, extent)) for dim, extent in dims.items())
 
 

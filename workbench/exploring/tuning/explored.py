@@ -1,4 +1,4 @@
-"""What is known of a kernel's map space, and which candidates to measure next."""
+"""A kernel's map space with the costs measured so far, and the candidates to measure next."""
 
 from __future__ import annotations
 
@@ -93,6 +93,6 @@ class Explored:
 
 
 def _differences(one: Mapping, other: Mapping) -> int:
-    """How many dims have another tile, and whether order, slots or cores are others."""
+    """Counts the differences of two mappings: a dim with another tile, other order, slots or cores are one each."""
     tiles = sum(size != other.tile.get(dim) for dim, size in one.tile.items())
     return tiles + (one.order != other.order) + (one.buffers != other.buffers) + (one.cores != other.cores)

@@ -74,7 +74,7 @@ class Evaluator:
         return 0
 
     def meet(self, op: ir.Operation, cores: frozenset[int], step: str) -> Step:
-        """Where cores meet, before (`fork`) or after (`join`) an `scf.forall`."""
+        """Returns a step at which cores meet, before (`fork`) or after (`join`) an `scf.forall`."""
         return _nothing
 
     def linalg(self, op: ir.Operation) -> Step:

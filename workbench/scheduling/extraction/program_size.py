@@ -36,8 +36,8 @@ USUAL_MOST = 2_000_000
 
 
 def checked_count(module: ir.Module, kernel: str, machine: Machine) -> int:
-    """How many instructions the program of a scheduled module will have, about; raises `TooManyInstructions` if that
-    is more than is sensible."""
+    """Estimates the number of instructions of a scheduled module's program; raises `TooManyInstructions` if that is
+    more than is sensible."""
     most = _most()
     counter = _Counter(kernel, most)
     count = counter.run(function_of(module))

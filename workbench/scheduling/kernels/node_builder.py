@@ -223,7 +223,7 @@ class Build:
     place: str
     """The user's line."""
     owner: str
-    """Where the builder is written, `file:line`."""
+    """Place of the builder, `file:line`."""
     shipped: bool
     """Whether it is the workbench's own; another is tried first, since it can end its process."""
     builder: Callable[..., object]

@@ -47,7 +47,7 @@ _OF_A_KIND: Final = ("ops", "shapes", "machine")
 _ANY: Final = "*"
 
 NO_ENTRY: Final = "no entry of"
-"""How it is told that a file has no mapping for a kernel."""
+"""The beginning of a note that a file has no mapping for a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Entry:
     mapping: UserMapping
 
     def differences(self, kernel: KernelKind, machine: Machine) -> list[str]:
-        """What keeps it from being for a kernel; nothing if it is for it."""
+        """Lists what keeps it from being for a kernel; nothing if it is for it."""
         found = list[str]()
         same_ops = len(self.ops) == len(kernel.ops) and all(
             wanted in (op, short(op)) for wanted, op in zip(self.ops, kernel.ops, strict=True)
@@ -90,7 +90,7 @@ class MappingFile:
         return next((each for each in self.entries if not each.differences(kernel, machine)), None)
 
     def why_none(self, kernel: KernelKind, machine: Machine) -> str:
-        """That no entry matches a kernel, with the one that comes nearest: in the fewest things, then by its ops."""
+        """Says that no entry matches a kernel, and names the nearest: by fewest differences, then by its ops."""
         told = f"{NO_ENTRY} {self.path} matches {kernel} on {machine.name}"
         apart = [(len(each.differences(kernel, machine)), -_ops_alike(each, kernel), each) for each in self.entries]
         if not apart:
@@ -115,7 +115,7 @@ class MappingFile:
 
 
 def _ops_alike(entry: Entry, kernel: KernelKind) -> float:
-    """How much alike the ops of both are, from 0 to 1, so that a misspelt one is near."""
+    """Compares the ops of both, from 0 to 1 for equal, so that a misspelt one is near."""
     return SequenceMatcher(None, " ".join(map(short, entry.ops)), " ".join(map(short, kernel.ops))).ratio()
 
 

@@ -13,7 +13,7 @@ OF_A_KERNEL: Final = ("tile", "order", "buffers", "cores")
 
 
 def mistake_in(key: object, value: object) -> str:
-    """What is wrong with a key of a mapping or with its value; empty if nothing is."""
+    """Says what is wrong with a key of a mapping or with its value; empty if nothing is."""
     if key not in OF_A_KERNEL:
         what = f"unknown key {key!r}{did_you_mean(str(key), OF_A_KERNEL)}"
         return sentences(what, "Expected tile, order, buffers or cores")

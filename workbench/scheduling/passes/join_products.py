@@ -123,7 +123,7 @@ def _take_apart(op: ir.Operation) -> None:
 
 
 def _start(value: Value) -> Value:
-    """What a sum is before the loops that carry it."""
+    """Finds the value from which a sum starts, before the loops that carry it."""
     while maker(value) is None and owner_of(block := block_owning(value)).name == "scf.for":
         bounds = 3
         value = owner_of(block).operands[bounds + ir.BlockArgument(value).arg_number - 1]

@@ -48,7 +48,7 @@ def stores_of(module: ir.Module) -> list[ir.Operation]:
 
 
 def behind_all(module: ir.Module) -> ir.InsertionPoint:
-    """Where everything is made, and nothing is stored yet: the stores come last, in their order."""
+    """Moves the stores to the end, in their order; returns the point before them, behind all computations."""
     stores = stores_of(module)
     end = list(function_of(module).regions[0].blocks[0].operations)[-1]
     for store in stores:
@@ -69,7 +69,7 @@ def unread_results(module: ir.Module) -> list[ir.Operation]:
 
 
 def _made_of(stores: Sequence[ir.Operation]) -> set[Value]:
-    """What is read to make these results, on the whole way from the arguments."""
+    """Collects the values that are read to make these results, on the whole way from the arguments."""
     ahead, seen, read = [maker(store.operands[0]) for store in stores], set[ir.Operation](), set[Value]()
     while ahead:
         op = ahead.pop()
@@ -135,7 +135,7 @@ def _store_once(module: ir.Module, last: ir.Operation) -> None:
 
 
 def _made_again(value: Value) -> Value:
-    """What the same op makes once more, of zeros of its own if it starts from some."""
+    """Result of running the op again, starting from fresh zeros."""
     op = maker(value)
     assert op is not None
     again = op.clone()

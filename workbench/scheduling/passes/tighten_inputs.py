@@ -37,7 +37,7 @@ def tighten_windows(module: ir.Module) -> None:
 
 
 def _reached(terms: Sequence[tuple[int, int]], extents: dict[int, int], extent: int) -> int:
-    """How far a window reaches along an axis of `extent` elements; all of it where the window moves."""
+    """Number of elements that a window reaches along an axis of `extent`; all of them where the window moves."""
     stands = len(terms) > 1 and any(extents[loop] == 1 for loop, _ in terms)
     return 1 + sum(factor * (extents[loop] - 1) for loop, factor in terms) if stands else extent
 

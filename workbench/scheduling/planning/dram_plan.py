@@ -1,4 +1,4 @@
-"""Where every tensor lies in DRAM, and which launch must wait for which.
+"""The place of every tensor in DRAM, and the launches that each launch waits for.
 
 The caller's inputs, held tensors and results have their places for the whole journey. An intermediate is live from the
 launch that makes it to the last launch that reads it; then its bytes are free for another. All lifetimes are known
