@@ -245,17 +245,12 @@ Laid = list[tuple[str, torch.Tensor]]
 
 
 def _cat(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
-    start, found = 0, Laid()
-    dim = cast("int", given["dim"])
-    for value in cast("list[str]", given["tensors"]):
-        extent = types[value].shape[dim]
-        found.append((value, whole.narrow(dim, start, extent)))
-        start += extent
-    return found
+    extents = [types[value].shape[given["dim"]] for value in given["tensors"]]
+    return list(zip(given["tensors"], whole.split(extents, given["dim"]), strict=True))
 
 
 def _stack(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
-    return [(value, whole.select(given["dim"], place)) for place, value in enumerate(given["tensors"])]
+    return list(zip(given["tensors"], whole.unbind(given["dim"]), strict=True))
 
 
 def _over(part: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]) -> Callable[..., Laid]:

@@ -321,7 +321,7 @@ class Grouping:
 
     def _refused(self, producer: Node, consumer: Node) -> str:
         rule = rule_for(producer, consumer, self.classes)
-        return rule.condition(self._candidate((producer, consumer)))
+        return rule.refuses(self._candidate((producer, consumer)))
 
     def _candidate(self, nodes: tuple[Node, ...]) -> Candidate:
         return Candidate(nodes, self.types, self.classes, self.room)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.ground.errors import IndexOutOfRange, IndexType
-from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType, View
+from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType
 from workbench.lowering.indexing_ops import ALONG_DIM, BY_POSITION, EMBEDDING, FROM_THE_END
 from workbench.operators.aten.overload_schema import arguments, plain_arguments
 
@@ -90,14 +90,13 @@ def check_index_types(graph: AtenGraph) -> None:
 
 
 def check_traced(
-    graph: AtenGraph, kernels: tuple[Kernel, ...], views: tuple[View, ...], types: Mapping[str, TensorType]
+    graph: AtenGraph, kernels: tuple[Kernel, ...], bases: Mapping[str, str], types: Mapping[str, TensorType]
 ) -> None:
     """Raises `IndexOutOfRange` for an index that was out of range already when it was traced."""
     known = {numbers.value: numbers for numbers in graph.numbers}
-    base = {view.value: view.base for view in views}
     paths = {item.value: item.path for item in graph.inputs}
     for bound in (bound for kernel in kernels for bound in kernel.bounds):
-        owner = base.get(bound.value, bound.value)
+        owner = bases.get(bound.value, bound.value)
         if owner not in known:
             continue
         kind, storage = types[bound.value], known[owner].array

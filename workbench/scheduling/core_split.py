@@ -134,9 +134,6 @@ def checked_cores(kernel: str, payload: Payload, wanted: Mapping[str, int], core
             raise MappingError(kernel, f"cores: {dim} cannot be split over cores; dims that can: {can}", "cores")
     total = math.prod(wanted.values())
     if total > cores:
-        raise MappingError(
-            kernel,
-            f"cores = {dict(wanted)} takes {total} cores, the machine has {cores}: wb.machine(..., cores={total})",
-            "cores",
-        )
+        told = f"takes {total} cores, the machine has {cores}: wb.machine(..., cores={total})"
+        raise MappingError(kernel, f"cores = {dict(wanted)} {told}", "cores")
     return {dim: pieces for dim, count in wanted.items() if (pieces := _pieces(payload.dims[dim], count)) > 1}

@@ -102,7 +102,7 @@ class Transfers:
         self._slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory
         self._per_cycle = float(machine.bus_bytes_per_cycle) / cores
         self._near_per_cycle = float(common_bytes_per_cycle(machine)) / cores
-        self._made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
+        self._made = payload.made
         self._found: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def traffic(self, accesses: Iterable[Access], tile: Mapping[str, int], order: Sequence[str]) -> Traffic:
@@ -211,7 +211,7 @@ def in_short_runs(payload: Payload, machine: Machine, tile: Mapping[str, int]) -
     """True if a tile moves some tensor in runs shorter than a request of the memory, or than a queue is wide, and a
     wider tile would not."""
     least = max(machine.dram.request_bytes, machine.dma.bytes_per_cycle)
-    moved = [access for op in payload.ops for access in op.accesses if access.argument >= 0]
+    moved = [access for access in payload.accesses if access.argument >= 0]
     runs = [(_run(access, tile, payload)[0], _run(access, payload.dims, payload)[0]) for access in moved]
     return any(run < min(least, longest) for run, longest in runs)
 

@@ -49,9 +49,11 @@ class Explored:
     def pruned(self) -> list[int]:
         """Candidates that need not be tried: no schedule of theirs is faster than the best one."""
         limit = self.cycles_at(self.best)
-        return [
-            place for place, each in enumerate(self.space.candidates) if place not in self.costs and each.least >= limit
-        ]
+        return [place for place in self._untried if self.space.candidates[place].least >= limit]
+
+    @property
+    def _untried(self) -> list[int]:
+        return [place for place in range(len(self.space.candidates)) if place not in self.costs]
 
     @property
     def refused(self) -> list[int]:
@@ -65,11 +67,8 @@ class Explored:
         """
         drawn, turn = random.Random(seed), 0
         while (left := budget - len(self.costs)) > 0:
-            limit = self.cycles_at(self.best)
-            candidates = self.space.candidates
-            open_ = [
-                place for place in range(len(candidates)) if place not in self.costs and candidates[place].least < limit
-            ]
+            limit, candidates = self.cycles_at(self.best), self.space.candidates
+            open_ = [place for place in self._untried if candidates[place].least < limit]
             if not open_:
                 return
             count = min(BATCH, left)

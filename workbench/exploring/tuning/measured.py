@@ -16,7 +16,7 @@ from workbench.ground.environment.turns import turn
 from workbench.ground.errors import Stopped, WorkbenchError
 from workbench.ir import KernelModule, ScheduledKernel
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
-from workbench.scheduling.schedule import Tried
+from workbench.scheduling.schedule import KernelTrial
 from workbench.scheduling.schedule_kernel import Near, context_for, schedule_kernel
 from workbench.scheduling.user_mapping import UserMapping
 
@@ -64,7 +64,7 @@ def scheduled_with(work: Work, mapping: UserMapping) -> ScheduledKernel:
     with turn():
         if work.untried:
             key = schedule_key(module_key(work.module), machine_key(work.machine), mapping, work.near)
-            Tried(work.module, work.machine, mapping, work.near, passes=work.passes).first(key, work.untried)
+            KernelTrial(work.module, work.machine, mapping, work.near, passes=work.passes).first(key, work.untried)
         return schedule_kernel(work.module, work.machine, mapping, context_for(work.passes), work.passes, work.near)
 
 

@@ -31,16 +31,9 @@ from simulator.machine.machine_file import machine_names
 from simulator.machine.toml_text import toml_of
 from workbench.ground.errors import MappingFileError
 from workbench.scheduling.mappings.kernel_kind import KernelKind, short
-from workbench.scheduling.mappings.key_lines import (
-    Lines,
-    half_character_of_json,
-    lines_of_json,
-    lines_of_toml,
-    repeated_key_of_json,
-)
-from workbench.scheduling.mappings.mapping_form import OF_A_KERNEL, mistake_in
+from workbench.scheduling.mappings.key_lines import Lines, lines_of_json, lines_of_toml, mistake_in_json
 from workbench.scheduling.mappings.tuned_table import FORMAT as TUNED
-from workbench.scheduling.user_mapping import UserMapping
+from workbench.scheduling.user_mapping import OF_A_KERNEL, UserMapping, mistake_in
 
 _TABLE, _MACHINES, _VERSION = "mapping", "machines", 1
 _OF_A_KIND: Final = ("ops", "shapes", "machine")
@@ -159,12 +152,8 @@ def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
         raise MappingFileError(f"{path}: not {kind}: {error}") from None
     if not isinstance(whole, dict):
         raise MappingFileError(f"{path}: expected an object with `version` and a list `{_TABLE}`")
-    if kind == "JSON" and (twice := repeated_key_of_json(text)):
-        raise MappingFileError(
-            f"{path}, line {twice[0]}: the key {twice[1]!r} stands there again; leave one of them out"
-        )
-    if kind == "JSON" and (half := half_character_of_json(text)):
-        raise MappingFileError(f"{path}, line {half[0]}: {half[1]:.60} has half a character in it, which is no text")
+    if kind == "JSON" and (mistake := mistake_in_json(text)):
+        raise MappingFileError(f"{path}, {mistake}")
     lines = lines_of_toml(text, _TABLE) if kind == "TOML" else lines_of_json(text, _TABLE)
     return cast("dict[str, Any]", whole), lines
 
