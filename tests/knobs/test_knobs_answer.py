@@ -13,7 +13,7 @@ from torch import nn
 import workbench as wb
 from simulator.errors import MachineError
 from workbench.exploring.knobs.knob import text_of, value_from
-from workbench.exploring.knobs.knob_words import FIGURE_WORDS, dim_words
+from workbench.exploring.knobs.names_explained import FIGURE_WORDS, dim_words
 from workbench.ground.errors import BadOption, MappingError
 
 

@@ -245,8 +245,8 @@ Laid = list[tuple[str, torch.Tensor]]
 
 
 def _cat(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
-    extents = [types[value].shape[given["dim"]] for value in given["tensors"]]
-    return list(zip(given["tensors"], whole.split(extents, given["dim"]), strict=True))
+    extents: list[int] = [types[value].shape[given["dim"]] for value in given["tensors"]]
+    return list(zip(given["tensors"], torch.ops.aten.split_with_sizes(whole, extents, given["dim"]), strict=True))
 
 
 def _stack(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:

@@ -45,7 +45,7 @@ def check_form(fusion: object) -> None:
     for key, given in options.items():
         if not isinstance(given, Iterable) or (key == "apart" and isinstance(given, str)):
             raise FusionError(f"fusion has {key!r}: {given!r:.60}: {_FORMS}")
-    for item in _apart(fusion):
+    for item in _apart(cast(object, fusion)):
         pair = cast("Sequence[object]", item) if isinstance(item, tuple | list) else ()
         if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
             raise FusionError(f"{item!r:.60} is no pair of nodes: {_FORMS}")
@@ -80,7 +80,9 @@ def rewrites_off(fusion: object, patterns: Collection[str], passes: Collection[s
 
 def pairs_apart(fusion: object) -> frozenset[frozenset[str]]:
     """The names in the pairs that a user keeps apart."""
-    pairs = (frozenset(map(str, pair)) for pair in _apart(fusion) if isinstance(pair, tuple | list))
+    pairs = (
+        frozenset(map(str, cast("Iterable[object]", pair))) for pair in _apart(fusion) if isinstance(pair, tuple | list)
+    )
     return frozenset(pair for pair in pairs if len(pair) == 2)
 
 

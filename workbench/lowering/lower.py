@@ -30,7 +30,7 @@ from workbench.ir import (
     View,
 )
 from workbench.lowering.around_products import PROLOGUE
-from workbench.lowering.below_views import below_views
+from workbench.lowering.below_views import below_views, through_one_view
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
 from workbench.lowering.fusion_candidate import node_class
 from workbench.lowering.fusion_options import choice_of, pairs_apart, rules_off
@@ -43,7 +43,6 @@ from workbench.lowering.one_kernel import OneKernels
 from workbench.lowering.placed_views import PlacedViews
 from workbench.lowering.product_room import ROWS, SHARED, TPU_V3, Room
 from workbench.lowering.reshapes import above_reshapes
-from workbench.lowering.shared_operands import through_one_view
 from workbench.lowering.view_edges import across_views
 from workbench.operators.aten.automatic_route import DTYPES, class_of
 from workbench.operators.aten.import_trial import import_trial

@@ -6,14 +6,12 @@ put side by side they would be one wider product, but a copy of parameters on ev
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from workbench.ir import BREAK, LoweredNode, Node, Ref, TensorType
+from workbench.ir import Node, Ref, TensorType
 from workbench.lowering.fusion_candidate import shapes_of
 from workbench.lowering.product_room import Room
-from workbench.operators.formulas.decompose import reading
 
 ONE_PRODUCT: Final = (
     "a second product needs whole rows of the first one's result: they would be computed again for every column tile, "
@@ -85,20 +83,3 @@ def read_again(products: Sequence[Node], types: Mapping[str, TensorType], room: 
         for first, other in pairs
         if not side_by_side((first, other), types, room, meet=False)
     }
-
-
-def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) -> list[LoweredNode]:
-    """The nodes with `products` that read the first of several equal views: each linear layer makes one of its own."""
-    known: dict[object, str] = {}
-    equal: dict[str, str] = {}
-    found: list[LoweredNode] = []
-    for item in items:
-        if item.node.op == BREAK:  # the graph behind it runs by itself, without the views of the one before
-            known.clear()
-            equal.clear()
-        node = reading(item.node, equal) if item.node.name in products else item.node
-        if item.route == "view" and len(node.results) == 1:
-            same = known.setdefault((node.op, node.args, *sorted(node.kwargs.items())), node.results[0])
-            equal |= {node.results[0]: same} if same != node.results[0] else {}
-        found.append(replace(item, node=node))
-    return found

@@ -88,7 +88,9 @@ def with_reads(op: ir.Operation, reads: Sequence[Read], ops: Sequence[ir.Operati
     maps = [*(walk for _, walk, _ in reads), *indexing_maps(op)[inputs:]]
     made, body = generic_with_body([value for value, _, _ in reads], list(op.operands)[inputs:], maps, iterators(op))
     old = [*(element for _, _, element in reads), *list(block.arguments)[inputs:]]
-    known = {element: new for element, new in zip(old, body.arguments, strict=True) if element is not None}
+    known: dict[Value, Value] = {
+        element: new for element, new in zip(old, body.arguments, strict=True) if element is not None
+    }
     clone_into(body, ops or [each.operation for each in block.operations], known)
     return made
 

@@ -1,4 +1,4 @@
-# pyright: reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 """Memrefs: new ops whose types follow from their operands, one memref in another's place, and the DRAM tensor, or the
 argument, that a value of a kernel is read from or written to."""
 

@@ -54,14 +54,14 @@ def render(
     for kernel in counted([kernel for kernel in lowered.kernels if kernel.kind != HOST]):
         alike = structure(lowered, kernel, nodes)
         if alike not in first:
-            make = _Rendering(lowered, kernel, known).module
+            make = KernelRendering(lowered, kernel, known).module
             first[alike] = kept_or_made(store, [nodes[name] for name in kernel.nodes], known, alike, make)
         modules.append(lent(first[alike], kernel))
     return tuple(modules)
 
 
 @dataclass(frozen=True)
-class _Rendering:
+class KernelRendering:
     """A kernel of a graph that is rendered, or a part of one."""
 
     lowered: KernelGraph

@@ -18,7 +18,7 @@ from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.figure_places import PLACES, figure
 from simulator.machine.figures import choices_of, range_of
 from workbench.explaining.views.graphs.titles import kernel_titles
-from workbench.exploring.knobs.knob_words import FIGURE_WORDS, dim_words
+from workbench.exploring.knobs.names_explained import FIGURE_WORDS, dim_words
 from workbench.ground.errors import BadOption
 from workbench.ir import ScheduledKernel, ScheduledProgram
 from workbench.ir.kernel_names import with_full_kernel

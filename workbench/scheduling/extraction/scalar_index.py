@@ -1,4 +1,5 @@
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 """Index arithmetic of hand-written kernels, evaluated while the tile program is read off.
 
 Every function takes whole numbers or arrays of them: the innermost loop of unstaged accesses is evaluated for all
