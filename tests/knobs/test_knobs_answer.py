@@ -12,9 +12,8 @@ from torch import nn
 
 import workbench as wb
 from simulator.errors import MachineError
-from workbench.exploring.knobs.dim_words import dim_words
-from workbench.exploring.knobs.figure_words import FIGURE_WORDS
 from workbench.exploring.knobs.knob import text_of, value_from
+from workbench.exploring.knobs.names_explained import FIGURE_WORDS, dim_words
 from workbench.ground.errors import BadOption, MappingError
 
 

@@ -49,7 +49,7 @@ def test_a_part_that_others_read_too_is_read_where_it_lies():
 
     (made, _) = assert_same(grown, [tensor((9, 6))], tolerance=1e-5)
     assert copies(made) == 0
-    base = {view.value: view.base for view in made.lowered.views}
+    base = made.lowered.bases
     assert {base[value] for kernel in made.lowered.kernels for value in kernel.outputs} == {"cat"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from workbench.ground.errors import MappingError, ScheduleScriptError
 from workbench.lowering.product_room import FEW, READ_ONCE
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_space import mapping_space
-from workbench.scheduling.prepared_kernel import context_for, payloads
+from workbench.scheduling.prepared_kernel import PreparedKernel, context_for
 
 APART = {"off": [READ_ONCE, "several results"]}
 ROWS, COLUMNS = 37, 53
@@ -304,7 +305,7 @@ def test_sums_that_would_be_stored_in_parts_are_refused():
 def test_the_space_of_mappings_has_none_that_is_refused():
     machine = load_machine("edge-8x8")
     made = flow(OF_ONE["sum beside max"], [numbers()], machine="edge-8x8")
-    payload_with = payloads(made.rendered[0], machine, context_for({}), {})
+    payload_with = partial(PreparedKernel(made.rendered[0], context_for({}), {}).payload_with, machine)
     space = mapping_space(payload_with, machine, made.scheduled.kernels[0].mapping)
     assert len(space.candidates) > 20
     payload = payload_with(1)

@@ -67,7 +67,7 @@ def planned(function, *inputs) -> tuple[KernelGraph, Launches]:
 
 def touched(lowered: KernelGraph, launches: Launches) -> list[dict[str, tuple[int, int, bool]]]:
     """For each launch the bytes of each base it touches, and whether it writes them: from the arguments alone."""
-    base = {view.value: view.base for view in lowered.views}
+    base = lowered.bases
     size = {storage.value: storage.bytes for storage in launches.storages}
     found = []
     for kernel, launch in zip(lowered.kernels, launches.launches, strict=True):
@@ -83,7 +83,7 @@ def touched(lowered: KernelGraph, launches: Launches) -> list[dict[str, tuple[in
 def assert_sound(lowered: KernelGraph, launches: Launches) -> None:
     """Addresses and waits, checked without the planner's own notion of lifetimes."""
     rows = touched(lowered, launches)
-    base = {view.value: view.base for view in lowered.views}
+    base = lowered.bases
     ends = {base.get(v, v) for v in (*lowered.captured.outputs, *(m.value for m in lowered.captured.mutations))}
     starts = {item.value for item in lowered.captured.inputs}
     for number, here in enumerate(rows):
@@ -154,7 +154,7 @@ def test_a_launch_waits_for_readers_of_the_bytes_it_writes():
     lowered, launches = planned(branches, torch.randn(64, 64))
     assert_sound(lowered, launches)
     maker = {value: n for n, kernel in enumerate(lowered.kernels) for value in kernel.outputs}
-    base = {view.value: view.base for view in lowered.views}
+    base = lowered.bases
     reads = [
         {maker[base.get(value, value)] for value in kernel.inputs if base.get(value, value) in maker}
         for kernel in lowered.kernels
@@ -166,7 +166,7 @@ def test_a_launch_waits_for_readers_of_the_bytes_it_writes():
 def test_every_launch_waits_for_what_it_reads():
     lowered, launches = planned(branches, torch.randn(64, 64))
     maker = {value: n for n, kernel in enumerate(lowered.kernels) for value in kernel.outputs}
-    base = {view.value: view.base for view in lowered.views}
+    base = lowered.bases
     for kernel, launch in zip(lowered.kernels, launches.launches, strict=True):
         made = {maker[base.get(value, value)] for value in kernel.inputs if base.get(value, value) in maker}
         assert made <= set(launch.after)

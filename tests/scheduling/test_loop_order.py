@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from workbench.ground.errors import MappingError
 from workbench.scheduling import schedule_kernel
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_space import mapping_space
-from workbench.scheduling.prepared_kernel import context_for, payloads
+from workbench.scheduling.prepared_kernel import PreparedKernel, context_for
 from workbench.scheduling.scratchpad_demand import Demand
 
 M, N, K = 64, 80, 48
@@ -180,7 +181,7 @@ def test_the_space_has_these_orders_where_their_sums_fit():
 def _orders_of_the_space(machine: wb.Machine) -> set[tuple[str, ...]]:
     """Those with a parallel dim inside k, all of which need no more of the scratchpad than the space reckons with."""
     j = wb.trace(lambda a, b, r: F.gelu(a @ b + r), A, B, R, machine=machine)
-    payload_with = payloads(j.rendered.record[0], machine, context_for(None), {})
+    payload_with = partial(PreparedKernel(j.rendered.record[0], context_for(None), {}).payload_with, machine)
     today = j.scheduled.record.kernels[0].mapping
     made = [each.mapping for each in mapping_space(payload_with, machine, today).candidates]
     late = [each for each in made if inside_reduced(payload_with(2), each.tile, each.order)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 import workbench as wb
 from workbench.scheduling.heuristic import choose
 from workbench.scheduling.mapping_space import Space, mapping_space
-from workbench.scheduling.prepared_kernel import context_for, payloads
+from workbench.scheduling.prepared_kernel import PreparedKernel, context_for
 from workbench.scheduling.scratchpad_demand import Demand
 
 PROGRAMS: dict[str, tuple[Callable[..., object], tuple[tuple[int, ...], ...]]] = {
@@ -33,7 +34,7 @@ def journey(program: str, machine: wb.Machine) -> wb.Journey:
 
 def space_of(j: wb.Journey) -> tuple[Space, Callable[[int], object]]:
     made = j.scheduled.record.kernels[0]
-    found = payloads(j.rendered.record[0], j.machine, context_for(None), {})
+    found = partial(PreparedKernel(j.rendered.record[0], context_for(None), {}).payload_with, j.machine)
     return mapping_space(found, j.machine, made.mapping), found
 
 
@@ -61,7 +62,8 @@ def test_what_does_not_fit_is_no_candidate():
     small = wb.machine("edge-8x8", scratchpad_bytes_per_lane=256)
     whole, few = (space_of(journey("matmul", machine))[0] for machine in (MACHINES["one core"], small))
     assert 0 < len(few.candidates) < len(whole.candidates)
-    payload = payloads(journey("matmul", small).rendered.record[0], small, context_for(None), {})
+    module = journey("matmul", small).rendered.record[0]
+    payload = partial(PreparedKernel(module, context_for(None), {}).payload_with, small)
     assert all(
         Demand(small, payload(each.mapping.buffers), each.mapping.buffers).fits(each.mapping.tile, each.mapping.order)
         for each in few.candidates

@@ -1,1 +1,1 @@
-"""What a person changes and compares: knobs, tuning, comparisons, advice, the overview."""
+"""Changes and comparisons of journeys: knobs, tuning, comparisons, advice, the overview."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -53,9 +53,10 @@ class Advice:
         if not self._made:
             journey = self._journey
             records = journey.lowered.record, journey.scheduled.record, journey.simulated.record
-            chosen = self._cycles_as_chosen if self._request.mapping else None
+            # Every kernel as if no mapping were given; None where no mapping can be chosen.
+            chosen = partial(self._cycles_anew, AS_CHOSEN) if self._request.mapping else None
             target = self._target
-            module_at = None if target is None else self._module_at
+            module_at = None if target is None else partial(submodule_at, target)
             self._made.append(Facts(*records, chosen, module_at, target, self._retiled, self._cycles_anew))
         return self._made[0]
 
@@ -64,13 +65,6 @@ class Advice:
         """The traced function; None for a loaded journey, and for one that comes from `torch.compile`."""
         target = self._request.target
         return None if isinstance(target, GraphCall) else target
-
-    def _module_at(self, path: str) -> object | None:
-        return submodule_at(self._target, path)
-
-    def _cycles_as_chosen(self) -> int | None:
-        """Cycles with every kernel scheduled as if no mapping were given; None where no mapping can be chosen."""
-        return self._cycles_anew(AS_CHOSEN)
 
     def _cycles_anew(self, remedy: Remedy) -> int | None:
         try:

@@ -82,7 +82,7 @@ def _of_captured(captured: Captured) -> tuple[str, ...]:
 
 
 def _after_the_graph(captured: Captured) -> list[str]:
-    """What the journey of one of several graphs lacks: the graph breaks of a traced function are nodes of its graph."""
+    """Names the Python that runs after one of several graphs; breaks of a traced function are nodes of its graph."""
     inside = any(node.op == BREAK for node in captured.record.nodes)
     return [] if inside else [f"then Python runs on the host, in no journey: {told}" for told in captured.breaks]
 

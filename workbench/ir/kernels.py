@@ -124,9 +124,14 @@ class KernelGraph:
         raise KeyError(name)
 
     @property
+    def bases(self) -> dict[str, str]:
+        """View -> the value that it looks into."""
+        return {view.value: view.base for view in self.views}
+
+    @property
     def storages(self) -> tuple[str, ...]:
         """The values, none of them a view, whose storages kernels use, in the order of their first uses."""
-        base = {view.value: view.base for view in self.views}
+        base = self.bases
         used = (value for kernel in self.kernels for value in (*kernel.inputs, *kernel.outputs))
         return tuple(dict.fromkeys(base.get(value, value) for value in used))
 

@@ -1,4 +1,4 @@
-"""What may stand in one kernel with a matrix product, or with several of one operand: pointwise ops on the tiles that
+"""Ops that may share a kernel with a matrix product, or with several of one operand: pointwise ops on the tiles that
 it reads and on its result's, and reductions of its rows.
 
 A product reads an operand once for every tile of the other one, and what makes the operand is done as often. That costs

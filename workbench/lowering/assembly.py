@@ -62,7 +62,7 @@ class Assembly:
     fixed: set[str]
     """Values that must keep storages of their own."""
     readers: Counter[str]
-    """How many nodes read each value."""
+    """Number of nodes that read each value."""
     keeps_copies: bool
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     """The nodes, copies of parts included."""
@@ -195,7 +195,7 @@ def _across_breaks(items: list[LoweredNode]) -> set[str]:
 
 
 def _seen_through(view: Node, place: TensorType, source: TensorType) -> TensorType | None:
-    """Where the source of a view must lie for the view to lie at `place`; None when the view is not all of it."""
+    """Computes where a view's source must lie for the view to lie at `place`; None when the view is not all of it."""
     tensor = meta_tensor(place)
     if view.op in _RESHAPES and place.numel == source.numel:
         try:
@@ -245,17 +245,12 @@ Laid = list[tuple[str, torch.Tensor]]
 
 
 def _cat(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
-    start, found = 0, Laid()
-    dim = cast("int", given["dim"])
-    for value in cast("list[str]", given["tensors"]):
-        extent = types[value].shape[dim]
-        found.append((value, whole.narrow(dim, start, extent)))
-        start += extent
-    return found
+    extents: list[int] = [types[value].shape[given["dim"]] for value in given["tensors"]]
+    return list(zip(given["tensors"], torch.ops.aten.split_with_sizes(whole, extents, given["dim"]), strict=True))
 
 
 def _stack(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
-    return [(value, whole.select(given["dim"], place)) for place, value in enumerate(given["tensors"])]
+    return list(zip(given["tensors"], whole.unbind(given["dim"]), strict=True))
 
 
 def _over(part: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]) -> Callable[..., Laid]:

@@ -20,10 +20,10 @@ class Operands:
     values: GraphValues
     passed: list[Node] = field(default_factory=list[Node])
     scale: float = 1.0
-    """That of what was passed."""
+    """The product of the scales of the passed nodes."""
 
     def unscaled(self, value: str) -> str:
-        """What a value is a multiple of, if nothing else reads the value."""
+        """Finds the value that this one is a multiple of, if nothing else reads this one."""
         node = self.values.maker.get(value)
         factor = self.values.scale(node) if node is not None else None
         if node is None or factor is None or not self.values.read_once(value):
@@ -36,7 +36,7 @@ class Operands:
         return self.unscaled(source)
 
     def turned_back(self, value: str) -> str:
-        """What the last two axes of a value were exchanged of; empty where no op exchanged them."""
+        """Finds the value before an op exchanged its last two axes; empty where none did."""
         node, shape = self.values.maker.get(value), self.values.types[value].shape
         if node is None or node.op not in _TURNED or axes_of(node, len(shape)) != _exchanged(len(shape)):
             return ""
@@ -44,7 +44,7 @@ class Operands:
         return node.operands[0]
 
     def shared(self, value: str) -> str:
-        """What heads were repeated of, each as often as its neighbours; empty where none were."""
+        """Finds the value before its heads were repeated, each as often as its neighbours; empty where none were."""
         node = self.values.maker.get(value)
         if node is None:
             return ""

@@ -1,4 +1,4 @@
-"""Pointwise ops moved behind a view, to the product that reads it.
+"""Pointwise ops moved behind a view, to the product that reads it, and equal views of one tensor as one.
 
 A linear layer reads its weight transposed, and a batch of sequences as one matrix: both are views, and no kernel holds
 a view. A conversion of the weight, or an activation before the layer, is the same on the view of what it reads. It is
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from workbench.ir import LoweredNode, Node, TensorType
+from workbench.ir import BREAK, LoweredNode, Node, TensorType
 from workbench.ir.value_names import marked_name
 from workbench.lowering.around_products import free_extent, too_often
 from workbench.lowering.attention_operands import axes_of
@@ -35,6 +35,23 @@ class _Use:
     other: int
     """The extent along which the other operand's tiles follow each other."""
     operations: int = 0
+
+
+def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) -> list[LoweredNode]:
+    """The nodes with `products` that read the first of several equal views: each linear layer makes one of its own."""
+    known: dict[object, str] = {}
+    equal: dict[str, str] = {}
+    found: list[LoweredNode] = []
+    for item in items:
+        if item.node.op == BREAK:  # the graph behind it runs by itself, without the views of the one before
+            known.clear()
+            equal.clear()
+        node = reading(item.node, equal) if item.node.name in products else item.node
+        if item.route == "view" and len(node.results) == 1:
+            same = known.setdefault((node.op, node.args, *sorted(node.kwargs.items())), node.results[0])
+            equal |= {node.results[0]: same} if same != node.results[0] else {}
+        found.append(replace(item, node=node))
+    return found
 
 
 def below_views(
@@ -89,7 +106,7 @@ def _step(
 
 
 def _readers(items: Iterable[LoweredNode], again: Mapping[str, str]) -> Counter[str]:
-    """How many nodes read each value, but for products that read it again."""
+    """Counts the nodes that read each value, but for products that read it again."""
     return Counter(value for item in items for value in item.node.operands if value != again.get(item.node.name))
 
 

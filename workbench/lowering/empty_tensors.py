@@ -33,7 +33,7 @@ IDENTITIES: Mapping[str, float] = {
     **_table(math.nan, "mean.default mean.dim var.default var.dim var.correction std.default std.dim std.correction"),
     **_table(-math.inf, "logsumexp.default"),
 }
-"""What each gives where it adds, multiplies or joins nothing at all."""
+"""Result of each op over no elements."""
 
 _PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
 

@@ -28,12 +28,7 @@ def choice_of(fusion: object, children: Mapping[str, Sequence[str]], rewrites: C
     """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for;
     `rewrites` are patterns and graph passes, which ran before, or did not."""
     check_form(fusion)
-    if fusion is None or isinstance(fusion, str):
-        return Choice(off=rules_off(fusion))
-    if not isinstance(fusion, Mapping):
-        return Choice(apart=_pairs(cast("Iterable[object]", fusion), children))
-    options = cast("Mapping[str, Iterable[object]]", fusion)
-    return Choice(rules_off(options, rewrites), _pairs(options.get("apart", ()), children))
+    return Choice(rules_off(fusion, rewrites), _pairs(_apart(fusion), children))
 
 
 def check_form(fusion: object) -> None:
@@ -43,59 +38,50 @@ def check_form(fusion: object) -> None:
     if isinstance(fusion, str | bytes) or not isinstance(fusion, Mapping | Iterable):
         hint = did_you_mean(fusion, ["none"]) if isinstance(fusion, str) else ""
         raise FusionError(f"fusion={fusion!r:.60}{hint or ':'} {_FORMS}")
-    if not isinstance(fusion, Mapping):
-        return _check_pairs(cast("Iterable[object]", fusion))
-    options = cast("Mapping[str, object]", fusion)
+    options = cast("Mapping[str, object]", fusion) if isinstance(fusion, Mapping) else dict[str, object]()
     unknown = sorted(set(options) - {"off", "apart"}, key=str)
     if unknown:
         raise FusionError(f"fusion has the key {unknown[0]!r}: {_FORMS}")
     for key, given in options.items():
         if not isinstance(given, Iterable) or (key == "apart" and isinstance(given, str)):
             raise FusionError(f"fusion has {key!r}: {given!r:.60}: {_FORMS}")
-    _check_pairs(cast("Iterable[object]", options.get("apart", ())))
-
-
-def _check_pairs(given: Iterable[object]) -> None:
-    for item in given:
+    for item in _apart(cast(object, fusion)):
         pair = cast("Sequence[object]", item) if isinstance(item, tuple | list) else ()
         if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
             raise FusionError(f"{item!r:.60} is no pair of nodes: {_FORMS}")
 
 
+def _off(fusion: object) -> Iterable[object]:
+    """The words for what a user turns off; they may have a wrong form as well: `choice_of` reports that."""
+    off = cast("Mapping[str, object]", fusion).get("off", ()) if isinstance(fusion, Mapping) else ()
+    return [off] if isinstance(off, str) else cast("Iterable[object]", off) if isinstance(off, Iterable) else ()
+
+
+def _apart(fusion: object) -> Iterable[object]:
+    """The pairs that a user keeps apart; they may have a wrong form as well."""
+    given = cast("Mapping[str, object]", fusion).get("apart", ()) if isinstance(fusion, Mapping) else fusion
+    return () if isinstance(given, str) or not isinstance(given, Iterable) else cast("Iterable[object]", given)
+
+
 def rules_off(fusion: object, rewrites: Collection[str] = ()) -> frozenset[str]:
-    """The rules that a user turned off, in words that may have a wrong form as well: `choice_of` tells that."""
+    """The rules that a user turned off."""
     if fusion == "none":
         return frozenset(rule.name for rule in RULES)
-    options = cast("Mapping[str, object]", fusion) if isinstance(fusion, Mapping) else dict[str, object]()
-    off = options.get("off", ())
-    if not isinstance(off, Iterable):
-        return frozenset()
-    rules = [off] if isinstance(off, str) else list(cast("Iterable[object]", off))
-    return frozenset(name for rule in rules for name in _rules(rule, rewrites))
+    return frozenset(name for each in _off(fusion) for name in _rules(each, rewrites))
 
 
 def rewrites_off(fusion: object, patterns: Collection[str], passes: Collection[str]) -> frozenset[str]:
-    """The patterns and graph passes that a user turned off; `"none"` turns off all patterns. What is no fusion option
-    at all is left to `choice_of`."""
-    known = [*patterns, *passes]
+    """The patterns and graph passes that a user turned off; `"none"` turns off all patterns."""
     if fusion == "none":
         return frozenset(patterns)
-    off = cast("Mapping[str, object]", fusion).get("off", ()) if isinstance(fusion, Mapping) else ()
-    given = [off] if isinstance(off, str) else [*cast("Iterable[object]", off)] if isinstance(off, Iterable) else []
-    named = [_named(each, known) for each in given]
-    return frozenset(name for names in named for name in names).intersection(known)
+    known = [*patterns, *passes]
+    return frozenset(name for each in _off(fusion) for name in _named(each, known)).intersection(known)
 
 
 def pairs_apart(fusion: object) -> frozenset[frozenset[str]]:
-    """The names in the pairs that a user keeps apart, in words that may have a wrong form as well: `choice_of` tells
-    that."""
-    given = cast("Mapping[str, object]", fusion).get("apart", ()) if isinstance(fusion, Mapping) else fusion
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        return frozenset()
+    """The names in the pairs that a user keeps apart."""
     pairs = (
-        frozenset(map(str, cast("Iterable[object]", pair)))
-        for pair in cast("Iterable[object]", given)
-        if isinstance(pair, tuple | list)
+        frozenset(map(str, cast("Iterable[object]", pair))) for pair in _apart(fusion) if isinstance(pair, tuple | list)
     )
     return frozenset(pair for pair in pairs if len(pair) == 2)
 

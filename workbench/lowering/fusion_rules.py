@@ -30,25 +30,20 @@ from workbench.lowering.shared_operands import ONE_PRODUCT
 
 
 @dataclass(frozen=True)
-class Never:
-    """The condition of a limit: what it decides is never fused, so there is nothing to turn off."""
-
-    reason: str
-
-    def __call__(self, group: Candidate) -> str:
-        return self.reason
-
-
-@dataclass(frozen=True)
 class Rule:
-    """Whether an edge whose producer and consumer are of these classes may fuse."""
+    """A rule for edges whose producer and consumer are of these classes."""
 
     name: str
     producers: frozenset[str]
     consumers: frozenset[str]
-    condition: Callable[[Candidate], str]
-    """Why the group may not be, empty when it may."""
+    condition: Callable[[Candidate], str] | None
+    """Why the group may not be, empty when it may. None for a limit: what it decides is never fused."""
     text: str
+    """The rule in words; of a limit, its reason."""
+
+    def refuses(self, group: Candidate) -> str:
+        """Why the group may not be, empty when it may."""
+        return self.text if self.condition is None else self.condition(group)
 
 
 def _one_space(group: Candidate) -> str:
@@ -88,6 +83,10 @@ def _hooks(group: Candidate) -> str:
     return ""
 
 
+def _allowed(group: Candidate) -> str:
+    return ""
+
+
 POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduction"}), frozenset({"contraction"})
 OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
 CREATION, WINDOW = frozenset({"creation"}), frozenset({"window"})
@@ -107,8 +106,10 @@ SEVERAL = "several results"
 PASSES = "the forward pass ends before the backward pass begins: no kernel is part of both"
 ALONE = "the fusion rules do not know what an opaque op does: it has a kernel of its own"
 
+ONLY_HOOKS = "a template's hooks take pointwise ops only"
+
 RULES: tuple[Rule, ...] = (
-    Rule("into a gather", ANY - OPAQUE, GATHER, Never(IN_MEMORY), "a gather's operand is computed before it"),
+    Rule("into a gather", ANY - OPAQUE, GATHER, None, IN_MEMORY),
     Rule(
         "gather into a chain", GATHER, POINTWISE, lambda group: illegal(group),
         "a gather fills the tile of the pointwise op that reads it",
@@ -144,27 +145,19 @@ RULES: tuple[Rule, ...] = (
         "a pointwise op runs on the operand's tile before the product reads it",
     ),
     Rule(
-        "producer into product", REDUCTION | GATHER, CONTRACTION,
-        Never(
-            "a product reads each element of its operands once for every tile of the other operand: a reduction or a "
-                "gather inside would be repeated each time"
-        ),
-        "an operand of a product is computed before it",
+        "producer into product", REDUCTION | GATHER, CONTRACTION, None,
+        "a product reads each element of its operands once for every tile of the other operand: a reduction or a "
+            "gather inside would be repeated each time",
     ),
-    Rule(
-        "product into product", CONTRACTION, CONTRACTION,
-        Never(ONE_PRODUCT),
-        "one kernel holds one product",
-    ),
+    Rule("product into product", CONTRACTION, CONTRACTION, None, ONE_PRODUCT),
     Rule(
         "window epilogue", WINDOW, POINTWISE, _window_epilogue,
         "a pointwise op on the result of a pool runs on its tile before it is stored",
     ),
-    Rule("into a window", ANY - OPAQUE - TILE, WINDOW, Never(READ_AGAIN), "an op that moves a window reads memory"),
+    Rule("into a window", ANY - OPAQUE - TILE, WINDOW, None, READ_AGAIN),
     Rule(
-        "window into another loop nest", WINDOW, REDUCTION | CONTRACTION,
-        Never("an op that moves a window has a loop nest of its own, with only pointwise ops after it"),
-        "an op that moves a window writes memory",
+        "window into another loop nest", WINDOW, REDUCTION | CONTRACTION, None,
+        "an op that moves a window has a loop nest of its own, with only pointwise ops after it",
     ),
     Rule(
         "template prologue", POINTWISE, TILE, _hooks,
@@ -174,55 +167,46 @@ RULES: tuple[Rule, ...] = (
         "template epilogue", TILE, POINTWISE, _hooks,
         "a pointwise op runs on the template's tile before it is stored",
     ),
+    Rule("beside a template", TILE, REDUCTION | CONTRACTION | WINDOW | TILE, None, ONLY_HOOKS),
+    Rule("before a template", REDUCTION | CONTRACTION | GATHER | WINDOW, TILE, None, ONLY_HOOKS),
     Rule(
-        "beside a template", TILE, REDUCTION | CONTRACTION | WINDOW | TILE,
-        Never("a template's hooks take pointwise ops only"),
-        "a template has a kernel of its own",
-    ),
-    Rule(
-        "before a template", REDUCTION | CONTRACTION | GATHER | WINDOW, TILE,
-        Never("a template's hooks take pointwise ops only"),
-        "a template has a kernel of its own",
-    ),
-    Rule(
-        "creation at its reader", CREATION, POINTWISE | REDUCTION, lambda _: "",
+        "creation at its reader", CREATION, POINTWISE | REDUCTION, _allowed,
         "values that depend only on an element's place are computed where they are read",
     ),
     Rule(
-        "creation read from memory", CREATION, CONTRACTION | GATHER | TILE,
-        Never("a product, a gather and a template read their operands from memory"),
-        "an operand of a product, a gather or a template is computed before it",
+        "creation read from memory", CREATION, CONTRACTION | GATHER | TILE, None,
+        "a product, a gather and a template read their operands from memory",
     ),
     Rule(
-        "attention", NOTHING, NOTHING, lambda _: "",
+        "attention", NOTHING, NOTHING, _allowed,
         "scores, their softmax and the sum of values are one kernel, whose scores are never in memory",
     ),
     Rule(
-        COPY_AT_ITS_MAKER, NOTHING, NOTHING, lambda _: "",
+        COPY_AT_ITS_MAKER, NOTHING, NOTHING, _allowed,
         "what is copied for its order in memory alone is made in that order",
     ),
     Rule(
-        SEVERAL, frozenset(), frozenset(), lambda _: "",
+        SEVERAL, NOTHING, NOTHING, _allowed,
         "a value that is needed elsewhere as well is stored by the first kernel that uses it",
     ),
     Rule(
-        READ_ONCE, NOTHING, NOTHING, lambda _: "",
+        READ_ONCE, NOTHING, NOTHING, _allowed,
         "reductions of one operand over the same dims, and pointwise ops beside them, are one kernel, which loads each "
             "tile of it once for all of them",
     ),
     Rule(
-        SHARED, NOTHING, NOTHING, lambda _: "",
+        SHARED, NOTHING, NOTHING, _allowed,
         "products that read one operand are one kernel, which loads each tile of it once for all of them",
     ),
-    Rule("opaque op", OPAQUE, ANY, Never(ALONE), "an opaque op has a kernel of its own"),
-    Rule("into an opaque op", ANY, OPAQUE, Never(ALONE), "an opaque op has a kernel of its own"),
+    Rule("opaque op", OPAQUE, ANY, None, ALONE),
+    Rule("into an opaque op", ANY, OPAQUE, None, ALONE),
 )  # fmt: skip
 
 
 ACROSS_VIEWS = "never across a view"
 """A limit that is no rule of two nodes: what it decides are edges between kernels."""
 
-SWITCHES = tuple(rule.name for rule in RULES if not isinstance(rule.condition, Never))
+SWITCHES = tuple(rule.name for rule in RULES if rule.condition is not None)
 """The rules that fuse something, which a user may turn off. All others are limits."""
 
 
@@ -250,11 +234,8 @@ def illegal(whole: Candidate) -> str:
         return "a template's hooks can read the template's own tiles, but make no new ones"
     group = replace(whole, nodes=tuple(node for node in whole.nodes if node not in whole.of("creation")))
     if group.of("tile"):
-        return (
-            _hooks(group)
-            if len(group.of("pointwise")) == len(group.nodes) - 1
-            else "a template takes pointwise ops only"
-        )
+        only = len(group.of("pointwise")) == len(group.nodes) - 1
+        return _hooks(group) if only else "a template takes pointwise ops only"
     if group.of("window"):
         return _window_epilogue(group)
     if group.of("contraction"):

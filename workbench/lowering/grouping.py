@@ -68,7 +68,7 @@ class Grouping:
     choice: Choice = Choice()
     room: Room = TPU_V3
     bases: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What each view looks into."""
+    """View -> the value that it looks into."""
     group_of: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Grouping:
                     break
 
     def _read_whole(self, node: Node) -> list[str]:
-        """What a node of a group that reduces reads from memory, in the shape that is reduced."""
+        """Lists what a node of a reducing group reads from memory in the shape that is reduced."""
         group = self.members(self.group_of[node.name])
         if kind_of(group, self.classes) != "reduction":
             return []
@@ -133,7 +133,7 @@ class Grouping:
         return [value for value in self._at_own_place(node) if value not in made]
 
     def _at_own_place(self, node: Node) -> list[str]:
-        """What a node's loops walk of its operands. A gather looks into its first one wherever its indices say."""
+        """Lists the operands that a node's loops walk. A gather looks into its first one wherever its indices say."""
         table = node.operands[:1] if node_class(node, self.classes) == "gather" else ()
         walked = self._walked(node)
         return [value for value in node.operands if value not in table and self.types[value].shape == walked]
@@ -321,7 +321,7 @@ class Grouping:
 
     def _refused(self, producer: Node, consumer: Node) -> str:
         rule = rule_for(producer, consumer, self.classes)
-        return rule.condition(self._candidate((producer, consumer)))
+        return rule.refuses(self._candidate((producer, consumer)))
 
     def _candidate(self, nodes: tuple[Node, ...]) -> Candidate:
         return Candidate(nodes, self.types, self.classes, self.room)

@@ -30,7 +30,7 @@ _WIDER: Final = {"f16": "f32", "bf16": "f32"}
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """What attention computes."""
+    """The operands and options of an attention."""
 
     query: str
     key: str
@@ -42,7 +42,7 @@ class AttentionCall:
     scale: float
     mask: str
     hidden: float
-    """What a score becomes that a mask of bools hides."""
+    """The score of a position that a mask of bools hides."""
     hides: bool
     """Whether a mask of bools is true where it hides a score."""
 
@@ -54,7 +54,7 @@ class HandWritten:
     nodes: tuple[Node, ...]
     """Those that compute it. The last one makes the result; the others may be needed elsewhere."""
     softmax: str
-    """That of them that is the softmax."""
+    """Name of the softmax among them."""
     call: AttentionCall | None
     reason: str = ""
 
@@ -153,7 +153,7 @@ def _dead(values: GraphValues, passed: list[Node], inner: tuple[Node, ...], give
 
 
 class _Scores:
-    """What is done to scores, read backwards from the softmax."""
+    """The scale and the mask of the scores, read backwards from the softmax."""
 
     def __init__(self, values: GraphValues) -> None:
         self.values = values

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.ground.errors import IndexOutOfRange, IndexType
-from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType, View
+from workbench.ir import AtenGraph, Bound, Kernel, Node, Ref, Sequence, TensorType
 from workbench.lowering.indexing_ops import ALONG_DIM, BY_POSITION, EMBEDDING, FROM_THE_END
 from workbench.operators.aten.overload_schema import arguments, plain_arguments
 
@@ -25,7 +25,7 @@ _BAGS: Final = frozenset(
 
 
 def bounds_before(node: Node, types: Mapping[str, TensorType], inputs: Container[str]) -> tuple[Bound, ...]:
-    """What must hold of what a captured node is given, where that is written out as nodes of which none indexes."""
+    """The bounds of a captured node's indices, where it is written out as nodes of which none indexes."""
     if node.op in _BAGS:
         bound = _made(node, arguments(node)["offsets"], "offsets", 0, prod(_shape(node, types, "indices")) + 1)
         return (bound,) if bound.value in inputs else ()  # those made on the way are `arange`'s
@@ -90,14 +90,13 @@ def check_index_types(graph: AtenGraph) -> None:
 
 
 def check_traced(
-    graph: AtenGraph, kernels: tuple[Kernel, ...], views: tuple[View, ...], types: Mapping[str, TensorType]
+    graph: AtenGraph, kernels: tuple[Kernel, ...], bases: Mapping[str, str], types: Mapping[str, TensorType]
 ) -> None:
     """Raises `IndexOutOfRange` for an index that was out of range already when it was traced."""
     known = {numbers.value: numbers for numbers in graph.numbers}
-    base = {view.value: view.base for view in views}
     paths = {item.value: item.path for item in graph.inputs}
     for bound in (bound for kernel in kernels for bound in kernel.bounds):
-        owner = base.get(bound.value, bound.value)
+        owner = bases.get(bound.value, bound.value)
         if owner not in known:
             continue
         kind, storage = types[bound.value], known[owner].array

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from graphlib import TopologicalSorter
 
 from workbench.ir import Node
 
@@ -20,55 +21,46 @@ class KernelOrder:
         self, nodes: Sequence[Node], group_of: Mapping[str, int], bases: Mapping[str, str], in_turn: Collection[str]
     ) -> None:
         self._last = {group_of[node.name]: place for place, node in enumerate(nodes)}
-        self._after: dict[int, set[int]] = {group: set() for group in self._last}
+        self._before: dict[int, set[int]] = {group: set() for group in self._last}
+        """Group -> those that it comes after."""
         maker: dict[str, int] = {}
         writers: dict[str, list[int]] = {}
         for node in nodes:
             group = group_of[node.name]
             for value in node.operands:
                 made = [maker[value]] if value in maker else writers.get(bases.get(value, value), [])
-                for other in made:
-                    self._after[other].add(group)
+                self._before[group].update(made)
             for value in node.results:
                 maker[value] = group
                 before = writers.setdefault(bases.get(value, value), [])
-                for other in before[-1:]:
-                    self._after[other].add(group)
+                self._before[group].update(before[-1:])
                 before.append(group)
         turns = [group_of[node.name] for node in nodes if node.name in in_turn]
-        for group, later in itertools.pairwise(turns):
-            self._after[group].add(later)
-        for group, later in self._after.items():
-            later.discard(group)
+        for earlier, group in itertools.pairwise(turns):
+            self._before[group].add(earlier)
+        for group, before in self._before.items():
+            before.discard(group)
 
     def may_join(self, first: int, second: int) -> bool:
         """True if no third group stands between the two: it would have to come both before and after them."""
         ends = {first, second}
-        ahead = [each for group in ends for each in self._after[group] - ends]
+        ahead = [each for group in ends for each in self._before[group] - ends]
         seen = set(ahead)
         while ahead:
-            later = self._after[ahead.pop()]
-            if later & ends:
+            before = self._before[ahead.pop()]
+            if before & ends:
                 return False
-            ahead += later - seen
-            seen |= later
+            ahead += before - seen
+            seen |= before
         return True
 
     def sorted(self) -> list[int]:
         """The groups in order; of those that may come next, the one whose last node comes first."""
-        waits = dict.fromkeys(self._after, 0)
-        for later in self._after.values():
-            for group in later:
-                waits[group] += 1
-        ready = [(self._last[group], group) for group, count in waits.items() if not count]
-        heapq.heapify(ready)
-        found: list[int] = []
-        while ready:
-            _, group = heapq.heappop(ready)
-            found.append(group)
-            for later in self._after[group]:
-                waits[later] -= 1
-                if not waits[later]:
-                    heapq.heappush(ready, (self._last[later], later))
-        assert len(found) == len(waits), "kernels that wait for each other"
+        order, ready, found = TopologicalSorter(self._before), list[tuple[int, int]](), list[int]()
+        order.prepare()
+        while order.is_active():
+            for group in order.get_ready():
+                heapq.heappush(ready, (self._last[group], group))
+            found.append(heapq.heappop(ready)[1])
+            order.done(found[-1])
         return found

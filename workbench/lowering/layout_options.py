@@ -25,7 +25,7 @@ _FORM = (
 
 @dataclass(frozen=True)
 class Layout:
-    """What a layout means on a machine."""
+    """The meaning of a layout on a machine."""
 
     block: Tile | None = None
     """The blocks for whose padding tensors are laid out; None leaves tensors as PyTorch has them."""

@@ -53,7 +53,7 @@ class _Work:
     def __post_init__(self) -> None:
         for view in self.graph.views:
             self.views.setdefault(view.base, []).append(view.value)
-        self.base = {view.value: view.base for view in self.graph.views}
+        self.base = self.graph.bases
         self.storages = self.graph.storages
         hosted = [kernel for kernel in self.graph.kernels if kernel.kind == HOST]
         self._hosted = self._owners(value for kernel in hosted for value in (*kernel.inputs, *kernel.outputs))

@@ -30,9 +30,8 @@ from workbench.ir import (
     View,
 )
 from workbench.lowering.around_products import PROLOGUE
-from workbench.lowering.below_views import below_views
+from workbench.lowering.below_views import below_views, through_one_view
 from workbench.lowering.empty_tensors import NO_ELEMENTS, makes_nothing, without_empty
-from workbench.lowering.equal_views import through_one_view
 from workbench.lowering.fusion_candidate import node_class
 from workbench.lowering.fusion_options import choice_of, pairs_apart, rules_off
 from workbench.lowering.fusion_rules import COPY_AT_ITS_MAKER, kind_of
@@ -112,7 +111,7 @@ def lower(
     bases = {view.value: view.base for view in work.views}
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice, room, bases)
     kernels = _kernels(grouping, work)
-    check_traced(graph, kernels, tuple(work.views), work.types)
+    check_traced(graph, kernels, bases, work.types)
     nodes, fusions = _with_kernels(work, kernels, grouping)
     return KernelGraph(graph, whole.told(nodes), kernels, tuple(work.views), work.types, fusions, merged=whole.merged)
 
@@ -145,26 +144,22 @@ class _Work:
         missing: list[Node] = []
         own = self._own_memory()
         for node in self.graph.nodes:
-            if node.op == "aten.clone.default" and node.results[0] not in own and self._same_type(node):
-                self.items.append(
-                    LoweredNode(replace(node, op="aten.alias.default", kwargs={}), "view", "", NO_COPY, node.name)
-                )
+            if self._is_no_copy(node) and node.results[0] not in own:
+                alias = replace(node, op="aten.alias.default", kwargs={})
+                self.items.append(LoweredNode(alias, "view", "", NO_COPY, node.name))
                 continue
             if node.op == BREAK:
                 self.items.append(LoweredNode(node, "host", "", "a graph break: Python runs here", node.name))
                 continue
-            if node.bodies or node.op in ASSERTIONS:
-                missing.append(node)
-                why = RUNS_GRAPHS if node.bodies else RAISES
-                self.items.append(LoweredNode(node, "host", "", why, node.name))
-                self._lay_out(node)
-                continue
-            empty = makes_nothing(node, self.types) or self._reads_nothing(node)
-            given = None if empty else self._registered(node, node, "")
-            items = given or self._automatic(node, taken)
+            items, why = None, RUNS_GRAPHS if node.bodies else RAISES if node.op in ASSERTIONS else ""
+            if not why:
+                empty = makes_nothing(node, self.types) or self._reads_nothing(node)
+                given = None if empty else self._registered(node, node, "")
+                items = given or self._automatic(node, taken)
             if items is None:
                 missing.append(node)
-                items = [LoweredNode(node, "host", "", self.faulty.get(node.name, "no other route"), node.name)]
+                why = why or self.faulty.get(node.name, "no other route")
+                items = [LoweredNode(node, "host", "", why, node.name)]
                 self._lay_out(node)
             self.items += items
         if missing and on_missing == "error":
@@ -181,8 +176,8 @@ class _Work:
                 own.update(node.operands)
         return own
 
-    def _same_type(self, node: Node) -> bool:
-        return self.types[node.operands[0]] == self.types[node.results[0]]
+    def _is_no_copy(self, node: Node) -> bool:
+        return node.op == "aten.clone.default" and self.types[node.operands[0]] == self.types[node.results[0]]
 
     def _lay_out(self, node: Node) -> None:
         """Gives results of host steps memory of their own: PyTorch may have made them views."""

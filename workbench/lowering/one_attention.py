@@ -91,7 +91,7 @@ def _nodes(call: AttentionCall, last: Node, types: dict[str, TensorType]) -> tup
 
 
 def _taken(names: list[str], made: OneAttention) -> str:
-    """That another attention is made of some of its nodes: a softmax of scores may be the query of the next."""
+    """Names another attention that has some of its nodes, '' if none has: a softmax of scores may be the next query."""
     other = next((name for name, of in made.together.items() if not set(of).isdisjoint(names)), "")
     return f"{other} is an attention of some of its ops" if other else ""
 
@@ -104,7 +104,7 @@ def _kept_apart(names: list[str], apart: Apart) -> str:
 
 
 def _own_kernel(found: HandWritten, known: Registrations, types: Mapping[str, TensorType], prefer: str | None) -> str:
-    """That a person gave one of its ops a kernel."""
+    """Names an op of it for which a person registered a kernel; '' if there is none."""
     for node in found.nodes:
         maker = known.kernel_maker_of(node, types, prefer)
         if maker is not None and not maker.shipped:

@@ -27,7 +27,7 @@ SLOTS: Final = 2
 
 
 FULL: Final = "no room for whole rows of the product: "
-"""How a refusal begins that another machine may not give."""
+"""The beginning of a refusal that another machine may not give."""
 
 FEW: Final = "as one kernel they gain nothing on this machine: "
 """The same of several products, or of several reductions."""
@@ -54,14 +54,14 @@ class Room:
     macs_per_cycle: float = 32768
     wide_passes: int = 1
     double_passes: int = 24
-    """How often a product of elements of more than four bytes goes through an array; above, of more than two."""
+    """Passes through an array of a product whose elements have more than four bytes; above, more than two."""
     bytes_per_cycle: float = 430.08
     kernel_cycles: int = 842
-    """What each kernel takes besides its work: the launch, and the latencies of its first load and its last store."""
+    """Cycles of a kernel besides its work: the launch, and the latencies of its first load and its last store."""
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """What decides whether there is room for rows."""
+        """The figures that decide whether there is room for rows."""
         return self.scratchpad_bytes, self.array_rows, self.lanes
 
     def refuses_rows(self, rows: int, columns: int, depth: int, row_bytes: int, element_bytes: int) -> str:
@@ -143,7 +143,7 @@ def counts(graph: KernelGraph, room: Room, other: Room) -> bool:
 
 
 TPU_V3: Final = Room()
-"""That of the default machine."""
+"""The figures of the default machine."""
 
 
 def room_of(machine: Machine) -> Room:

@@ -1,4 +1,4 @@
-"""What may stand in one loop nest with a reduction."""
+"""Ops that may share a loop nest with a reduction."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ WINDOWS: Final = "a convolution reads windows of its own"
 
 
 def factors(product: Node) -> list[str]:
-    """What it multiplies, which may be one value twice."""
+    """The values that a product multiplies, which may be one value twice."""
     return [given.value for given in product.args if isinstance(given, Ref)]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func, math
 
-from workbench.mlir.bindings import Value, maker
+from workbench.mlir.bindings import Value, constant, named, replace_op
 from workbench.mlir.context import operations
 
 _FUNCTIONS: Final = {"math.expm1": "expm1", "math.log1p": "log1p"}
@@ -35,22 +35,20 @@ def call_library(module: ir.Module) -> None:
             made: Value = func.CallOp([wide], name, [given]).results[0]
             if kind != wide:
                 made = arith.TruncFOp(kind, made).result
-        op.results[0].replace_all_uses_with(made)
-        op.erase()
+        replace_op(op, made)
 
 
 def raise_to_floats(module: ir.Module) -> None:
     """Raises floats to whole powers as to any other, in one step; in place."""
-    for op in [op for op in operations(module.operation) if op.name == "math.fpowi"]:
+    for op in named(module, "math.fpowi"):
         base, exponent = op.operands
-        power = maker(exponent)
-        if power is None or power.name != "arith.constant":
+        if (power := constant(exponent)) is None:
             continue
-        value = ir.IntegerAttr(power.attributes["value"]).value
         with op.context, op.location, ir.InsertionPoint(op):
-            number = arith.ConstantOp(base.type, ir.FloatAttr.get(base.type, float(value))).result
-            op.results[0].replace_all_uses_with(math.PowFOp(base, number).result)
-        op.erase()
+            value = float(ir.IntegerAttr(power).value)
+            number = arith.ConstantOp(base.type, ir.FloatAttr.get(base.type, value)).result
+            raised = math.PowFOp(base, number).result
+        replace_op(op, raised)
 
 
 def _declare(module: ir.Module, name: str, kind: ir.Type) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, block_owning, integers, maker, owner_of
+from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, block_owning, constant, integers, maker, owner_of
 
 FORALL_BOUNDS = ("staticLowerBound", "staticUpperBound", "staticStep")
 
@@ -32,8 +32,8 @@ def compile_map(op: ir.Operation) -> list[Compiled]:
 def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
     """A Python function from the map's dims, of which there are so many, and then its symbols to the value."""
     if isinstance(expr, ir.AffineConstantExpr):
-        constant = expr.value
-        return lambda dims: constant
+        number = expr.value
+        return lambda dims: number
     if isinstance(expr, ir.AffineDimExpr):
         position = expr.position
         return lambda dims: dims[position]
@@ -77,10 +77,8 @@ def _combine(expr: ir.AffineExpr, left: int, right: int) -> int:
 
 def constant_of(value: Value) -> int | None:
     """The integer an SSA value is, when it is an `arith.constant`."""
-    op = maker(value)
-    if op is None or op.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(op.attributes["value"]).value
+    number = constant(value)
+    return None if number is None else ir.IntegerAttr(number).value
 
 
 def affine_map(op: ir.Operation) -> ir.AffineMap:
@@ -98,9 +96,8 @@ def range_of(value: Value) -> Range:
         else:
             low, high, _ = loop_bounds(loop)
         return Range(low, high - 1)
-    constant = constant_of(value)
-    if constant is not None:
-        return Range(constant, constant)
+    if (number := constant_of(value)) is not None:
+        return Range(number, number)
     operands, found = [range_of(operand) for operand in op.operands], affine_map(op)
     results = [range_of_expr(expr, operands, found.n_dims) for expr in found.results]
     if op.name == "affine.max":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from torch_mlir import ir
@@ -30,10 +30,40 @@ def function_of(module: ir.Module) -> ir.Operation:
     return function
 
 
-def maker(value: Value) -> ir.Operation | None:
-    """The op that makes a value; None for a block argument."""
+def maker(value: Value, *names: str) -> ir.Operation | None:
+    """The op that makes a value; None for a block argument, and for an op of none of these names, if there are any."""
     owner = value.owner
-    return None if isinstance(owner, ir.Block) else owner.operation
+    if isinstance(owner, ir.Block):
+        return None
+    op = owner.operation
+    return op if not names or op.name in names else None
+
+
+def constant(value: Value) -> ir.Attribute | None:
+    """The attribute of the `arith.constant` that makes a value; None for any other value."""
+    op = maker(value, "arith.constant")
+    return None if op is None else op.attributes["value"]
+
+
+def makers_behind(
+    values: Iterable[Value], inside: Callable[[ir.Operation], bool] = lambda op: True
+) -> list[ir.Operation]:
+    """The ops that values are made of, all the way back as long as ops are `inside`."""
+    found: dict[ir.Operation, None] = {}
+    ahead = list(values)
+    while ahead:
+        op = maker(ahead.pop())
+        if op is not None and op not in found and inside(op):
+            found[op] = None
+            ahead += list(op.operands)
+    return list(found)
+
+
+def replace_op(op: ir.Operation, *values: Value) -> None:
+    """Puts values in the place of an op's results, and erases the op."""
+    for result, value in zip(op.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.erase()
 
 
 def place_of_result(op: ir.Operation, value: Value) -> int:
@@ -59,6 +89,13 @@ def block_of(op: ir.Operation) -> ir.Block:
 def owner_of(block: ir.Block) -> ir.Operation:
     """The op whose region a block is in."""
     return block.owner.operation
+
+
+def ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of `block` that `op` is in."""
+    while block_of(op) != block:
+        op = owner_of(block_of(op))
+    return op
 
 
 def segments(op: ir.Operation) -> list[int]:
@@ -137,7 +174,10 @@ def integer_attribute(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-def memref_text(shape: Sequence[int | str], element: ir.Type, layout: str, space: int = DRAM) -> ir.Type:
-    """The memref type of these extents (`?` when dynamic), element type, layout text and memory space."""
-    parts = ["x".join([*map(str, shape), str(element)]), layout, *([str(space)] if space != DRAM else [])]
-    return ir.Type.parse(f"memref<{', '.join(parts)}>")
+def memref_text(
+    shape: Sequence[int | str], element: str, strides: Sequence[int | str], offset: int | str = 0, space: int = DRAM
+) -> str:
+    """The type of a memref; a dynamic extent, stride or offset is `?`."""
+    extents, steps = "x".join([*map(str, shape), element]), ", ".join(map(str, strides))
+    start, where = f", offset: {offset}" if offset else "", f", {space}" if space != DRAM else ""
+    return f"memref<{extents}, strided<[{steps}]{start}>{where}>"

@@ -27,7 +27,7 @@ from torch_mlir import ir
 
 from simulator.tileprogram.program import MAX_RANK, Indexed
 from workbench.mlir.affine import compile_map, constant_of
-from workbench.mlir.bindings import Value, integer, maker, segments
+from workbench.mlir.bindings import Value, integer, maker, makers_behind, segments
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators
 
 ACCESSES = ("memref.load", "memref.store", "tensor.extract")
@@ -211,11 +211,4 @@ def _wrapped(select: ir.Operation) -> Value:
 
 def body_slice(values: Sequence[Value], block: ir.Block, without: Sequence[ir.Operation] = ()) -> list[ir.Operation]:
     """The ops of a body that these values are made of, but for some and what those are made of."""
-    found: list[ir.Operation] = []
-    ahead = list(values)
-    while ahead:
-        op = maker(ahead.pop())
-        if op is not None and op.block == block and op not in found and op not in without:
-            found.append(op)
-            ahead += list(op.operands)
-    return found
+    return makers_behind(values, lambda op: op.block == block and op not in without)

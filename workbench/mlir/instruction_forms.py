@@ -10,7 +10,7 @@ from typing import TypeAlias
 from torch_mlir import ir
 
 from simulator.tileprogram.program import Access, OpClass, Opcode, Operand, Space
-from workbench.mlir.bindings import Value, maker, number_bytes, segments
+from workbench.mlir.bindings import Value, constant, number_bytes, segments
 from workbench.mlir.indexed_moves import IndexedOp, read_indexed
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, product_loops, role_of
 from workbench.mlir.location_ids import origins_of
@@ -71,7 +71,7 @@ class Description:
 
 def describe(op: ir.Operation) -> Description:
     """The description of a linalg op of the scheduled form."""
-    role, kinds, inputs = role_of(op), iterators(op), segments(op)[0]
+    role, kinds = role_of(op), iterators(op)
     memrefs: list[Value] = []
     accesses: list[Access] = []
     walked: dict[int, list[tuple[int, int]]] = {}
@@ -82,7 +82,7 @@ def describe(op: ir.Operation) -> Description:
             if loop is not None:
                 walked.setdefault(loop, []).append((len(memrefs), axis))
         memrefs.append(value)
-        accesses.append(_access(op, position) if position >= inputs else Access.READ)
+        accesses.append(access_of(op, position))
     products = list(product_loops(op).values()) if role == "contraction" else []
     groups = products or [[loop] for loop in range(len(kinds))]
     indexed = read_indexed(op)
@@ -114,16 +114,16 @@ def _access_at(indexed: IndexedOp) -> Access:
 
 
 def _is_zero(value: Value) -> bool:
-    op = maker(value)
-    if op is None or op.name != "arith.constant":
+    if (number := constant(value)) is None:
         return False
-    constant = op.attributes["value"]
-    kind = ir.FloatAttr if isinstance(constant, ir.FloatAttr) else ir.IntegerAttr
-    return kind(constant).value == 0
+    kind = ir.FloatAttr if isinstance(number, ir.FloatAttr) else ir.IntegerAttr
+    return kind(number).value == 0
 
 
-def _access(op: ir.Operation, position: int) -> Access:
-    """An output is also read when the body uses its old value."""
+def access_of(op: ir.Operation, position: int) -> Access:
+    """The access of a linalg op's operand: an output is also read when the body uses its old value."""
+    if position < segments(op)[0]:
+        return Access.READ
     overwrites = op.name in ("linalg.fill", "linalg.copy")
     used = not overwrites and bool(list(op.regions[0].blocks[0].arguments[position].uses))
     return Access.READ_WRITE if used else Access.WRITE

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, segments, shape_of
+from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
 from workbench.mlir.context import operations
+from workbench.mlir.linalg_loops import indexing_maps, iterators
 
 
 def linalg_ops(module: ir.Module) -> list[ir.Operation]:
@@ -49,6 +51,48 @@ def end_body(body: ir.Block, values: Sequence[Value]) -> None:
     """Ends the body of a structured op, at the current location: `values` are its results' elements."""
     with ir.InsertionPoint(body):
         ir.Operation.create("linalg.yield", operands=values)
+
+
+def clone_into(
+    body: ir.Block, ops: Iterable[ir.Operation], known: dict[Value, Value], loops: Sequence[int] | None = None
+) -> None:
+    """Copies `ops` to the end of a block, reading what `known` has for the values of the old one.
+
+    Places along loops are renumbered, if the new block has only some `loops` of the old one.
+    """
+    for each in ops:
+        with ir.InsertionPoint(body):
+            copy = each.clone()
+        for position, value in enumerate(each.operands):
+            if value in known:
+                copy.operands[position] = known[value]
+        if copy.name == "linalg.index" and loops is not None:
+            copy.attributes["dim"] = integer_attribute(loops.index(integer(each, "dim")))
+        known |= dict(zip(each.results, copy.results, strict=True))
+
+
+Read: TypeAlias = "tuple[Value, ir.AffineMap, Value | None]"
+"""An input of an op: the operand, its map, and the value in the body that stands for an element of it, if one does."""
+
+
+def reads_of(op: ir.Operation, places: Iterable[int]) -> list[Read]:
+    """The inputs of a `linalg.generic` at these places."""
+    maps, arguments = indexing_maps(op), op.regions[0].blocks[0].arguments
+    return [(op.operands[place], maps[place], arguments[place]) for place in places]
+
+
+def with_reads(op: ir.Operation, reads: Sequence[Read], ops: Sequence[ir.Operation] = ()) -> ir.Operation:
+    """A `linalg.generic` like `op` with other inputs, at the insertion point; of its body only `ops`, if there are
+    any."""
+    inputs, block = segments(op)[0], op.regions[0].blocks[0]
+    maps = [*(walk for _, walk, _ in reads), *indexing_maps(op)[inputs:]]
+    made, body = generic_with_body([value for value, _, _ in reads], list(op.operands)[inputs:], maps, iterators(op))
+    old = [*(element for _, _, element in reads), *list(block.arguments)[inputs:]]
+    known: dict[Value, Value] = {
+        element: new for element, new in zip(old, body.arguments, strict=True) if element is not None
+    }
+    clone_into(body, ops or [each.operation for each in block.operations], known)
+    return made
 
 
 def passed_through(source: Value, target: Value) -> ir.Operation:

@@ -1,9 +1,10 @@
-# pyright: reportUnknownVariableType=false
-"""Building memref ops whose types follow from their operands, and putting one memref in another's place."""
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+"""Memrefs: new ops whose types follow from their operands, one memref in another's place, and the DRAM tensor, or the
+argument, that a value of a kernel is read from or written to."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import memref
@@ -16,6 +17,8 @@ from workbench.mlir.bindings import (
     Value,
     maker,
     memref_text,
+    place_of_result,
+    segments,
     shape_of,
     space_of,
     subview_groups,
@@ -44,10 +47,9 @@ def subview(
         place = place + offset * stride if static else None  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
     kept = [axis for axis in range(len(sizes)) if axis not in dropped]
     extents = [size if isinstance(size := sizes[axis], int) else "?" for axis in kept]
-    moved = ["?" if strides[axis] == DYNAMIC_STRIDE else str(strides[axis] * steps[axis]) for axis in kept]
-    layout = f"strided<[{', '.join(moved)}], offset: {'?' if place is None else place}>"
+    moved = ["?" if strides[axis] == DYNAMIC_STRIDE else strides[axis] * steps[axis] for axis in kept]
     return memref.SubViewOp(
-        memref_text(extents, kind.element_type, layout, space_of(source)),
+        _type_like(source, extents, moved, "?" if place is None else place),
         source,
         [each for each in offsets if not isinstance(each, int)],
         [each for each in sizes if not isinstance(each, int)],
@@ -60,19 +62,16 @@ def subview(
 
 def sliced(source: Value, starts: list[int], steps: list[int]) -> Value:
     """Slices a static memref's number of elements from other starts, in other steps, which may be negative."""
-    kind, shape = ir.MemRefType(source.type), shape_of(source)
-    strides, offset = kind.get_strides_and_offset()
+    shape, (strides, offset) = shape_of(source), ir.MemRefType(source.type).get_strides_and_offset()
     place = offset + sum(start * stride for start, stride in zip(starts, strides, strict=True))
     laid = [step * stride for step, stride in zip(steps, strides, strict=True)]
-    layout = f"strided<{laid}, offset: {place}>"
-    wanted = memref_text(shape, kind.element_type, layout, space_of(source))
+    wanted = _type_like(source, shape, laid, place)
     return memref.SubViewOp(wanted, source, [], [], [], starts, shape, steps).result
 
 
 def recast(source: Value, shape: list[int], strides: list[int], offset: int) -> Value:
     """Other extents, strides and first element over the same memory, all of them numbers."""
-    kind = ir.MemRefType(source.type)
-    result = memref_text(shape, kind.element_type, f"strided<{strides}, offset: {offset}>", space_of(source))
+    result = _type_like(source, shape, strides, offset)
     return memref.ReinterpretCastOp(result, source, [], [], [], [offset], shape, strides).result
 
 
@@ -89,10 +88,15 @@ def reshape(source: Value, shape: list[int]) -> Value:
         laid.insert(0, stride)
         inner = extent * stride
     dynamic = offset == DYNAMIC_STRIDE
-    layout = f"strided<{laid}, offset: {'?' if dynamic else offset}>"
     starts = [memref.ExtractStridedMetadataOp(source).offset] if dynamic else []
-    result = memref_text(shape, kind.element_type, layout, space_of(source))
+    result = _type_like(source, shape, laid, "?" if dynamic else offset)
     return memref.ReinterpretCastOp(result, source, starts, [], [], [offset], shape, laid).result
+
+
+def _type_like(source: Value, shape: Sequence[int | str], strides: Sequence[int | str], offset: int | str) -> ir.Type:
+    """The type of a memref with the elements and the memory space of another one."""
+    element = str(ir.MemRefType(source.type).element_type)
+    return ir.Type.parse(memref_text(shape, element, strides, offset, space_of(source)))
 
 
 def dynamic_sizes(value: Value) -> list[Value | None]:
@@ -137,6 +141,18 @@ def memref_behind(value: Value) -> Value | None:
     return None
 
 
+def users_of(value: Value) -> list[ir.Operation]:
+    """The ops that touch a memref's bytes, through whatever views."""
+    found: list[ir.Operation] = []
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name.startswith("memref.") and len(op.results) and op.name != "memref.load":
+            found += users_of(op.results[0])
+        elif op.name != "memref.dealloc":
+            found.append(op)
+    return found
+
+
 def replace(old: Value, new: Value) -> None:
     """Puts `new` in the place of `old`, rebuilding the views of it, whose types follow their source's."""
     for use in list(old.uses):
@@ -155,3 +171,43 @@ def replace(old: Value, new: Value) -> None:
             op.erase()
         else:
             op.operands[use.operand_number] = new
+
+
+def memref_in_dram(value: Value) -> ir.MemRefType | None:
+    """The type of the DRAM tensor that a value is read from or written to; None for what lies between two ops."""
+    found = in_dram(value)
+    return None if found is None else ir.MemRefType(found.type)
+
+
+def in_dram(value: Value) -> Value | None:
+    """The DRAM tensor that a value is read from or written to."""
+    if isinstance(value.type, ir.MemRefType):
+        return value
+    if (op := maker(value, "bufferization.to_tensor")) is not None:
+        return op.operands[0]
+    op = maker(value)
+    if op is not None and op.name.startswith("linalg.") and len(op.results):
+        start = op.operands[segments(op)[0] + place_of_result(op, value)]
+        if (place := in_dram(start)) is not None:
+            return place
+    for use in value.uses:
+        user = use.owner.operation
+        if user.name == "bufferization.materialize_in_destination":
+            return user.operands[1] if isinstance(user.operands[1].type, ir.MemRefType) else None
+    return None
+
+
+def argument_of(value: Value) -> int:
+    """The number of the argument whose memory, or a view of it, a value is in; -1 for what lies between two ops."""
+    there = in_dram(value)
+    return -1 if there is None else argument_behind(there)
+
+
+def argument_behind(memref: Value) -> int:
+    """The number of the argument that a memref is a view of; -1 for other memory."""
+    there = memref
+    while (op := maker(there)) is not None:
+        if not (op.name.startswith("memref.") and len(op.operands)):
+            return -1
+        there = op.operands[0]
+    return ir.BlockArgument(there).arg_number

@@ -16,7 +16,6 @@ from torch_mlir import ir
 
 from workbench.mlir.bindings import Value, element_bytes, integer, integer_attribute, maker, shape_of
 from workbench.mlir.dialect import PAD_LOW
-from workbench.mlir.in_dram import argument_of, memref_in_dram
 from workbench.mlir.instruction_forms import class_counts, wide_counts
 from workbench.mlir.linalg_loops import (
     axis_loops,
@@ -31,6 +30,7 @@ from workbench.mlir.linalg_loops import (
     window_loops,
 )
 from workbench.mlir.linalg_ops import constants_apart, linalg_ops
+from workbench.mlir.memrefs import argument_of, memref_in_dram
 
 ID = "npu.id"
 """Attribute on every linalg op of a kernel: what the schedule calls it by."""
@@ -91,7 +91,7 @@ class Payload:
     reduced: tuple[str, ...]
     """Dims that some op reduces."""
     kinds: dict[str, str]
-    """What dims are to the kernel's matrix product: b, m, n or k. And w for those that move a window, in any kernel."""
+    """Dim -> b, m, n or k, its part in the kernel's matrix product; w for those that move a window, in any kernel."""
     in_memory: tuple[str, ...]
     """All dims, those along which neighbours lie closest in DRAM last."""
     of: Payload | None = None
@@ -110,6 +110,21 @@ class Payload:
     def last(self) -> PayloadOp:
         """The op that makes the kernel's outputs."""
         return self.ops[-1]
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The operands of all ops."""
+        return tuple(access for op in self.ops for access in op.accesses)
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The values that its ops make."""
+        return frozenset(access.value for op in self.ops for access in op.accesses if access.is_output)
+
+    @property
+    def widest_bytes(self) -> int:
+        """Bytes of the widest element of an operand."""
+        return max(access.element_bytes for access in self.accesses)
 
     @property
     def stored_before_last(self) -> frozenset[str]:
@@ -175,6 +190,12 @@ def tag(module: ir.Module) -> None:
         op.attributes[ID] = integer_attribute(number)
 
 
+def keep_id(op: ir.Operation, new: ir.Operation) -> None:
+    """Gives an op the id of the one in whose place it stands, if that has one."""
+    if ID in op.attributes:
+        new.attributes[ID] = op.attributes[ID]
+
+
 class _Classes:
     """Union-find over (op, loop) and (value, axis)."""
 
@@ -198,21 +219,21 @@ def analyse(module: ir.Module) -> Payload:
     values: dict[Value, str] = {}
     made: set[Value] = {result for op in ops for result in op.results}
     for number, op in enumerate(ops):
-        for value, indexing in _operands(op):
+        results = zip(op.results, indexing_maps(op)[len(op.operands) - len(op.results) :], strict=True)
+        for value, indexing in (*_operands(op), *results):
             key = values.setdefault(value, f"v{len(values)}")
             for axis, loop in enumerate(axis_loops(indexing)):
                 if loop is not None and value in made:
-                    classes.join((number, loop), (key, axis))
-        for result, indexing in zip(op.results, indexing_maps(op)[len(op.operands) - len(op.results) :], strict=True):
-            key = values.setdefault(result, f"v{len(values)}")
-            for axis, loop in enumerate(axis_loops(indexing)):
-                if loop is not None:
                     classes.join((number, loop), (key, axis))
     _join_through_arguments(ops, classes, made)
     _join_reductions(ops, classes)
     names = _name_dims(ops, classes)
     described = tuple(_describe(number, op, names, classes, values) for number, op in enumerate(ops))
-    dims = {name: _extent(name, ops, described) for name in dict.fromkeys(names.values())}
+    extents: dict[str, int] = {}
+    for op, description in zip(ops, described, strict=True):
+        for loop, extent in loop_extents(op, shape_of).items():
+            extents.setdefault(description.loops[loop], extent)
+    dims = {name: extents[name] for name in dict.fromkeys(names.values())}
     reduced = tuple(dim for dim in dims if any(dim in op.reduced for op in described))
     return Payload(described, dims, reduced, _kinds(ops, described), _in_memory(ops, described, dims))
 
@@ -324,22 +345,19 @@ def _describe(
     kinds = iterators(op)
     loops = tuple(names[classes.find((number, loop))] for loop in range(len(kinds)))
     inputs = len(op.operands) - max(len(op.results), 1)
-    accesses = tuple(
-        Access(
-            tuple(tuple((loops[loop], factor) for loop, factor in terms) for terms in axis_terms(indexing)),
-            element_bytes(ir.ShapedType(value.type)),
-            position >= inputs,
-            values[op.results[position - inputs]] if position >= inputs and len(op.results) else values[value],
-            _nearest(op.results[position - inputs] if position >= inputs and len(op.results) else value),
-            _is_padded(value),
-            argument_of(op.results[position - inputs] if position >= inputs and len(op.results) else value),
-        )
-        for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True))
-        if isinstance(value.type, ir.ShapedType)
-    )
+    accesses: list[Access] = []
+    for position, (value, indexing) in enumerate(zip(op.operands, indexing_maps(op), strict=True)):
+        if not isinstance(value.type, ir.ShapedType):
+            continue
+        axes = tuple(tuple((loops[loop], factor) for loop, factor in terms) for terms in axis_terms(indexing))
+        tensor: Value = op.results[position - inputs] if position >= inputs and len(op.results) else value
+        kind, padded = ir.ShapedType(value.type), _is_padded(value)
+        known = position >= inputs, values[tensor], _nearest(tensor), padded, argument_of(tensor)
+        accesses.append(Access(axes, element_bytes(kind), *known))
     reduced = tuple(dim for dim, kind in zip(loops, kinds, strict=True) if kind == "reduction")
     body = op.regions[0].blocks[0].operations
-    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, accesses, class_counts(body), wide_counts(body))
+    counts = class_counts(body), wide_counts(body)
+    return PayloadOp(integer(op, ID), role_of(op), loops, reduced, tuple(accesses), *counts)
 
 
 def _nearest(value: Value) -> tuple[int, ...]:
@@ -353,16 +371,7 @@ def _nearest(value: Value) -> tuple[int, ...]:
 
 def _is_padded(value: Value) -> bool:
     """True if the value is read through a view that reaches beyond its memref."""
-    op = maker(value)
-    while op is not None and op.name in ("bufferization.to_tensor", "memref.subview"):
-        op = maker(op.operands[0])
-    return op is not None and PAD_LOW in op.attributes
-
-
-def _extent(name: str, ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> int:
-    for op, description in zip(ops, described, strict=True):
-        for value, indexing in _operands(op):
-            for axis, loop in enumerate(axis_loops(indexing)):
-                if loop is not None and description.loops[loop] == name:
-                    return shape_of(value)[axis]
-    raise AssertionError(f"no operand has an axis along {name}")
+    while (op := maker(value, "bufferization.to_tensor", "memref.subview")) is not None:
+        value = op.operands[0]
+    view = maker(value)
+    return view is not None and PAD_LOW in view.attributes

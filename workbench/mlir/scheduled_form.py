@@ -144,8 +144,7 @@ def _check_function(operation: ir.Operation) -> Iterator[str]:
         if memory_space(argument) != DRAM:
             yield f"argument {index} is {argument}: kernel arguments lie in DRAM, memory space 0"
         strides, offset = argument.get_strides_and_offset()
-        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-        if not argument.has_static_shape or dynamic in (*strides, offset):
+        if not argument.has_static_shape or DYNAMIC_STRIDE in (*strides, offset):
             yield f"argument {index} is {argument}: shape, strides and offset of an argument are numbers"
 
 
@@ -179,12 +178,8 @@ def _check_forall(operation: ir.Operation) -> Iterator[str]:
                 )
 
 
-def _memrefs(operation: ir.Operation) -> list[ir.MemRefType]:
-    return [value.type for value in operation.operands if isinstance(value.type, ir.MemRefType)]
-
-
 def _check_copy(operation: ir.Operation) -> Iterator[str]:
-    kinds = _memrefs(operation)
+    kinds = [value.type for value in operation.operands if isinstance(value.type, ir.MemRefType)]
     if len(kinds) != 2:
         yield "linalg.copy moves one memref into another"
         return

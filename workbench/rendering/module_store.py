@@ -18,38 +18,28 @@ from workbench.ir import KernelModule, LoweredNode, RecordFormatError, codec
 from workbench.operators.aten.registry import Registrations
 
 
-class ModuleStore:
-    """Modules by the key of what they follow from."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-
-    def module(self, key: str, make: Callable[[], KernelModule]) -> KernelModule:
-        """The module kept under `key`; one that is made, and kept, where there is none."""
-        data = self.store.get(name := _versioned(key))
-        if data is not None:
-            with contextlib.suppress(ValueError, RecordFormatError):
-                return codec.decode(KernelModule, unpacked(data))
-        made = make()
-        self.store.put(name, packed(codec.encode(made)))
-        return made
-
-
-def default_module_store() -> ModuleStore | None:
-    """The user's store; None when the environment switches it off."""
-    store = user_store("modules")
-    return ModuleStore(store) if store else None
+def default_module_store() -> Store | None:
+    """The user's store of modules; None when the environment switches it off."""
+    return user_store("modules")
 
 
 def kept_or_made(
-    store: ModuleStore | None,
+    store: Store | None,
     nodes: Iterable[LoweredNode],
     registrations: Registrations,
     key: str,
     make: Callable[[], KernelModule],
 ) -> KernelModule:
     """The module of a kernel of these nodes, from the store if the key covers all of it: if no node is a user's."""
-    return store.module(key, make) if store and _covered(nodes, registrations) else make()
+    if store is None or not _covered(nodes, registrations):
+        return make()
+    name = f"{hashlib.sha256(key.encode()).hexdigest()} {made_by()}"
+    if (data := store.get(name)) is not None:
+        with contextlib.suppress(ValueError, RecordFormatError):
+            return codec.decode(KernelModule, unpacked(data))
+    made = make()
+    store.put(name, packed(codec.encode(made)))
+    return made
 
 
 def _covered(nodes: Iterable[LoweredNode], registrations: Registrations) -> bool:
@@ -59,7 +49,3 @@ def _covered(nodes: Iterable[LoweredNode], registrations: Registrations) -> bool
             if found is None or not found.shipped:
                 return False
     return True
-
-
-def _versioned(key: str) -> str:
-    return f"{hashlib.sha256(key.encode()).hexdigest()} {made_by()}"

@@ -7,14 +7,21 @@ machine or its mapping differ. From here on it is a record like any other: no la
 from __future__ import annotations
 
 import json
+import traceback
 import warnings
 from collections.abc import Mapping as Dict
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
+from typing import cast
 
+from simulator.did_you_mean import did_you_mean
 from simulator.machine.machine import Machine
-from workbench.ground.environment.call_sites import called_from
-from workbench.ground.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine
+from workbench.ground.environment.call_sites import called_from, is_users
+from workbench.ground.environment.disk_store import Store
+from workbench.ground.environment.notebook_cells import cell_name
+from workbench.ground.environment.owners import Owner
+from workbench.ground.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine, TemplateOutputError
 from workbench.ground.packages import lasting_name
 from workbench.ir import Kernel, KernelGraph, KernelModule, Mapping, Written
 from workbench.ir.kernel_identity import asked_text, machine_key
@@ -22,12 +29,11 @@ from workbench.ir.kernel_names import by_full_names
 from workbench.ir.same_structure import lent, structure
 from workbench.operators.aten.proven import described, kernel_proven
 from workbench.operators.aten.registry import DEFAULT, Registrations, registered_template
-from workbench.rendering.module_store import ModuleStore, kept_or_made
+from workbench.rendering.module_store import kept_or_made
 from workbench.scheduling.kernels.handwritten import check_written
 from workbench.scheduling.kernels.read_figures import noting, others
 from workbench.scheduling.kernels.template import Template, instantiate
-from workbench.scheduling.kernels.template_mapping import own_mapping
-from workbench.scheduling.user_mapping import UserMapping, asked_of, with_users
+from workbench.scheduling.user_mapping import UserMapping, mapping_entry, with_users
 
 
 def written(
@@ -36,7 +42,7 @@ def written(
     machine: Machine,
     mapping: Dict[str, UserMapping] | None = None,
     registrations: Registrations | None = None,
-    store: ModuleStore | None = None,
+    store: Store | None = None,
 ) -> tuple[KernelModule, ...]:
     """The same modules, those of templates with their texts for this machine and mapping.
 
@@ -53,7 +59,7 @@ def written(
         if module.handwritten:
             kernel = lowered.kernel(module.kernel)
             alike = structure(lowered, kernel, nodes)
-            asked = asked_of(wanted, (module.kernel, leaders.setdefault(alike, module.kernel)))
+            asked = mapping_entry(wanted, (module.kernel, leaders.setdefault(alike, module.kernel)))
             said = asked.mapping if asked else UserMapping()
             key = alike, asked_text(said)
             if key not in made:
@@ -82,7 +88,8 @@ def _written(
     anchor = lowered.made_by_template(kernel.nodes)
     node = lowered.node(kernel.nodes[anchor]).node
     if before and registrations.find(node.op, "template") is None:
-        _check_kept(module, before, node.op, said)
+        if before.asked != (now := asked_text(said)):
+            raise TemplateNotRegistered(module.kernel, node.op, before.template, (before.asked, now))
         _note_kept(module, before, node.op, machine, figures)
         return module
     registered, count = registered_template(registrations, node), len(kernel.inputs)
@@ -102,7 +109,7 @@ def _written(
 
 def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping:
     """The template's own mapping, with the user's entries in place of its own."""
-    chosen = own_mapping(template, machine)
+    chosen = _own_mapping(template, machine)
     if not said:
         return chosen
     if any(count != 1 for count in said.get("cores", {}).values()):
@@ -112,15 +119,52 @@ def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping
     return with_users(template.kernel, template.dims(), chosen, said)
 
 
-def _check_kept(module: KernelModule, before: Written, op: str, said: UserMapping) -> None:
-    """Raises for another mapping than that of the text."""
-    if before.asked != (now := asked_text(said)):
-        raise TemplateNotRegistered(module.kernel, op, before.template, (before.asked, now))
-
-
 def _note_kept(module: KernelModule, before: Written, op: str, machine: Machine, figures: Dict[str, str]) -> None:
     """Warns the user, at their own line, that the text is for another machine."""
     told = {name: f"{value} and was {before.read[name]}" for name, value in figures.items()}
     note = TemplateOfAnotherMachine(module.kernel, op, before.template, (before.machine, machine.label), told)
     file, line = called_from()
     warnings.warn_explicit(note, TemplateOfAnotherMachine, file or "<workbench>", line or 1)
+
+
+def _own_mapping(template: Template, machine: Machine) -> Mapping:
+    """The template's default mapping; an exception or a nonsensical answer of its methods is an error that names it."""
+    name, place = type(template).__name__, Owner.of(type(template)).place
+    try:
+        made = template.mapping(machine)
+        mistake = _mistake_in(made, template.dims())
+    except TemplateOutputError:
+        raise
+    except (Exception, SystemExit) as error:  # of the template's methods
+        reason = f"its default mapping cannot be made: {type(error).__name__}: {error}{_users_line(error)}"
+        raise TemplateOutputError(name, place, reason) from error
+    if mistake:
+        raise TemplateOutputError(name, place, mistake)
+    # With plain numbers, as records have them, in place of NumPy's.
+    return replace(made, tile={dim: int(size) for dim, size in made.tile.items()}, buffers=int(made.buffers))
+
+
+def _users_line(error: BaseException) -> str:
+    """The user's first line: that of the method."""
+    frames = (frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename))
+    first = next(frames, None)
+    return f", at {cell_name(first.filename)}:{first.lineno} in {first.name}" if first else ""
+
+
+def _mistake_in(made: object, dims: Dict[str, int]) -> str:
+    if not isinstance(made, Mapping):
+        return f"mapping() returned {made!r:.60}; expected a Mapping"
+    tile, buffers = cast("object", made.tile), cast("object", made.buffers)
+    if not isinstance(tile, Dict):
+        return f"tile() returned {tile!r:.60}; expected the tile of each dim, as in {dict(dims)}"
+    for dim, size in cast("Dict[str, object]", tile).items():
+        if dim not in dims:
+            known = f"its dims are {', '.join(dims) or 'none'}"
+            return f"tile() returned {tile!r:.80}: there is no dim {dim!r}{did_you_mean(str(dim), dims)}; {known}"
+        if not _is_count(size, min(1, dims[dim])):
+            return f"tile() returned {tile!r:.80}: the tile of {dim} is {size!r:.30}; expected a whole number from 1"
+    return "" if _is_count(buffers, 1) else f"buffers() returned {buffers!r:.60}; expected a whole number from 1"
+
+
+def _is_count(given: object, least: int) -> bool:
+    return not isinstance(given, bool) and isinstance(given, Integral) and int(given) >= least

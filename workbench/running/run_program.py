@@ -125,7 +125,7 @@ class NativeProgram:
         kernels = {**native, **{name: partial(_itself, function) for name, function in hosts.items()}}
         self._lowered, self._graph = lowered, lowered.captured
         self._types = lowered.types
-        self._base = {view.value: view.base for view in lowered.views}
+        self._base = lowered.bases
         self._results = _types_of_results(lowered)
         self._steps = tuple(
             _Step(kernels[kernel.name], kernel.inputs, kernel.outputs, kernel.bounds, kernel.name in native)
@@ -328,7 +328,7 @@ class NativeProgram:
 
 def _types_of_results(lowered: KernelGraph) -> dict[str, TensorType]:
     """Types as PyTorch has them: of the results that are laid out in another way, and of the storages they are in."""
-    base = {view.value: view.base for view in lowered.views}
+    base = lowered.bases
     given = {order.value: order.given for order in lowered.layouts if order.given != lowered.types[order.value]}
     found: dict[str, TensorType] = {}
     for name in (*lowered.captured.outputs, *(mutation.value for mutation in lowered.captured.mutations)):

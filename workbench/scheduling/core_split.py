@@ -31,7 +31,7 @@ def share(payload: Payload, cores: Mapping[str, int]) -> Payload:
 
 
 def used(payload: Payload, cores: Mapping[str, int]) -> int:
-    """How many cores have something to do."""
+    """Counts the cores that have something to do."""
     mine = share(payload, cores)
     return math.prod(-(-extent // mine.dims[dim]) for dim, extent in payload.dims.items())
 
@@ -78,7 +78,7 @@ def _ways(payload: Payload, cores: int) -> Iterator[dict[str, int]]:
 
 
 def _pieces(extent: int, wanted: int) -> int:
-    """How many shares there are if a dim is cut for so many cores: less than wanted where the last would be empty."""
+    """Counts the shares of a dim that is cut for so many cores: fewer than wanted where the last would be empty."""
     return -(-extent // -(-extent // wanted))
 
 
@@ -97,7 +97,7 @@ def _said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool)
 
 
 def dealt_to(payload: Payload, machine: Machine, cores: Mapping[str, int]) -> Counter[int]:
-    """How many shares each core gets."""
+    """Counts the shares of each core."""
     shares = machine.shares
     return Counter(shares[number % len(shares)] for number in range(used(payload, cores)))
 
@@ -134,9 +134,6 @@ def checked_cores(kernel: str, payload: Payload, wanted: Mapping[str, int], core
             raise MappingError(kernel, f"cores: {dim} cannot be split over cores; dims that can: {can}", "cores")
     total = math.prod(wanted.values())
     if total > cores:
-        raise MappingError(
-            kernel,
-            f"cores = {dict(wanted)} takes {total} cores, the machine has {cores}: wb.machine(..., cores={total})",
-            "cores",
-        )
+        told = f"takes {total} cores, the machine has {cores}: wb.machine(..., cores={total})"
+        raise MappingError(kernel, f"cores = {dict(wanted)} {told}", "cores")
     return {dim: pieces for dim, count in wanted.items() if (pieces := _pieces(payload.dims[dim], count)) > 1}

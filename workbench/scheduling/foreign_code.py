@@ -1,4 +1,4 @@
-"""What a file may have MLIR do: passes, ops of transform scripts and dialects of kernels that only change kernels.
+"""Lists of what a file may have MLIR do: passes, ops of scripts and dialects of kernels that only change kernels.
 
 A file may be anybody's, and MLIR has passes and ops that write files, load libraries and run what a text names. So the
 lists say what is allowed; whatever MLIR has beside it, now or in a later version, is refused. What is made in a session
@@ -39,7 +39,7 @@ OURS: Final = frozenset(OUR_PASSES) - {AttachScript.name}
 """The workbench's own, of which one puts any script beside a kernel."""
 
 _AROUND: Final = frozenset({"builtin.module", "func.func", "any"})
-"""What pipelines may be nested in."""
+"""Ops that pipelines may be nested in."""
 
 _OPTIONS: Final = re.compile(
     r"(?:[a-z][a-z-]*=(?:true|false|-?\d{1,9}|identity-layout-map|fully-dynamic-layout-map)\s*)*"
@@ -161,13 +161,13 @@ def _mistake(name: str, options: str | None, around: frozenset[str], *, nested: 
 
 @lru_cache(256)
 def _of_script(script: str) -> tuple[str, ...]:
-    """What of a script a file may not use."""
+    """Lists the ops of a script that a file may not use."""
     return _refused(script_module(script), lambda name: name in TRANSFORM or name == "builtin.module")
 
 
 @lru_cache(4096)
 def _of_text(text: str) -> tuple[str, ...]:
-    """What of a kernel's text a file may not use."""
+    """Lists the ops of a kernel's text that a file may not use."""
     return _refused(text, lambda name: name in OTHERS or name.partition(".")[0] in DIALECTS)
 
 

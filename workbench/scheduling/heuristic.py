@@ -124,9 +124,8 @@ def _vector_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -
     """
     payload = priced.payload
     demand, order = Demand(machine, payload, slots[0]), _reduced_last(payload)
-    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
-    points = math.prod(payload.dims.values())
-    large = points // STEPS * size >= machine.dram_latency_cycles * machine.dram_bytes_per_cycle
+    bytes_in_step = math.prod(payload.dims.values()) // STEPS * payload.widest_bytes
+    large = bytes_in_step >= machine.dram_latency_cycles * machine.dram_bytes_per_cycle
     powers = [2**power for power in range(STEPS.bit_length())]
     counts = powers
     if large:
@@ -156,8 +155,7 @@ def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int,
     Reduced dims are `whole` when a row fits; otherwise they are walked in tiles, once per reduction.
     """
     tile = {dim: extent if whole and dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
-    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
-    goal = max(math.prod(payload.dims.values()) // steps, machine.vector_elements(size))
+    goal = max(math.prod(payload.dims.values()) // steps, machine.vector_elements(payload.widest_bytes))
     for dim in _growth_order(payload, machine, whole):
         extent = payload.dims[dim]
         room = max(1, goal // max(1, math.prod(tile.values()) // tile[dim]))
@@ -170,11 +168,7 @@ def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
     """Innermost first, so that DRAM is read in long runs; a split reduction fills the lanes with rows before that."""
     fixed = {*outermost(payload), *(payload.reduced if whole else ())}
     free = [dim for dim in payload.in_memory if dim not in fixed]
-    if whole or not payload.reduced:
-        return free[::-1]
-    return [dim for dim in free[::-1] if dim not in payload.reduced] + [
-        dim for dim in free[::-1] if dim in payload.reduced
-    ]
+    return sorted(free[::-1], key=lambda dim: dim in payload.reduced)
 
 
 def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) -> int:
@@ -183,9 +177,8 @@ def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) 
     *outer, innermost = payload.in_memory
     if dim == innermost:
         return machine.vector.lanes
-    size = max(access.element_bytes for op in payload.ops for access in op.accesses)
     inside = math.prod(tile[each] for each in outer if each != dim)
-    packed = -(-machine.lane_elements(size) // inside)
+    packed = -(-machine.lane_elements(payload.widest_bytes) // inside)
     block = machine.dram_block
     return math.lcm(packed, block.rows) if block is not None and dim == outer[-1] else packed
 
@@ -246,14 +239,11 @@ def _orders(payload: Payload, tile: dict[str, int]) -> list[tuple[str, ...]]:
     Where windows move, the second has the output's columns innermost: an input tile, with its halo, stays in place.
     """
     usual = _reduced_last(payload)
-    if payload.windows:
-        place = {"n": 1, "k": 2, "w": 2}
-        return [usual, tuple(sorted(usual, key=lambda dim: place.get(payload.kinds.get(dim, ""), 0)))]
     cut = {kind for dim, kind in payload.kinds.items() if tile[dim] < payload.dims[dim]}
-    if not {"m", "n"} <= cut:
+    if not payload.windows and not {"m", "n"} <= cut:
         return [usual]
-    rows_last = {"m": 1, "k": 2}
-    return [usual, tuple(sorted(usual, key=lambda dim: rows_last.get(payload.kinds.get(dim, ""), 0)))]
+    place = {"n": 1, "k": 2, "w": 2} if payload.windows else {"m": 1, "k": 2}
+    return [usual, tuple(sorted(usual, key=lambda dim: place.get(payload.kinds.get(dim, ""), 0)))]
 
 
 def _candidates(payload: Payload, machine: Machine, windows: Sequence[str], least: bool) -> Iterator[dict[str, int]]:

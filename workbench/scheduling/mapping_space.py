@@ -3,24 +3,30 @@
 Legal is what fits the scratchpad by `Demand`, has boxes of few enough axes, and keeps rows whole that a kernel reduces
 after a product. Of each dim a ladder of sizes is taken, as fine as leaves the space small enough to look through; loops
 of very many rounds are left out, since each round waits for memory.
+
+The cycles that a mapping takes at the least are a bound and no guess, unlike the heuristic's price: no latency, no wait
+and no overhead, transfers at the rate of long streams, and every array full. So a mapping whose bound is no better than
+the cycles of another need not be tried.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from simulator.machine.figure_places import figure
 from simulator.machine.machine import Machine
+from simulator.machine.machine_record import matmul_passes
 from workbench.ir import Mapping
-from workbench.mlir.named_dims import Payload
+from workbench.mlir.named_dims import Access, Payload
 from workbench.scheduling.core_split import share, splits
 from workbench.scheduling.heuristic import Predictions
-from workbench.scheduling.least_cycles import least_cycles
-from workbench.scheduling.loop_order import refused_order
+from workbench.scheduling.loop_order import loops_of, refused_order
 from workbench.scheduling.scratchpad_demand import Demand
-from workbench.scheduling.user_mapping import UserMapping, rounds_of, useful_slots
+from workbench.scheduling.user_mapping import UserMapping, as_given, rounds_of, useful_slots
 
 MOST_CANDIDATES = 8192
 """The largest space; a ladder that makes a larger one is replaced by a coarser one."""
@@ -43,9 +49,7 @@ class Candidate:
     @property
     def asked(self) -> UserMapping:
         """The mapping as a user gives it."""
-        made = self.mapping
-        said: UserMapping = {"tile": dict(made.tile), "order": list(made.order), "buffers": made.buffers}
-        return {**said, "cores": dict(made.cores)}
+        return as_given(self.mapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, toda
 
     def candidate(mapping: Mapping) -> Candidate:
         cycles = predictions(mapping.buffers).of(mapping)
-        return Candidate(mapping, round(cycles, 1), least_cycles(payload_with(mapping.buffers), machine, mapping))
+        return Candidate(mapping, round(cycles, 1), _least_cycles(payload_with(mapping.buffers), machine, mapping))
 
     known = {_key(each): each for each in (*found, today)}
     return Space(tuple(sorted(map(candidate, known.values()), key=lambda each: each.predicted)), ladder)
@@ -90,7 +94,8 @@ def _key(mapping: Mapping) -> tuple[object, ...]:
 class _Ladder:
     """The sizes of each dim, and how many orders of the same tile."""
 
-    sizes: Callable[[Payload, Machine, str], set[int]]
+    sizes: Callable[[int, int], set[int]]
+    """Of a dim's extent, and the extent of the unit that works along it."""
     orders: int = 6
 
 
@@ -101,8 +106,8 @@ def _legal(payload_with: Callable[[int], Payload], machine: Machine, ladder: _La
             mine = share(whole, cores)
             demand = Demand(machine, mine, slots)
             ladders = [
-                [mine.dims[dim]] if dim in mine.rows else sorted(ladder.sizes(mine, machine, dim), reverse=True)
-                for dim in mine.dims
+                [size] if dim in mine.rows else sorted(ladder.sizes(size, _step(mine, machine, dim)), reverse=True)
+                for dim, size in mine.dims.items()
             ]
             for steps in itertools.product(*ladders):
                 tile = dict(zip(mine.dims, steps, strict=True))
@@ -134,54 +139,41 @@ def _orders(payload: Payload, tile: dict[str, int]) -> Iterator[tuple[str, ...]]
             yield (*whole, *loops, *(dim for dim in still if dim in payload.reduced))
 
 
-def _fine(payload: Payload, machine: Machine, dim: str) -> set[int]:
+def _halves(extent: int, least: int, factor: int = 2) -> set[int]:
+    """The dim's halves, or smaller parts by another factor, down to a size."""
+    return {size for power in range(extent.bit_length()) if (size := -(-extent // factor**power)) >= least} | {extent}
+
+
+def _to_least(extent: int, step: int) -> set[int]:
+    """The dim's halves, down to the unit's extent, half of it or an eighth where the dim is hardly longer than that."""
+    return _halves(extent, max(step // (1 if extent > 4 * step else 2 if extent > 2 * step else 8), 1))
+
+
+def _multiples(extent: int, step: int) -> set[int]:
     """Every multiple of the unit's extent, and the halves of these and of the dim."""
-    extent, step = payload.dims[dim], _step(payload, machine, dim)
-    return _halves(extent, _least(extent, step)) | set(range(step, extent + 1, step)) | {extent}
+    return _to_least(extent, step) | set(range(step, extent + 1, step))
 
 
-def _even(payload: Payload, machine: Machine, dim: str) -> set[int]:
+def _even(extent: int, step: int) -> set[int]:
     """Sizes that cut the dim into one to eight parts or a power of two, in whole multiples of the unit's extent."""
-    extent, step = payload.dims[dim], _step(payload, machine, dim)
     counts = {*range(1, 9), *(2**power for power in range(extent.bit_length()))}
     sizes = {-(-extent // count) for count in counts}
-    return {min(extent, -(-size // step) * step) for size in sizes} | _halves(extent, _least(extent, step))
+    return {min(extent, -(-size // step) * step) for size in sizes} | _to_least(extent, step)
 
 
-def _halved(payload: Payload, machine: Machine, dim: str) -> set[int]:
-    """The dim's halves, down to half the unit's extent."""
-    return _halves(payload.dims[dim], _least(payload.dims[dim], _step(payload, machine, dim)))
-
-
-def _quartered(payload: Payload, machine: Machine, dim: str) -> set[int]:
+def _quarters(extent: int, step: int) -> set[int]:
     """Every other of the halves."""
-    extent, least = payload.dims[dim], _step(payload, machine, dim)
-    sizes = {-(-extent // 4**power) for power in range(extent.bit_length())}
-    return {size for size in sizes if size >= least} | {extent}
-
-
-def _in_units(payload: Payload, machine: Machine, dim: str) -> set[int]:
-    """The dim's halves, down to the unit's extent."""
-    return _halves(payload.dims[dim], _step(payload, machine, dim))
+    return _halves(extent, step, 4)
 
 
 _LADDERS: dict[str, _Ladder] = {
-    "all multiples of the units' extents": _Ladder(_fine),
+    "all multiples of the units' extents": _Ladder(_multiples),
     "even parts": _Ladder(_even),
-    "halves": _Ladder(_halved),
-    "halves, in two orders": _Ladder(_halved, orders=2),
-    "halves down to the units' extents, in two orders": _Ladder(_in_units, orders=2),
-    "quarters, in two orders": _Ladder(_quartered, orders=2),
+    "halves": _Ladder(_to_least),
+    "halves, in two orders": _Ladder(_to_least, orders=2),
+    "halves down to the units' extents, in two orders": _Ladder(_halves, orders=2),
+    "quarters, in two orders": _Ladder(_quarters, orders=2),
 }
-
-
-def _halves(extent: int, least: int) -> set[int]:
-    return {size for power in range(extent.bit_length()) if (size := -(-extent // 2**power)) >= least} | {extent}
-
-
-def _least(extent: int, step: int) -> int:
-    """The smallest size: the unit's extent, half of it or an eighth where the dim is hardly longer than that."""
-    return max(step // (1 if extent > 4 * step else 2 if extent > 2 * step else 8), 1)
 
 
 def _step(payload: Payload, machine: Machine, dim: str) -> int:
@@ -195,3 +187,54 @@ def _step(payload: Payload, machine: Machine, dim: str) -> int:
     if kind == "k" or (kind == "m" and dim == rows[-1]):
         return machine.array.rows
     return payload.dims[dim] if kind == "w" else 1
+
+
+def _least_cycles(payload: Payload, machine: Machine, mapping: Mapping) -> int:
+    """A bound that no schedule of this mapping can go below."""
+    return max(_bus(payload, machine, mapping), _arrays(payload, machine))
+
+
+def _bus(payload: Payload, machine: Machine, mapping: Mapping) -> int:
+    """The bytes that its loops load and store. Several memories of chiplets are no one bus: then there is no bound."""
+    if figure(machine, "chiplets") != 1:
+        return 0
+    rate = machine.bus_bytes_per_cycle if machine.dram.kind == "simple" else machine.dram_bytes_per_cycle
+    inside = payload.made - payload.results
+    most: dict[int, float] = {}
+    for access in payload.accesses:
+        if access.value in inside or access.argument < 0 or access.argument in payload.near or not _is_plain(access):
+            continue
+        moved = access.bytes(payload.dims) * _times(access, payload, mapping)
+        most[access.argument] = max(most.get(access.argument, 0), moved)
+    return math.floor(sum(most.values()) / rate)
+
+
+def _is_plain(access: Access) -> bool:
+    """True if each of its elements is loaded: not of a border, nor between the elements that a window touches."""
+    return not access.padded and all(
+        len(terms) < 2 and all(factor == 1 for _, factor in terms) for terms in access.axes
+    )
+
+
+def _times(access: Access, payload: Payload, mapping: Mapping) -> int:
+    """Number of times the whole tensor is transferred: once per iteration of each loop that does not index it, unless
+    no loop inside does. Where there is no product, ops have loops of their own, so once is all that is sure."""
+    if access.is_output or payload.contraction is None:
+        return 1
+    mine = share(payload, mapping.cores).dims
+    loops = loops_of(access, share(payload, mapping.cores), mapping.tile, mapping.order)
+    times = 1
+    for dim, extent in payload.dims.items():
+        if dim not in access.dims:
+            shares = [min(mine[dim], extent - begin) for begin in range(0, extent, mine[dim])]
+            times *= sum(math.ceil(each / mapping.tile[dim]) for each in shares) if dim in loops else len(shares)
+    return times
+
+
+def _arrays(payload: Payload, machine: Machine) -> int:
+    """The products, with every cell of every array at work. Where tiles of zeros are left out none may be left."""
+    if payload.contraction is None or machine.core.skips_zero_tiles:
+        return 0
+    passes = matmul_passes(machine, payload.factor_bytes)
+    points = payload.products * math.prod(payload.dims[dim] for dim in payload.contraction.loops)
+    return math.floor(points * passes / machine.peak_macs_per_cycle)

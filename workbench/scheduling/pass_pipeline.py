@@ -24,7 +24,7 @@ from workbench.ground.faults.forked_trial import fault_in_fork
 from workbench.ir import Snapshot
 from workbench.mlir.context import parse, print_module, problems_of, run_passes
 from workbench.mlir.location_ids import origins_in
-from workbench.scheduling.passes.kernel_pass import KernelPass, OptionMistake, plain_options
+from workbench.scheduling.passes.kernel_pass import KernelPass, ModulePass, OptionMistake, plain_options
 from workbench.scheduling.passes.our_passes import OUR_PASSES
 from workbench.scheduling.passes.pass_places import OURS
 
@@ -48,11 +48,16 @@ class PassTrace:
     after: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """A user's pipelines, by the step that each runs after."""
 
-    def run(self, name: str, pipeline: str | KernelPass) -> None:
+    def run(self, name: str, pipeline: str | KernelPass | ModulePass) -> None:
         """Runs one step in place, and the user's pipelines after it, and records each."""
         self._run(name, str(pipeline))
         for wanted in self.after.get(name, ()):
             self._run(f"yours: {wanted}", wanted)
+
+    def run_if(self, needed: Callable[[ir.Module], bool], name: str, pipeline: str | ModulePass) -> None:
+        """Runs a step if the module needs it."""
+        if needed(self.module):
+            self.run(name, pipeline)
 
     def _run(self, name: str, pipeline: str) -> None:
         before = self.snapshots[-1].ops_after if self.snapshots else count_ops(self.module)
@@ -99,8 +104,8 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
 
 
 def _refusal(error: ir.MLIRError) -> str:
-    """What MLIR says of the module that a user's pass left, each with the beginning of its op: the module is in no file
-    of the user's, so that a line of it would say nothing."""
+    """Says why MLIR refuses the module that a user's pass left, each reason with the beginning of its op: the module is
+    in no file of the user's, so that a line of it would say nothing."""
     told = "; ".join(f"{item.message}{_op_of(item)}" for item in error.error_diagnostics)
     return f"left a module that MLIR refuses: {told}" + (f"\n  {_OF_ERASING}" if "unlinked" in told else "")
 
@@ -162,7 +167,7 @@ def _python_pass(name: str, options: str, pipeline: str) -> Callable[[ir.Module]
     if made is None:
         return None
     try:
-        if isinstance(made, type) and issubclass(made, KernelPass):
+        if isinstance(made, ModulePass) or (isinstance(made, type) and issubclass(made, KernelPass)):
             return made.parse(options).run
         function, given = made, plain_options(options)
         return lambda module: function(module, given)

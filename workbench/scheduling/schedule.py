@@ -13,13 +13,7 @@ from simulator.tileprogram.buffer_addresses import check_fit
 from workbench.ground.environment.progress import counted
 from workbench.ground.faults.messages import Message
 from workbench.ground.faults.trial import TRIALS, Trial
-from workbench.ir import (
-    KernelGraph,
-    KernelModule,
-    ScheduledKernel,
-    ScheduledProgram,
-    codec,
-)
+from workbench.ir import KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram, codec
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
 from workbench.ir.kernel_names import by_full_names
 from workbench.operators.aten.proven import described, unproven
@@ -30,7 +24,7 @@ from workbench.scheduling.kernel_store import KernelStore
 from workbench.scheduling.kernels.read_figures import others
 from workbench.scheduling.passes.wanted_passes import UserPasses, check_steps, checked_passes
 from workbench.scheduling.planning.dram_plan import plan_launches
-from workbench.scheduling.user_mapping import UserMapping, asked_of, check_kernels, check_shadowed
+from workbench.scheduling.user_mapping import UserMapping, check_kernels, check_shadowed, mapping_entry
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -73,7 +67,7 @@ def schedule(
     for module in counted(rendered):
         alike = keys[module.kernel]
         leader = leaders[alike]
-        asked = asked_of(wanted, (module.kernel, leader))
+        asked = mapping_entry(wanted, (module.kernel, leader))
         script = next((given[name] for name in (module.kernel, leader) if name in given), None)
         served = (near or {}).get(module.kernel, frozenset())
         kernel = scheduled.get(alike, module, _Wanted(asked.mapping if asked else None, served), script)
@@ -87,7 +81,7 @@ def schedule(
 
 @dataclass(frozen=True)
 class UserCode:
-    """What the user wrote of the schedule."""
+    """The parts of a schedule that a user wrote."""
 
     scripts: Dict[str, str] | None = None
     """Transform scripts by kernel, matched like mappings: each takes the place of the one of the kernel's mapping."""
@@ -97,7 +91,7 @@ class UserCode:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What decides about a kernel's mapping, beside the kernel itself."""
+    """The options that decide about a kernel's mapping, beside the kernel itself."""
 
     mapping: UserMapping | None
     near: Near
@@ -152,7 +146,7 @@ class _Kernels:
 
     def _tried(self, key: str, module: KernelModule, wanted: _Wanted, script: str | None) -> None:
         nodes = described(self.lowered, self.lowered.kernel(module.kernel))
-        asked = Tried(module, self.machine, wanted.mapping, wanted.near, script, self.passes)
+        asked = KernelTrial(module, self.machine, wanted.mapping, wanted.near, script, self.passes)
         asked.first(key, nodes)
 
     @cached_property
@@ -189,7 +183,7 @@ def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ..
 
 
 @dataclass(frozen=True)
-class Tried:
+class KernelTrial:
     """Scheduling of one kernel that a worker does first, only to see whether it survives."""
 
     module: KernelModule

@@ -32,20 +32,20 @@ from workbench.scheduling.extraction.program_size import buffers_at_once
 from workbench.scheduling.loop_order import inside_reduced
 from workbench.scheduling.mapping_script import transform_script
 from workbench.scheduling.pass_pipeline import PassTrace
-from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
-from workbench.scheduling.passes.join_products import ProductsApart, joins_products
+from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, detach_schedule
+from workbench.scheduling.passes.join_products import joins_products, take_products_apart
 from workbench.scheduling.passes.promote import Promote
 from workbench.scheduling.passes.results_in_place import (
-    ForgetUnread,
-    PlacesInShares,
     check_written,
+    forget_unread,
+    put_places_in_shares,
     reads_unread,
     writes_from_shares,
     written_in_place,
 )
-from workbench.scheduling.passes.window_points import WalkWindows, has_windows
+from workbench.scheduling.passes.window_points import has_windows, walk_windows
 from workbench.scheduling.prepared_kernel import Near, PreparedKernel, context_for
-from workbench.scheduling.scratchpad_demand import Demand, rows_fit, within_rank
+from workbench.scheduling.scratchpad_demand import Demand, within_rank
 from workbench.scheduling.user_mapping import UserMapping, useful_slots, with_users
 from workbench.scheduling.user_scripts import (
     check_matches,
@@ -90,7 +90,7 @@ def schedule_kernel(
 
 
 def _advice(payload: Payload, mapping: Mapping) -> str:
-    """What makes a user's mapping fit."""
+    """Says how a user's mapping could take less of the scratchpad."""
     inside = inside_reduced(share(payload, mapping.cores), mapping.tile, mapping.order)
     if not inside:
         return SMALLER
@@ -147,9 +147,7 @@ def _mappings(ready: PreparedKernel, machine: Machine, wanted: UserMapping | Non
     """
     kernel = ready.rendered.kernel
     for slots in _slots(wanted):
-        payload = ready.payload(split=False)
-        if not rows_fit(payload, machine, slots[0]):
-            payload = ready.payload(split=True)
+        payload = ready.payload_with(machine, slots[0])
         asked = wanted.get("cores") if wanted else None
         split = None if asked is None else checked_cores(kernel, payload, asked, len(machine.shares))
         complete = wanted is not None and _leaves_nothing(wanted, payload, machine)
@@ -219,11 +217,9 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         trace.run("attach the schedule", AttachScript(script))
     in_place = written_in_place(trace.module)
     trace.run("tile and fuse", "transform-interpreter")
-    trace.run(DETACHED, DetachSchedule())
-    if writes_from_shares(trace.module):
-        trace.run("places in shares", PlacesInShares())
-    if joins_products(trace.module):
-        trace.run("take the products apart", ProductsApart())
+    trace.run(DETACHED, detach_schedule)
+    trace.run_if(writes_from_shares, "places in shares", put_places_in_shares)
+    trace.run_if(joins_products, "take the products apart", take_products_apart)
     trace.run("reuse outputs", "eliminate-empty-tensors")
     trace.run(
         "bufferize",
@@ -231,12 +227,10 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
         "function-boundary-type-conversion=identity-layout-map},canonicalize,cse,canonicalize",
     )
     check_written(trace.module, in_place, mapping)
-    if reads_unread(trace.module):
-        trace.run("forget what is unread", ForgetUnread())
+    trace.run_if(reads_unread, "forget what is unread", forget_unread)
     trace.run("hoist invariants", "func.func(loop-invariant-code-motion)")
     trace.run("promote to scratchpad", Promote(mapping.buffers))
-    if has_windows(trace.module):
-        trace.run("walk windows", WalkWindows())
+    trace.run_if(has_windows, "walk windows", walk_windows)
     trace.run("clean up", "canonicalize,cse")
     return _Tiled(trace, script, mapping, payload.dims)
 

@@ -21,8 +21,7 @@ class Demand:
 
     def bytes(self, tile: dict[str, int], order: Sequence[str] = ()) -> int:
         """With an order that has parallel dims inside a reduced one, sums of all their tiles are in the scratchpad."""
-        made = {access.value for op in self.payload.ops for access in op.accesses if access.is_output}
-        stored = self.payload.results
+        made, stored = self.payload.made, self.payload.results
         tiled = any(tile[dim] < extent for dim, extent in self.payload.dims.items())
         contraction = self.payload.contraction is not None
         inside = inside_reduced(self.payload, tile, order)
@@ -31,17 +30,16 @@ class Demand:
         total = 0
         for access in touched(self.payload, tile):
             if inside and access.value in self._sums:
-                slots = self.buffers if contraction and around else 1
-                total += slots * self.machine.pad_to_lanes(access.bytes(whole))
-                continue
-            moved = access.value not in made or access.value in stored or contraction
-            slots = self.buffers if moved and tiled else 1
-            total += slots * self.machine.pad_to_lanes(access.bytes(tile))
+                several, box = contraction and around, whole
+            else:
+                several = tiled and (access.value not in made or access.value in stored or contraction)
+                box = tile
+            total += (self.buffers if several else 1) * self.machine.pad_to_lanes(access.bytes(box))
         return total
 
     @property
     def _sums(self) -> set[str]:
-        """What reductions make; without a product also what is made of them before the last op."""
+        """The results of reductions; without a product also what is made of them before the last op."""
         product, last = self.payload.contraction, self.payload.last
         if product is not None:
             return {product.accesses[-1].value}
@@ -79,7 +77,7 @@ def _has_own_loop(op: PayloadOp, payload: Payload, tile: Mapping[str, int]) -> b
 
 def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
     """True if every box, and the space of every vector pass, has at most `MAX_RANK` axes of more than one element."""
-    boxes = [access.extents(tile) for op in payload.ops for access in op.accesses]
+    boxes = [access.extents(tile) for access in payload.accesses]
     windows = payload.windows
     boxes += [
         tuple(tile[dim] for dim in op.loops if dim not in windows) for op in payload.ops if op.role != "contraction"

@@ -20,7 +20,7 @@ from workbench.mlir.named_dims import Access, Payload
 from workbench.scheduling.loop_order import inside_reduced, loops_of
 
 Slowdown = Callable[[int, int], float]
-"""How much longer a transfer takes with runs of so many bytes, so far apart."""
+"""From the bytes of a run, and from run to run, to the factor by which a transfer takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Traffic:
     store: float
     """The store of a whole tile."""
     slower: float
-    """How much longer a step's loads take in their queues than on the bus."""
+    """Cycles that a step's loads take longer in their queues than on the bus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Price:
         )
 
     def _turns(self, count: int) -> int:
-        """How often a buffer's slots are reused if so many tiles pass through it."""
+        """Counts how often a buffer's slots are reused if so many tiles pass through it."""
         return -(-count // self.slots)
 
 
@@ -102,11 +102,11 @@ class Transfers:
         self._slowdown = functools.cache(machine.dram_slowdown)  # which may read the file of a memory
         self._per_cycle = float(machine.bus_bytes_per_cycle) / cores
         self._near_per_cycle = float(common_bytes_per_cycle(machine)) / cores
-        self._made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
+        self._made = payload.made
         self._found: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def traffic(self, accesses: Iterable[Access], tile: Mapping[str, int], order: Sequence[str]) -> Traffic:
-        """What these tensors' tiles move."""
+        """The transfers of these tensors' tiles."""
         payload = self._payload
         stored = payload.results
         steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
@@ -140,7 +140,7 @@ class Transfers:
 
 
 def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> float:
-    """How many whole tiles of a tensor are moved: not those of inner loops that it does not depend on."""
+    """Counts the whole tiles of a tensor that are moved: not those of inner loops that it does not depend on."""
     return math.prod(
         payload.dims[dim] / tile[dim] if dim in access.dims else math.ceil(payload.dims[dim] / tile[dim])
         for dim in loops_of(access, payload, tile, order)
@@ -211,7 +211,7 @@ def in_short_runs(payload: Payload, machine: Machine, tile: Mapping[str, int]) -
     """True if a tile moves some tensor in runs shorter than a request of the memory, or than a queue is wide, and a
     wider tile would not."""
     least = max(machine.dram.request_bytes, machine.dma.bytes_per_cycle)
-    moved = [access for op in payload.ops for access in op.accesses if access.argument >= 0]
+    moved = [access for access in payload.accesses if access.argument >= 0]
     runs = [(_run(access, tile, payload)[0], _run(access, payload.dims, payload)[0]) for access in moved]
     return any(run < min(least, longest) for run, longest in runs)
 

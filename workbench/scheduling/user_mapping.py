@@ -1,4 +1,4 @@
-"""A user's mapping of a kernel, checked against the kernel's dims; its form was checked when it was given.
+"""A user's mapping of a kernel: its form, checked when it is given, and its values, checked against the kernel's dims.
 
 A kernel takes the mapping of its name, else of the first pattern that matches it, else of `*`. A mapping by name must
 fit its kernel: a tile longer than its dim, or more slots than its loops have rounds, is a mistake. A tile given by a
@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.tileprogram.program import MAX_RANK
+from workbench.ground.argument_types import plain_value
 from workbench.ground.errors import MappingError
 from workbench.ir import Mapping, ScheduledKernel
 from workbench.ir.kernel_names import EVERY, is_pattern, key_for
@@ -32,15 +33,51 @@ class UserMapping(TypedDict, total=False):
     cores: dict[str, int]
 
 
+OF_A_KERNEL: Final = ("tile", "order", "buffers", "cores")
+"""The keys of a mapping."""
+
+
+def mistake_in(key: object, value: object) -> str:
+    """Says what is wrong with a key of a mapping or with its value; empty if nothing is."""
+    if key not in OF_A_KERNEL:
+        what = f"unknown key {key!r}{did_you_mean(str(key), OF_A_KERNEL)}"
+        return sentences(what, "Expected tile, order, buffers or cores")
+    if key == "buffers":
+        return "" if _is_count(value) else f"buffers = {value!r}: expected a whole number of slots, 1 or more"
+    if key == "order":
+        dims = cast("list[object]", value) if isinstance(value, list | tuple) else None  # a text is one of letters too
+        right = dims is not None and all(isinstance(dim, str) for dim in dims) and len(set(dims)) == len(dims)
+        told = f"order = {value!r}: expected a list of the kernel's dims, outermost first, each of them once"
+        return "" if right else told
+    if not isinstance(value, Dict):
+        return f"{key} = {value!r}: expected {{dim: {'size' if key == 'tile' else 'how many'}}}"
+    for dim, size in cast("Dict[object, object]", value).items():
+        if not isinstance(dim, str):
+            return f"{key} of {dim!r} = {size!r}: expected the name of a dim"
+        if not _is_count(size):
+            return f"{key} of {dim} = {size!r}: expected a whole number, 1 or more"
+    return ""
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(plain_value(value), int) and not isinstance(value, bool) and cast("int", value) >= 1
+
+
+def as_given(made: Mapping) -> UserMapping:
+    """A mapping as a user gives it."""
+    return {"tile": dict(made.tile), "order": list(made.order), "buffers": made.buffers, "cores": dict(made.cores)}
+
+
 def mapping_of(kernel: ScheduledKernel) -> UserMapping:
     """The mapping that a user would give to have a kernel tiled as it is."""
-    made = kernel.mapping
-    said: UserMapping = {"tile": dict(made.tile), "order": list(made.order), "buffers": made.buffers}
-    return {**said, "cores": dict(made.cores)} if made.cores else said
+    given = as_given(kernel.mapping)
+    if not kernel.mapping.cores:
+        del given["cores"]
+    return given
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MappingEntry:
     """The mapping given for one kernel, and its key."""
 
     key: str
@@ -52,34 +89,25 @@ class Asked:
             return
         for dim, size in self.mapping.get("tile", {}).items():
             if size > made.dims[dim]:
-                raise MappingError(
-                    self.key,
-                    f"tile of {dim} = {size:,}, but the dim has {made.dims[dim]:,}: {made.dims[dim]} is the whole dim",
-                    "tile",
-                )
+                told = f"the dim has {made.dims[dim]:,}: {made.dims[dim]} is the whole dim"
+                raise MappingError(self.key, f"tile of {dim} = {size:,}, but {told}", "tile")
             if size < made.mapping.tile.get(dim, size):  # a script has no tiles
-                raise MappingError(
-                    self.key,
-                    f"tile of {dim} = {size:,}, but {ROWS}: {made.dims[dim]:,}. To tile it, keep the reduction apart "
-                    "with fusion={'off': ['rows of a product']}",
-                    "tile",
-                )
+                advice = "To tile it, keep the reduction apart with fusion={'off': ['rows of a product']}"
+                told = f"tile of {dim} = {size:,}, but {ROWS}: {made.dims[dim]:,}. {advice}"
+                raise MappingError(self.key, told, "tile")
         buffers, rounds = self.mapping.get("buffers", 1), rounds_of(made.mapping.tile, made.dims)
         if buffers > most_slots(made.mapping.tile, made.dims):
-            raise MappingError(
-                self.key,
-                f"buffers = {buffers:,}, and its loops have {_rounds(rounds)} in all: more slots than rounds are "
-                "never used. Smaller tiles make more rounds",
-                "buffers",
-            )
+            told = f"buffers = {buffers:,}, and its loops have {_rounds(rounds)} in all"
+            advice = "more slots than rounds are never used. Smaller tiles make more rounds"
+            raise MappingError(self.key, f"{told}: {advice}", "buffers")
 
 
 _USUAL_SLOTS = 2
-"""Given for all kernels, also for those that turn out to be one tile."""
+"""Slots that a user may give for all kernels, also for those that turn out to be one tile."""
 
 
 def rounds_of(tile: Dict[str, int], dims: Dict[str, int]) -> int:
-    """How often the innermost loop runs, at the most."""
+    """Counts the rounds of the innermost loop, at the most."""
     return math.prod(-(-extent // tile.get(dim, extent)) for dim, extent in dims.items())
 
 
@@ -97,15 +125,15 @@ def most_slots(tile: Dict[str, int], dims: Dict[str, int]) -> int:
     return max(rounds_of(tile, dims), _USUAL_SLOTS)
 
 
-def asked_of(wanted: Dict[str, UserMapping], names: tuple[str, ...]) -> Asked | None:
+def mapping_entry(wanted: Dict[str, UserMapping], names: tuple[str, ...]) -> MappingEntry | None:
     """The entry for a kernel of these names: under one of them, else under the first pattern; `*` comes last."""
     key = key_for(wanted, names)
-    return None if key is None else Asked(key, wanted[key])
+    return None if key is None else MappingEntry(key, wanted[key])
 
 
 def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:
     """Raises for a name that no kernel has, and a pattern that none matches."""
-    unknown = [key for key in wanted if key != EVERY and not asked_of({key: wanted[key]}, tuple(names))]
+    unknown = [key for key in wanted if key != EVERY and not mapping_entry({key: wanted[key]}, tuple(names))]
     if not unknown:
         return
     key, *others = unknown
@@ -119,18 +147,15 @@ def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:
 
 def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]]) -> None:
     """Raises for a pattern whose kernels all go by other keys; `kernels` are the names that each goes by."""
-    taken = {names: asked.key for names in kernels if (asked := asked_of(wanted, names))}
+    taken = {names: asked.key for names in kernels if (asked := mapping_entry(wanted, names))}
     for key in filter(is_pattern, wanted):
-        others = {taken[names]: names[0] for names in taken if asked_of({key: wanted[key]}, names)}
+        others = {taken[names]: names[0] for names in taken if mapping_entry({key: wanted[key]}, names)}
         if key == EVERY or key in others or not others:
             continue
         by = ", ".join(f"{kernel} goes by {other!r}" for other, kernel in others.items())
         advice = f"put {key!r} before the others" if all(map(is_pattern, others)) else f"leave {key!r} out"
-        raise MappingError(
-            key,
-            f"it applies to no kernel: {by}. A kernel's name comes before patterns, of patterns the first match "
-            f"counts, and {EVERY!r} comes last; {advice}",
-        )
+        order = f"A kernel's name comes before patterns, of patterns the first match counts, and {EVERY!r} comes last"
+        raise MappingError(key, f"it applies to no kernel: {by}. {order}; {advice}")
 
 
 def with_named(
@@ -139,7 +164,7 @@ def with_named(
     """The mappings with some of kernels' own in their place, and without patterns that are then for no kernel;
     `kernels` are the names of the graph's kernels, each with that of the scheduled one it runs."""
     left = [names for names in kernels if names[1] not in named]
-    used = {asked.key for names in left if (asked := asked_of(wanted, names))}
+    used = {asked.key for names in left if (asked := mapping_entry(wanted, names))}
     return {key: each for key, each in wanted.items() if key in used or key == EVERY} | dict(named)
 
 
@@ -165,12 +190,9 @@ def with_users(
     tile, cut = dict(wanted.get("tile", {})), list[str]()
     for dim, size in tile.items():
         if dim not in dims:
-            raise MappingError(
-                kernel,
-                f"tile names {dim!r}, but its dims are {_extents(dims)}. An entry under '*' must suit every "
-                "kernel; an entry under a kernel's name is for that kernel",
-                "tile",
-            )
+            told = f"tile names {dim!r}, but its dims are {_extents(dims)}"
+            advice = "An entry under '*' must suit every kernel; an entry under a kernel's name is for that kernel"
+            raise MappingError(kernel, f"{told}. {advice}", "tile")
         if size > most[dim]:
             whole = "a core's part of it" if most[dim] < dims[dim] else "the whole dim"
             cut.append(f"the tile of {dim} was cut from {size:,} to {most[dim]:,}, {whole}")

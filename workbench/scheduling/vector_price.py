@@ -23,8 +23,7 @@ from workbench.mlir.named_dims import Access, Payload, PayloadOp
 
 def tile_cycles(payload: Payload, machine: Machine, tile: Mapping[str, int]) -> float:
     """Cycles of all passes over a tile, one after the other. Windows are walked one place at a time."""
-    builder, lanes, often = ProgramBuilder("tile"), dict[str, str](), list[int]()
-    made = {access.value for op in payload.ops for access in op.accesses if access.is_output}
+    builder, lanes, often, made = ProgramBuilder("tile"), dict[str, str](), list[int](), payload.made
     for op in payload.ops:
         if op.role != "contraction":
             _lay(op, tile, made, lanes)
@@ -34,7 +33,7 @@ def tile_cycles(payload: Payload, machine: Machine, tile: Mapping[str, int]) -> 
     return float(np.dot(vector.vector_cycles(program, machine), often))
 
 
-def _lay(op: PayloadOp, tile: Mapping[str, int], made: set[str], lanes: dict[str, str]) -> None:
+def _lay(op: PayloadOp, tile: Mapping[str, int], made: frozenset[str], lanes: dict[str, str]) -> None:
     """Sets the dim along the lanes for each operand that an op moves along one."""
     for access in op.accesses:
         if access.value not in made and access.value not in lanes:

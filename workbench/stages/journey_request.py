@@ -16,7 +16,7 @@ from workbench.lowering.fusion_options import rewrites_off, rules_off
 from workbench.lowering.layout_options import Layout, layout_on
 from workbench.lowering.product_room import Room, room_of
 from workbench.operators.aten.registry import DEFAULT
-from workbench.scheduling.mappings.asked_mappings import asked_mappings
+from workbench.scheduling.mappings.requested_mappings import requested_mappings
 from workbench.scheduling.user_mapping import check_kernels
 from workbench.stages.options import Options
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from workbench.capturing.rewriting.rewrite import Step
     from workbench.ir import AtenGraph, KernelGraph
     from workbench.operators.aten.registry import Registrations
-    from workbench.scheduling.mappings.asked_mappings import AskedMappings
+    from workbench.scheduling.mappings.requested_mappings import RequestedMappings
     from workbench.scheduling.user_mapping import UserMapping
 
 
@@ -105,9 +105,9 @@ class Request(Options):
             told = str(error).strip().partition("\n")[0][:200]
             raise JourneyFileUnfit(self.path, f"{type(error).__name__}: {told}") from error
 
-    def mappings(self, lowered: KernelGraph) -> AskedMappings:
+    def mappings(self, lowered: KernelGraph) -> RequestedMappings:
         """The mapping that the user asks for, by kernel of the graph."""
-        return asked_mappings(lowered, self.machine, self.mapping, self.tuned, self.schedule or {})
+        return requested_mappings(lowered, self.machine, self.mapping, self.tuned, self.schedule or {})
 
     def check_kernels_named(self, lowered: KernelGraph) -> None:
         """Raises for a mapping of unknown kernels, as soon as the kernels' names are known."""

@@ -15,7 +15,7 @@ from workbench.ground.argument_types import plain_value, short
 from workbench.ground.errors import BadOption, MappingError, NoCommonMemory
 from workbench.lowering.fusion_options import check_form
 from workbench.scheduling.mappings import mapping_file, tuned_table
-from workbench.scheduling.mappings.mapping_form import OF_A_KERNEL, mistake_in
+from workbench.scheduling.user_mapping import OF_A_KERNEL, mistake_in
 
 if TYPE_CHECKING:
     from workbench.scheduling.mappings.mapping_file import MappingFile

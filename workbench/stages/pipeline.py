@@ -208,7 +208,7 @@ def tiled(
         naming_tensors(graph),
     ):
         made = schedule(graph, texts, request.machine, asked.mapping, default_store(), known, code, near)
-    return Scheduled(asked.told(made), graph, texts)
+    return Scheduled(asked.with_sources(made), graph, texts)
 
 
 def planned(request: Request, lowered: Lowered, rendered: Rendered, made: Scheduled) -> Scheduled:

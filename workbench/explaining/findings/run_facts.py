@@ -160,7 +160,7 @@ class Facts:
 
     @functools.cached_property
     def _bases(self) -> dict[str, str]:
-        return {view.value: view.base for view in self.lowered.views}
+        return self.lowered.bases
 
     def named(self, value: str) -> str:
         """The user's name of a tensor, if it is an input; a view has its base's name."""

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Generic, Self
 
 from markupsafe import Markup
 
@@ -25,7 +25,7 @@ from workbench.explaining.views.graphs.kernel_groups import Run
 from workbench.exploring.comparison import Comparison, compared
 from workbench.exploring.knobs.knob import Knob, Value, kernel_of
 from workbench.exploring.knobs.knobs_answer import Knobs, knobs_of
-from workbench.exploring.knobs.turned_knobs import Turned, refusal_of
+from workbench.exploring.knobs.turned_knobs import Turned, costs, refusal_of
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.shown import Shown
 from workbench.ground.basics.table import Table
@@ -91,8 +91,7 @@ class Experiment(Shown, Generic[J]):
         self._start, self._request, self._pause = journey, request, pause
         self._news = threading.Condition()
         """Guards all fields below, and is notified when one changes."""
-        run = journey.simulated.record
-        first = Step(0, Turned(journey, request), *_costs(run.makespan, run.counters))
+        first = Step(0, Turned(journey, request), *costs(journey.simulated.record))
         self._steps, self._current, self._journey = [first], first, journey
         self._knobs = dict[str, Knobs[J]]()
         self._wanted: Turned[J] = first.setting
@@ -277,7 +276,7 @@ class Experiment(Shown, Generic[J]):
             except WorkbenchError as error:
                 problems = error.problems if isinstance(error, ScheduleScriptError) else ()
                 return Step(-1, setting, refused=refusal_of(error), problems=problems), self._journey
-        return Step(-1, setting, *_costs(run.makespan, run.counters)), journey
+        return Step(-1, setting, *costs(run)), journey
 
     def _take(self, made: Step[J], journey: J, asked: int, back_to: int | None) -> None:
         """Makes it the last step, unless there is a newer setting meanwhile."""
@@ -348,10 +347,6 @@ class Experiment(Shown, Generic[J]):
     def __repr__(self) -> str:
         steps = len(self._steps) - 1
         return f"Experiment({steps} step{'s' * (steps != 1)}, now {self._current.cycles or 0:,} cycles)"
-
-
-def _costs(cycles: int, counters: dict[str, Any]) -> tuple[int, int]:
-    return cycles, counters["dram_read_bytes"] + counters["dram_write_bytes"]
 
 
 def _against(start: J, now: J) -> Comparison:

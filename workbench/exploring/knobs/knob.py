@@ -18,12 +18,11 @@ from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.figure_places import PLACES, figure
 from simulator.machine.figures import choices_of, range_of
 from workbench.explaining.views.graphs.titles import kernel_titles
-from workbench.exploring.knobs.dim_words import dim_words
-from workbench.exploring.knobs.figure_words import FIGURE_WORDS
+from workbench.exploring.knobs.names_explained import FIGURE_WORDS, dim_words
 from workbench.ground.errors import BadOption
 from workbench.ir import ScheduledKernel, ScheduledProgram
 from workbench.ir.kernel_names import with_full_kernel
-from workbench.lowering.fusion_options import choice_of
+from workbench.lowering.fusion_options import rules_off
 from workbench.lowering.fusion_rules import SWITCHES, rule_text
 from workbench.lowering.layout_options import GIVEN, LEAST
 from workbench.scheduling.user_mapping import most_slots
@@ -39,6 +38,11 @@ TILE, ORDER, BUFFERS, CORES = "tile", "order", "buffers", "cores"
 KERNELS: Final = (TILE, ORDER, BUFFERS, CORES)
 """Kinds of knobs that each kernel has for itself."""
 FUSION, LAYOUT, MACHINE = "fusion", "layout", "machine"
+_ABOUT: Final = {
+    BUFFERS: "tiles of an operand at a time",
+    ORDER: "of the loops over tiles",
+    LAYOUT: "the order in which axes of tensors lie in DRAM: as PyTorch has it, or with the least padding",
+}
 _NAMES_THE_MACHINE: Final = ("name", "core_figures")
 _HALVINGS: Final = 4
 """With sixteen tiles a sixteenth of the transfers is not hidden: more tiles hide hardly more, and take long to try."""
@@ -73,19 +77,11 @@ class Knob:
     @property
     def about(self) -> str:
         """An explanation of the dim, the rule or the figure; empty where its name says it."""
-        match self.kind:
-            case "buffers":
-                return "tiles of an operand at a time"
-            case "order":
-                return "of the loops over tiles"
-            case "fusion":
-                return rule_text(self.item)
-            case "layout":
-                return "the order in which axes of tensors lie in DRAM: as PyTorch has it, or with the least padding"
-            case "machine":
-                return FIGURE_WORDS.get(self.item, "")
-            case _:
-                return dim_words(self.item)
+        if self.kind == FUSION:
+            return rule_text(self.item)
+        if self.kind == MACHINE:
+            return FIGURE_WORDS.get(self.item, "")
+        return _ABOUT.get(self.kind) or dim_words(self.item)
 
 
 def text_of(value: Value) -> str:
@@ -207,7 +203,7 @@ def _moved(dims: list[str], dim: str, place: int) -> tuple[str, ...]:
 
 def journey_knobs(request: Request) -> tuple[Knob, ...]:
     """The knobs of the whole journey: fusion rules, the layout if the machine pads tensors, and its figures."""
-    off = rules_off(request)
+    off = rules_off(request.fusion)
     rules = [Knob(f"{FUSION}.{name}", "", name not in off, (True, False), "on or off") for name in SWITCHES]
     return (*rules, *_layout_knob(request), *machine_knobs(request.machine))
 
@@ -233,11 +229,3 @@ def machine_knobs(machine: Machine) -> tuple[Knob, ...]:
             values = tuple(sorted({value / 2, value, 2 * value}))
         knobs.append(Knob(f"{MACHINE}.{name}", "", value, values, range_of(name, place.kind)))
     return tuple(knobs)
-
-
-def rules_off(request: Request) -> frozenset[str]:
-    """The fusion rules that the journey was asked to leave out."""
-    fusion = request.fusion
-    if fusion == "none":
-        return choice_of(fusion, {}).off
-    return choice_of({"off": fusion.get("off", ())}, {}).off if isinstance(fusion, dict) else frozenset()

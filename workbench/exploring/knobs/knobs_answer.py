@@ -80,16 +80,12 @@ class Knobs(Shown, Generic[J]):
 
         Each is really scheduled, so scheduling itself refuses values.
         """
-        return data_frames.frame(self._values(self[knob]))
-
-    def _values(self, knob: Knob) -> Table:
-        with waiting(f"try the values of {knob.name}"):
-            rows = tuple(self._row(knob, value) for value in counted(knob.values))
-        return Table(("value", "today", "allowed", "why_not", "call"), rows)
-
-    def _row(self, knob: Knob, value: Value) -> tuple[Cell, ...]:
-        why = self.why_not(knob.name, value)
-        return value, value == knob.value, not why, why, "" if why else self.call(knob.name, value)
+        found, rows = self[knob], list[tuple[Cell, ...]]()
+        with waiting(f"try the values of {knob}"):
+            for value in counted(found.values):
+                why = self.why_not(knob, value)
+                rows.append((value, value == found.value, not why, why, "" if why else self.call(knob, value)))
+        return data_frames.frame(Table(("value", "today", "allowed", "why_not", "call"), tuple(rows)))
 
     def __getitem__(self, name: str) -> Knob:
         for knob in self.knobs:
@@ -196,16 +192,13 @@ def _told(knobs: Sequence[Knob]) -> Table:
 
 def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:
     """The values that a knob is swept over, each once; an order may be given as a list."""
+    no_list = BadOption(f"sweep: values of {knob.name} are {values!r:.60}; expected a list of them")
+    if isinstance(values, str | bytes | bytearray | Mapping):
+        raise no_list
     try:
-        given: list[Any] = list(values)
+        plain: list[Any] = [plain_value(each) for each in list(values)]
     except TypeError:  # also of an array without axes, which only looks like a list
-        given = []
-        is_list = False
-    else:
-        is_list = not isinstance(values, str | bytes | bytearray | Mapping)
-    if not is_list:
-        raise BadOption(f"sweep: values of {knob.name} are {values!r:.60}; expected a list of them")
-    plain = [plain_value(each) for each in given]
+        raise no_list from None
     for each in plain:
         if not isinstance(each, int | float | str) and not _is_order(each):
             what = f"{each!r:.60}, of type {type(each).__name__}"

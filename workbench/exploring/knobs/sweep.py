@@ -19,7 +19,7 @@ from workbench.explaining.views.comparisons import heat_map
 from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot
 from workbench.explaining.views.comparisons.heat_map_picture import heat_map_picture
 from workbench.exploring.knobs.knob import Knob, Value, text_of
-from workbench.exploring.knobs.turned_knobs import Turned, refusal_of
+from workbench.exploring.knobs.turned_knobs import Turned, costs, refusal_of
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.shown import Shown
 from workbench.ground.basics.svg_painter import svg_of
@@ -261,8 +261,7 @@ class Sweep(Shown, Generic[J]):
             raise
         except WorkbenchError as error:
             return Point(values, refused=refusal_of(error))
-        moved = run.counters["dram_read_bytes"] + run.counters["dram_write_bytes"]
-        return Point(values, run.makespan, moved, microseconds=run.makespan / run.machine.clock_mhz)
+        return Point(values, *costs(run), microseconds=run.makespan / run.machine.clock_mhz)
 
 
 def _cell(value: Value) -> Value:

@@ -20,16 +20,17 @@ from workbench.exploring.knobs.knob import (
     Knob,
     Value,
     kernel_names,
-    rules_off,
     scheduled_kernel,
 )
 from workbench.ground.argument_types import plain_value
 from workbench.ground.errors import BadOption, WorkbenchError
 from workbench.ir.kernel_names import by_full_names
+from workbench.lowering.fusion_options import rules_off
 from workbench.lowering.fusion_rules import SWITCHES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
 
 if TYPE_CHECKING:
+    from simulator.trace.trace import Trace
     from workbench.stages.journey_request import Request
 
 
@@ -73,16 +74,14 @@ class Turned(Generic[J]):
         """The options of `with_`; raises where a fusion rule is neither on nor off."""
         for rule, on in self._no_switches.items():
             raise BadOption(f"{FUSION}.{rule} = {on!r}: expected True or False")
-        if not self._figures:
-            return self._besides_machine
-        return {
-            "machine": self.machine,
-            **self._besides_machine,
-        }
+        return ({"machine": self.machine} if self._figures else {}) | self._besides_machine
 
     @property
     def _figures(self) -> dict[str, Value]:
-        return {knob.item: value for knob, value in self.values.items() if knob.kind == MACHINE}
+        return self._of_kind(MACHINE)
+
+    def _of_kind(self, kind: str) -> dict[str, Value]:
+        return {knob.item: value for knob, value in self.values.items() if knob.kind == kind}
 
     @cached_property
     def _besides_machine(self) -> dict[str, Any]:
@@ -92,7 +91,7 @@ class Turned(Generic[J]):
             said = {name: self._mapping(name) for name in kernels}
             given = self.request.said(self.start.lowered.record)
             options["mapping"] = {**by_full_names(given, self._names), **said}
-        rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
+        rules = self._of_kind(FUSION)
         if self._no_switches:
             options["fusion"] = self._no_switches  # refused, and shown in the call as given
         elif rules and (fusion := self._fusion(rules)) != self.request.fusion:
@@ -128,11 +127,10 @@ class Turned(Generic[J]):
     @property
     def _no_switches(self) -> dict[str, Value]:
         """Fusion rules that are set to something else than True or False."""
-        rules = {knob.item: value for knob, value in self.values.items() if knob.kind == FUSION}
-        return {rule: on for rule, on in rules.items() if not isinstance(on, bool)}
+        return {rule: on for rule, on in self._of_kind(FUSION).items() if not isinstance(on, bool)}
 
     def _fusion(self, rules: Mapping[str, Value]) -> Any:
-        off = [name for name in SWITCHES if not rules.get(name, name not in rules_off(self.request))]
+        off = [name for name in SWITCHES if not rules.get(name, name not in rules_off(self.request.fusion))]
         given = self.request.fusion
         apart = given.get("apart", ()) if isinstance(given, Mapping) else () if given == "none" else given or ()
         made = {name: list(values) for name, values in (("off", off), ("apart", apart)) if values}
@@ -149,6 +147,11 @@ def _said(said: UserMapping, knob: Knob, value: Any) -> UserMapping:
         return {**said, "buffers": value}
     assert knob.kind == ORDER, f"{knob.name} is no knob of a kernel"
     return {**said, "order": list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value}
+
+
+def costs(run: Trace) -> tuple[int, int]:
+    """The cycles of a run, and its bytes moved from and to DRAM."""
+    return run.makespan, run.counters["dram_read_bytes"] + run.counters["dram_write_bytes"]
 
 
 def refusal_of(error: WorkbenchError) -> str:

@@ -1,4 +1,4 @@
-"""What is known of a kernel's map space, and which candidates to measure next."""
+"""A kernel's map space with the costs measured so far, and the candidates to measure next."""
 
 from __future__ import annotations
 
@@ -49,9 +49,11 @@ class Explored:
     def pruned(self) -> list[int]:
         """Candidates that need not be tried: no schedule of theirs is faster than the best one."""
         limit = self.cycles_at(self.best)
-        return [
-            place for place, each in enumerate(self.space.candidates) if place not in self.costs and each.least >= limit
-        ]
+        return [place for place in self._untried if self.space.candidates[place].least >= limit]
+
+    @property
+    def _untried(self) -> list[int]:
+        return [place for place in range(len(self.space.candidates)) if place not in self.costs]
 
     @property
     def refused(self) -> list[int]:
@@ -65,11 +67,8 @@ class Explored:
         """
         drawn, turn = random.Random(seed), 0
         while (left := budget - len(self.costs)) > 0:
-            limit = self.cycles_at(self.best)
-            candidates = self.space.candidates
-            open_ = [
-                place for place in range(len(candidates)) if place not in self.costs and candidates[place].least < limit
-            ]
+            limit, candidates = self.cycles_at(self.best), self.space.candidates
+            open_ = [place for place in self._untried if candidates[place].least < limit]
             if not open_:
                 return
             count = min(BATCH, left)
@@ -93,6 +92,6 @@ class Explored:
 
 
 def _differences(one: Mapping, other: Mapping) -> int:
-    """How many dims have another tile, and whether order, slots or cores are others."""
+    """Counts the differences of two mappings: a dim with another tile, other order, slots or cores are one each."""
     tiles = sum(size != other.tile.get(dim) for dim, size in one.tile.items())
     return tiles + (one.order != other.order) + (one.buffers != other.buffers) + (one.cores != other.cores)

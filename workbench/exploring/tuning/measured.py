@@ -1,4 +1,4 @@
-"""What mappings of a kernel cost: each is scheduled and simulated as a journey does it, here or in another process."""
+"""Costs of a kernel's mappings: each is scheduled and simulated as a journey does it, here or in another process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.ground.environment.turns import turn
 from workbench.ground.errors import Stopped, WorkbenchError
 from workbench.ir import KernelModule, ScheduledKernel
 from workbench.ir.kernel_identity import machine_key, module_key, schedule_key
-from workbench.scheduling.schedule import Tried
+from workbench.scheduling.schedule import KernelTrial
 from workbench.scheduling.schedule_kernel import Near, context_for, schedule_kernel
 from workbench.scheduling.user_mapping import UserMapping
 
@@ -42,7 +42,7 @@ class Work:
     launch: int
     """Its place among them."""
     asked: Mapping[str, Any]
-    """What the simulation of the journey was asked."""
+    """The options of the journey's simulation."""
     near: Near
     passes: Mapping[str, tuple[str, ...]]
     untried: tuple[str, ...]
@@ -64,7 +64,7 @@ def scheduled_with(work: Work, mapping: UserMapping) -> ScheduledKernel:
     with turn():
         if work.untried:
             key = schedule_key(module_key(work.module), machine_key(work.machine), mapping, work.near)
-            Tried(work.module, work.machine, mapping, work.near, passes=work.passes).first(key, work.untried)
+            KernelTrial(work.module, work.machine, mapping, work.near, passes=work.passes).first(key, work.untried)
         return schedule_kernel(work.module, work.machine, mapping, context_for(work.passes), work.passes, work.near)
 
 
@@ -86,7 +86,7 @@ def _cost(work: Work, program: TileProgram) -> Measured:
 
 
 class Executor(Protocol):
-    """What tuning needs of a `concurrent.futures.Executor`: a cluster's client may have it too."""
+    """The part of a `concurrent.futures.Executor` that tuning needs; a cluster's client may have it too."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]: ...
 
@@ -125,8 +125,8 @@ def _is_a_cost(found: Measured) -> bool:
 
 
 def _of_executor(asked: Callable[[], Any]) -> Any:
-    """What an executor answers; `BrokenExecutor` for whatever it raises. It may be anybody's: one that is shut down, a
-    cluster that ran out of time, a process to which nothing can be sent."""
+    """Returns an executor's result; raises `BrokenExecutor` for whatever it raises. It may be anybody's: one that is
+    shut down, a cluster that ran out of time, a process to which nothing can be sent."""
     try:
         return asked()
     except (Stopped, BrokenExecutor):

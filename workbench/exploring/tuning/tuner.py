@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.explaining.artefacts.staged import J, Staged
@@ -24,7 +25,7 @@ from workbench.operators.aten.registry import DEFAULT
 from workbench.scheduling.mapping_space import mapping_space
 from workbench.scheduling.passes.wanted_passes import checked_passes
 from workbench.scheduling.planning.common_memory_plan import served
-from workbench.scheduling.prepared_kernel import context_for, payloads
+from workbench.scheduling.prepared_kernel import PreparedKernel, context_for
 from workbench.stages.pipeline import code_of
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def _measure(work: Work, explored: Explored, places: Sequence[int], executor: Ex
 def explored_of(work: Work, kernel: ScheduledKernel) -> Explored:
     """The kernel's space, of which today's mapping is measured."""
     with turn():
-        found = payloads(work.module, work.machine, context_for(work.passes), work.passes, work.near)
-        space = mapping_space(found, work.machine, kernel.mapping)
+        ready = PreparedKernel(work.module, context_for(work.passes), work.passes, work.near)
+        space = mapping_space(partial(ready.payload_with, work.machine), work.machine, kernel.mapping)
     today = next(place for place, each in enumerate(space.candidates) if each.mapping is kernel.mapping)
     return Explored(kernel.kernel, space, today, {today: cost_today(work)})
 

@@ -51,7 +51,7 @@ class Tuning(Shown, Generic[J]):
     start: J
     """The journey that was tuned."""
     _mapping: Mapping[str, UserMapping]
-    """What the user said of kernels at the start."""
+    """The user's mappings of kernels at the start."""
     budget: int
     seed: int
     explored: list[Explored] = field(default_factory=list[Explored])

@@ -1,4 +1,4 @@
-"""How many candidates a search tries if nobody says otherwise."""
+"""The default number of candidates that a search tries."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from torch_mlir import ir
 
 from simulator.tileprogram.program import Access, Operand
 from workbench.ground.errors import NotAffine
@@ -39,7 +38,7 @@ def touch(box: Box, positions: list[object], mask: object, points: int, access: 
     return Touch(box, slot, place[np.broadcast_to(np.asarray(mask, bool), points)], access)
 
 
-def operands(touches: list[Touch], kernel: str, line: int) -> tuple[Operand, ...]:
+def direct_operands(touches: list[Touch], kernel: str, line: int) -> tuple[Operand, ...]:
     """The accesses as operands, without those that no iteration makes."""
     return tuple(_operand(each, kernel, line) for each in touches if len(each.offsets))
 
@@ -54,13 +53,3 @@ def _operand(each: Touch, kernel: str, line: int) -> Operand:
         box.space, box.target, each.slot, int(each.offsets[0]), (len(each.offsets),), (stride,), box.element_bytes,
         each.access,
     )  # fmt: skip
-
-
-def points(operand_list: tuple[Operand, ...]) -> int:
-    """Iterations that touch anything."""
-    return max((operand.shape[0] for operand in operand_list), default=0)
-
-
-def element_of(op: ir.Operation) -> int:
-    """Operand number of the memref of a `memref.load` or `memref.store`."""
-    return 0 if op.name == "memref.load" else 1

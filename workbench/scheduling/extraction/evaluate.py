@@ -17,15 +17,7 @@ from torch_mlir import ir
 
 from workbench.ground.errors import DataDecides, not_yet
 from workbench.mlir.affine import compile_expr, compile_map, constant_of, forall_bounds
-from workbench.mlir.bindings import (
-    Index,
-    Value,
-    integer,
-    kept_axes,
-    maker,
-    segments,
-    subview_groups,
-)
+from workbench.mlir.bindings import Index, Value, integer, kept_axes, maker, segments, subview_groups
 from workbench.mlir.context import operations
 from workbench.mlir.instruction_forms import op_class
 from workbench.scheduling.extraction.memref_boxes import NOWHERE, Box
@@ -49,6 +41,7 @@ class State:
 
 
 Step = Callable[[State], None]
+Read = Callable[[State], Number]
 
 
 class Evaluator:
@@ -74,7 +67,7 @@ class Evaluator:
         return 0
 
     def meet(self, op: ir.Operation, cores: frozenset[int], step: str) -> Step:
-        """Where cores meet, before (`fork`) or after (`join`) an `scf.forall`."""
+        """Returns a step at which cores meet, before (`fork`) or after (`join`) an `scf.forall`."""
         return _nothing
 
     def linalg(self, op: ir.Operation) -> Step:
@@ -144,29 +137,28 @@ class Evaluator:
             )
         return self.scalar(op)  # constants are read where they are used; deallocations cost nothing
 
-    def bounds(self, op: ir.Operation) -> tuple[Callable[[State], Number], Callable[[State], Number], int | None]:
-        """Closures for a loop's first value, its end, and its step (None when it is an operand of `scf.for`)."""
+    def bounds(self, op: ir.Operation) -> tuple[Read, Read, Read]:
+        """Closures for a loop's first value, its end, and its step."""
         if op.name == "scf.for":
-            low, high = (self.read(operand) for operand in list(op.operands)[:2])
-            return low, high, constant_of(op.operands[2])
+            low, high, step = (self.read(operand) for operand in list(op.operands)[:3])
+            return low, high, step
         counts, operands = segments(op), list(op.operands)
         lower, upper = operands[: counts[0]], operands[counts[0] : counts[0] + counts[1]]
         return (
             self._bound(op, "lowerBoundMap", lower, larger),
             self._bound(op, "upperBoundMap", upper, smaller),
-            integer(op, "step"),
+            self.read(integer(op, "step")),
         )
 
     def _bound(
         self, op: ir.Operation, name: str, operands: list[Value], choose: Callable[[Number, Number], Number]
-    ) -> Callable[[State], Number]:
+    ) -> Read:
         reads = [self.read(operand) for operand in operands]
         results = [compile_expr(expr) for expr in ir.AffineMapAttr(op.attributes[name]).value.results]
         return lambda state: reduce(choose, [result([read(state) for read in reads]) for result in results])
 
     def loop(self, op: ir.Operation) -> Step:
-        low, high, stride = self.bounds(op)
-        step_of = self.read(op.operands[2]) if stride is None else None
+        low, high, every = self.bounds(op)
         body = op.regions[0].blocks[0]
         variable = self.new_index(body.arguments[0])
         self.loops.append(f"i{len(self.loops)}")
@@ -175,8 +167,7 @@ class Evaluator:
 
         def run(state: State) -> None:
             state.counters.append(0)
-            every = stride if step_of is None else step_of(state)
-            for number, value in enumerate(range(low(state), high(state), every or 1)[self.only]):
+            for number, value in enumerate(range(low(state), high(state), every(state) or 1)[self.only]):
                 state.indices[variable] = value
                 state.counters[-1] = number
                 for step in steps:
@@ -236,7 +227,7 @@ class Evaluator:
     def new_index(self, value: Value) -> int:
         return self.index_of.setdefault(value, len(self.index_of))
 
-    def read(self, value: Index) -> Callable[[State], Number]:
+    def read(self, value: Index) -> Read:
         """A closure for an index operand's value."""
         constant = value if isinstance(value, int) else constant_of(value)
         if constant is not None:

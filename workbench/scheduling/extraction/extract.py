@@ -8,7 +8,7 @@ An instruction's costs and dependences follow from its operands and its body alo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from torch_mlir import ir
@@ -40,8 +40,8 @@ from workbench.mlir.dialect import SCRATCHPAD
 from workbench.mlir.indexed_moves import IndexedOp, shift
 from workbench.mlir.instruction_forms import Description, class_counts, describe, widest_number
 from workbench.mlir.location_ids import origins_of
-from workbench.scheduling.extraction import direct_accesses
 from workbench.scheduling.extraction.array_sharing import shared
+from workbench.scheduling.extraction.direct_accesses import Touch, direct_operands, touch
 from workbench.scheduling.extraction.evaluate import Evaluator, State, Step
 from workbench.scheduling.extraction.lane_layout import Layouts
 from workbench.scheduling.extraction.loop_carried import carried_chains
@@ -71,20 +71,6 @@ def extract(
         return extractor.run(located)
 
 
-@dataclass(frozen=True, slots=True)
-class _Zeroed:
-    """A fill with zero, held back until the next op: a matmul can start from zero by itself.
-
-    An array that begins a K chain overwrites its accumulators, so such a fill needs no instruction.
-    """
-
-    description: Description
-    op: int
-    iteration: tuple[int, ...]
-    operand: Operand
-    extent: tuple[int, ...]
-
-
 class _Extractor(Evaluator):
     """Runs the module and collects its instructions."""
 
@@ -96,7 +82,9 @@ class _Extractor(Evaluator):
         self.builder = ProgramBuilder(kernel, origin_names=list(origins))
         self.tracker = DependenceTracker()
         self.layouts = Layouts()
-        self.zeroed: dict[tuple[int, int, int], list[_Zeroed]] = {}
+        self.zeroed: dict[tuple[int, int, int], list[Instruction]] = {}
+        """Fills with zero by the place they fill, held back until the next op: a matmul can start from zero by itself,
+        since an array that begins a K chain overwrites its accumulators. Such a fill needs no instruction."""
         self.bytes_used: dict[int, int] = {}
         self.expected = 0
         self.shares = machine.shares
@@ -190,16 +178,17 @@ class _Extractor(Evaluator):
 
     def access(self, op: ir.Operation) -> Step:
         """One element: noted when a whole loop is evaluated, an instruction of its own otherwise."""
-        place = self.box_of[op.operands[direct_accesses.element_of(op)]]
-        positions = [self.read(value) for value in list(op.operands)[direct_accesses.element_of(op) + 1 :]]
-        access = Access.READ if op.name == "memref.load" else Access.WRITE
+        reads = op.name == "memref.load"  # else the first operand is the value that is stored
+        memref, *indices = list(op.operands)[0 if reads else 1 :]
+        place, positions = self.box_of[memref], [self.read(value) for value in indices]
+        access = Access.READ if reads else Access.WRITE
         line, origins = self.lines[op], self._origins(op)
         number = -1 if self._inside_loop else self._op_info(op, class_counts([]))
 
         def run(state: State) -> None:
             count = len(state.mask) if np.ndim(state.mask) else 1
             where = [read(state) for read in positions]
-            touched = direct_accesses.touch(state.boxes[place], where, state.mask, count, access)
+            touched = touch(state.boxes[place], where, state.mask, count, access)
             if number < 0:
                 state.touched.append(touched)
             else:
@@ -223,8 +212,7 @@ class _Extractor(Evaluator):
         return run
 
     def access_loop(self, op: ir.Operation) -> Step:
-        low, high, stride = self.bounds(op)
-        assert stride is not None, "a step that is computed"
+        low, high, every = self.bounds(op)
         body = op.regions[0].blocks[0]
         variable = self.new_index(body.arguments[0])
         number = self._op_info(op, class_counts(list(body.operations)))
@@ -235,7 +223,7 @@ class _Extractor(Evaluator):
         self._inside_loop = False
 
         def run(state: State) -> None:
-            values = np.arange(low(state), high(state), stride, dtype=np.int64)
+            values = np.arange(low(state), high(state), every(state), dtype=np.int64)
             if not len(values):
                 return
             state.indices[variable], state.mask, state.touched = values, np.ones(len(values), bool), []
@@ -251,8 +239,8 @@ class _Extractor(Evaluator):
         widest = max((widest_number(body) for body in bodies), default=0)
         info = OpInfo(op.name, self.lines[op], tuple(self.loops), counts, widest)
         if description is not None:
-            info = replace(info, wide_counts=description.wide_counts)
-            info = replace(info, indexed=description.indexed.indexed if description.indexed else None)
+            indexed = description.indexed.indexed if description.indexed else None
+            info = replace(info, wide_counts=description.wide_counts, indexed=indexed)
             plain = not description.products  # else an instruction's dims are batch, m, n and k
             if plain and len(description.sources) <= MAX_RANK:  # of more, those of one point are left out
                 info = replace(info, walks=description.walks)
@@ -263,31 +251,20 @@ class _Extractor(Evaluator):
         return origins_of(op) or (self.anchor,)
 
     def _emit_direct(
-        self,
-        touches: list[direct_accesses.Touch],
-        number: int,
-        line: int,
-        state: State,
-        origins: tuple[int, ...],
-        rounds: int = 1,
+        self, touches: list[Touch], number: int, line: int, state: State, origins: tuple[int, ...], rounds: int = 1
     ) -> None:
         """A loop of accesses; one that hands values on makes all its rounds, whatever they touch."""
-        operands = direct_accesses.operands(touches, self.kernel, line)
+        operands = direct_operands(touches, self.kernel, line)
         carries = bool(self.builder.ops[number].carried)
         if operands or carries:
             self._flush(operands)
-            extent = (rounds if carries else direct_accesses.points(operands),)
-            self._add(
-                Instruction(Opcode.DIRECT, number, tuple(state.counters), operands, extent, origins=origins), state.core
-            )
+            points = max((operand.shape[0] for operand in operands), default=0)  # iterations that touch anything
+            extent = (rounds if carries else points,)
+            row = Instruction(Opcode.DIRECT, number, tuple(state.counters), operands, extent, origins=origins)
+            self._add(row, state.core)
 
     def _emit(
-        self,
-        description: Description,
-        number: int,
-        state: State,
-        boxes: list[Box],
-        operands: tuple[Operand, ...],
+        self, description: Description, number: int, state: State, boxes: list[Box], operands: tuple[Operand, ...]
     ) -> None:
         extent, reduction = description.extent([box.shape for box in boxes]), description.reduction
         if description.indexed is not None:
@@ -302,13 +279,13 @@ class _Extractor(Evaluator):
             self.layouts.used(number, description, boxes)
         if description.zeroes:
             self._flush(operands)
-            zeroed = _Zeroed(description, number, iteration, operands[0], extent)
-            self.zeroed.setdefault(_place(operands[0]), []).append(zeroed)
+            fill = Instruction(opcode, number, iteration, operands, extent, origins=description.origins)
+            self.zeroed.setdefault(_place(operands[0]), []).append(fill)
             return
         accumulates, origins = description.role == "contraction", description.origins
         if accumulates and (zeroed := self._zero_of(operands[-1])) is not None:
             self.zeroed[_place(operands[-1])].remove(zeroed)
-            accumulates, origins = False, tuple(sorted({*origins, *zeroed.description.origins}))
+            accumulates, origins = False, tuple(sorted({*origins, *zeroed.origins}))
             operands = (*operands[:-1], replace(operands[-1], access=Access.WRITE))
         self._flush(operands)
         instruction = Instruction(
@@ -328,33 +305,27 @@ class _Extractor(Evaluator):
             cut = tuple(box.operand(whole.access) for box, whole in zip(part, operands, strict=True))
             self._add(replace(instruction, operands=cut, extent=size), state.core)
 
-    def _zero_of(self, accumulator: Operand) -> _Zeroed | None:
+    def _zero_of(self, accumulator: Operand) -> Instruction | None:
         """The pending fill that this accumulator starts from."""
         pending = self.zeroed.get(_place(accumulator), ())
-        return next((each for each in pending if replace(each.operand, access=accumulator.access) == accumulator), None)
+        same = (each for each in pending if replace(each.operands[0], access=accumulator.access) == accumulator)
+        return next(same, None)
 
     def _flush(self, operands: tuple[Operand, ...]) -> None:
         """Turns pending fills of what these operands touch into vector instructions after all."""
         for operand in operands:
             if pending := self.zeroed.get(_place(operand)):
                 box = box_of(operand)
-                self._fill([each for each in pending if overlap(box_of(each.operand), box)])
+                self._fill([each for each in pending if overlap(box_of(each.operands[0]), box)])
 
     def _flush_all(self) -> None:
         self._fill([each for pending in self.zeroed.values() for each in pending])
 
-    def _fill(self, fills: list[_Zeroed]) -> None:
-        for zeroed in fills:
-            self.zeroed[_place(zeroed.operand)].remove(zeroed)
-            row = Instruction(
-                Opcode.VECTOR,
-                zeroed.op,
-                zeroed.iteration,
-                (zeroed.operand,),
-                zeroed.extent,
-                origins=zeroed.description.origins,
-            )
-            self._add(row, self.builder.buffers[zeroed.operand.target].core)
+    def _fill(self, fills: list[Instruction]) -> None:
+        for fill in fills:
+            (operand,) = fill.operands
+            self.zeroed[_place(operand)].remove(fill)
+            self._add(fill, self.builder.buffers[operand.target].core)
 
     def _add(self, instruction: Instruction, core: int) -> None:
         self.together = frozenset[int]()

@@ -41,7 +41,8 @@ class Layouts:
         Passes come in program order, so the operands of a tile are settled before the tile.
         """
         for description, boxes in self.passes.values():
-            loop = self._columns(description) if description.products else self._of_operands(description, boxes)
+            columns = description.products[2] or (-1,) if description.products else ()
+            loop = columns[-1] if columns else self._of_operands(description, boxes)
             for operand, axis in description.walked[loop] if loop >= 0 else ():
                 if not description.products or operand == len(boxes) - 1:
                     self._lies(boxes[operand], axis)
@@ -55,12 +56,6 @@ class Layouts:
         stride = tile.strides[axis]
         if self.lanes.setdefault(tile.target, stride) == stride:
             self.spans[tile.target] = max(self.spans.get(tile.target, 0), stride * tile.shape[axis])
-
-    @staticmethod
-    def _columns(description: Description) -> int:
-        """The loop over a product's columns, the last if there are several."""
-        columns = description.products[2]
-        return columns[-1] if columns else -1
 
     def _of_operands(self, description: Description, boxes: Sequence[Box]) -> int:
         """The loop over the lanes in an operand that is known, the one with the most axes."""

@@ -44,7 +44,7 @@ def carried_chains(loop: ir.Operation) -> tuple[Carried, ...]:
 
 
 def _next(reached: dict[int, Ways], steps: list[list[Ways]]) -> dict[int, Ways]:
-    """Where the ways lead one iteration later."""
+    """Follows the ways through one iteration more."""
     after: dict[int, set[Way]] = {}
     for value, before in reached.items():
         for target, ways in enumerate(steps[value]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch_mlir import ir
 
@@ -14,17 +14,17 @@ from simulator.tileprogram.program import Space
 from workbench.ground.errors import BadOption, TooManyInstructions
 from workbench.mlir.bindings import (
     Value,
-    block_of,
+    ancestor_in,
     element_bytes,
     function_of,
     integer,
-    maker,
+    makers_behind,
     named,
-    owner_of,
     space_of,
 )
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import SCRATCHPAD, SLOTS
+from workbench.mlir.memrefs import users_of
 from workbench.scheduling.extraction.evaluate import Evaluator, State, Step
 from workbench.scheduling.extraction.memref_boxes import Box
 
@@ -36,13 +36,13 @@ USUAL_MOST = 2_000_000
 
 
 def checked_count(module: ir.Module, kernel: str, machine: Machine) -> int:
-    """How many instructions the program of a scheduled module will have, about; raises `TooManyInstructions` if that
-    is more than is sensible."""
+    """Estimates the number of instructions of a scheduled module's program; raises `TooManyInstructions` if that is
+    more than is sensible."""
     most = _most()
     counter = _Counter(kernel, most)
     count = counter.run(function_of(module))
     if count > most:
-        busiest = max(counter.found, key=lambda each: each.count)
+        busiest = max(counter.tallies.values(), key=lambda each: each.count)
         raise TooManyInstructions(
             kernel, count, most, busiest.op, busiest.count, busiest.rounds, machine.scratchpad_bytes, MOST
         )
@@ -75,50 +75,25 @@ def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]
     blocks += [op.regions[0].blocks[0] for op in named(module, "scf.forall")]
     inside: dict[ir.Operation, list[tuple[str, int]]] = {}
     number = 0
-    for own in ([op.operation for op in block.operations] for block in blocks):
-        for op in own:
+    for block in blocks:
+        for op in (each.operation for each in block.operations):
             if op.name != "memref.alloc" or space_of(op.results[0]) != SCRATCHPAD:
                 continue
             size, slots = slot_bytes(op, machine)
-            for user in {_ancestor(user, own) for user in _users(op.results[0])}:
+            for user in {ancestor_in(user, block) for user in users_of(op.results[0])}:
                 if user.name in ("scf.for", "affine.for") or user.name.startswith("linalg."):
                     inside.setdefault(user, []).append((f"buf{number}", size * slots))
             number += 1
     return max(inside.values(), key=lambda each: sum(size for _, size in each), default=list[tuple[str, int]]())
 
 
-def _users(value: Value) -> list[ir.Operation]:
-    """Ops that touch a buffer's bytes, through whatever views."""
-    found: list[ir.Operation] = []
-    for use in value.uses:
-        op = use.owner.operation
-        if op.name.startswith("memref.") and len(op.results) and op.name != "memref.load":
-            found += _users(op.results[0])
-        elif op.name != "memref.dealloc":
-            found.append(op)
-    return found
-
-
-def _ancestor(op: ir.Operation, own: list[ir.Operation]) -> ir.Operation:
-    """The op of the function's own block that an op is in."""
-    while op not in own:
-        op = owner_of(block_of(op))
-    return op
-
-
-@dataclass(frozen=True, slots=True)
-class _Busy:
+@dataclass
+class _Tally:
     """An op and how often it runs; `rounds` counts iterations of the loops around it, where these are constant."""
 
     op: str
-    count: int
-    rounds: tuple[int, ...]
-
-
-@dataclass
-class _Tally:
     count: int = 0
-    rounds: tuple[int, ...] = field(default=())
+    rounds: tuple[int, ...] = ()
 
 
 class _Enough(Exception):
@@ -148,15 +123,11 @@ class _Counter(Evaluator):
             pass
         return sum(tally.count for tally in self.tallies.values())
 
-    @property
-    def found(self) -> list[_Busy]:
-        return [_Busy(op.name, tally.count, tally.rounds) for op, tally in self.tallies.items()]
-
     def place_buffer(self, op: ir.Operation, core: int) -> Box:
         return Box(Space.SCRATCHPAD, 0, 0, 0, (), (), 1)
 
     def linalg(self, op: ir.Operation) -> Step:
-        tally = self.tallies.setdefault(op, _Tally())
+        tally = self.tallies.setdefault(op, _Tally(op.name))
 
         def run(state: State) -> None:
             tally.count += self.weight
@@ -180,14 +151,12 @@ class _Counter(Evaluator):
     def loop(self, op: ir.Operation) -> Step:
         if op.regions[0].blocks[0].arguments[0] in _deciding(op):
             return super().loop(op)
-        low, high, stride = self.bounds(op)
-        step_of = self.read(op.operands[2]) if stride is None else None
+        low, high, every = self.bounds(op)
         variable = self.new_index(op.regions[0].blocks[0].arguments[0])
         steps = self.block(op.regions[0].blocks[0])
 
         def run(state: State) -> None:
-            every = stride if step_of is None else step_of(state)
-            values = range(low(state), high(state), every or 1)
+            values = range(low(state), high(state), every(state) or 1)
             if not values:
                 return
             state.indices[variable] = values[0]
@@ -203,15 +172,6 @@ class _Counter(Evaluator):
 
 def _deciding(loop: ir.Operation) -> set[Value]:
     """Values that decide how often ops run: bounds of loops, conditions, and the values these come from."""
-    found: set[Value] = set()
-    ahead: list[Value] = []
-    for op in operations(loop):
-        if op != loop and op.name in ("scf.for", "affine.for", "scf.if"):
-            ahead += list(op.operands)
-    while ahead:
-        value = ahead.pop()
-        if value not in found:
-            found.add(value)
-            made_by = maker(value)
-            ahead += list(made_by.operands) if made_by is not None else []
-    return found
+    inner = [op for op in operations(loop) if op != loop and op.name in ("scf.for", "affine.for", "scf.if")]
+    behind = makers_behind(value for op in inner for value in op.operands)
+    return {value for op in (*inner, *behind) for value in op.operands}

@@ -1,4 +1,5 @@
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 """Index arithmetic of hand-written kernels, evaluated while the tile program is read off.
 
 Every function takes whole numbers or arrays of them: the innermost loop of unstaged accesses is evaluated for all
@@ -18,10 +19,6 @@ Number: TypeAlias = Any
 """An `int`, a `bool`, or an array of either."""
 
 
-def _ceil_divide(left: Number, right: Number) -> Number:
-    return -(-left // right)
-
-
 def _truncated_divide(left: Number, right: Number) -> Number:
     quotient: Number = abs(left) // abs(right)
     return _select((left < 0) != (right < 0), -quotient, quotient)
@@ -29,10 +26,6 @@ def _truncated_divide(left: Number, right: Number) -> Number:
 
 def _truncated_remainder(left: Number, right: Number) -> Number:
     return left - _truncated_divide(left, right) * right
-
-
-def _same(value: Number) -> Number:
-    return value
 
 
 def smaller(left: Number, right: Number) -> Number:
@@ -56,7 +49,7 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     **dict.fromkeys(("subi", "sub"), operator.sub),
     **dict.fromkeys(("muli", "mul"), operator.mul),
     **dict.fromkeys(("floordivsi", "floordivs", "divui", "divu"), operator.floordiv),
-    **dict.fromkeys(("ceildivsi", "ceildivui", "ceildivs", "ceildivu"), _ceil_divide),
+    **dict.fromkeys(("ceildivsi", "ceildivui", "ceildivs", "ceildivu"), lambda left, right: -(-left // right)),
     **dict.fromkeys(("divsi", "divs"), _truncated_divide),
     **dict.fromkeys(("remsi", "rems"), _truncated_remainder),
     **dict.fromkeys(("remui", "remu"), operator.mod),
@@ -67,7 +60,7 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     **dict.fromkeys(("xori", "xor"), operator.xor),
     **dict.fromkeys(("shli", "shl"), operator.lshift),
     **dict.fromkeys(("shrsi", "shrs"), operator.rshift),
-    **dict.fromkeys(("index_cast", "index_castui", "casts", "castu", "extsi", "extui", "trunci"), _same),
+    **dict.fromkeys(("index_cast", "index_castui", "casts", "castu", "extsi", "extui", "trunci"), lambda value: value),
     "select": _select,
 }
 

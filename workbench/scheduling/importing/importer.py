@@ -19,18 +19,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
 from torch_mlir import ir
-from torch_mlir.dialects import bufferization, func, memref, tensor
+from torch_mlir.dialects import bufferization, func, tensor
 from torch_mlir.extras.fx_importer import FxImporter
 
 from workbench.ground.errors import ImportFailed
 from workbench.ir import TensorType
 from workbench.mlir.accurate_math import raise_to_floats
-from workbench.mlir.bindings import Value, copy, function_of, integers, maker, shape_of
+from workbench.mlir.bindings import Value, copy, function_of, integers, maker, memref_text, shape_of
 from workbench.mlir.context import new_context, run_passes
-from workbench.mlir.memrefs import memref_behind, sliced
-from workbench.scheduling.importing.constant_rounding import round_compared, round_constants
-from workbench.scheduling.importing.nan_extremes import choose_extremes
-from workbench.scheduling.importing.narrow_comparisons import narrow_compared
+from workbench.mlir.memrefs import memref_behind, sliced, subview
+from workbench.scheduling.importing.pytorch_numbers import choose_extremes, narrow_compared, round_constants
 
 if TYPE_CHECKING:
     import torch
@@ -124,7 +122,6 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
             raise ImportFailed(name, said() or str(error)) from None
     with imported.context:
         round_constants(imported)
-        round_compared(imported)
         narrow_compared(imported)
         raise_to_floats(imported)
         choose_extremes(imported)
@@ -183,10 +180,7 @@ def layout_strides(kind: TensorType) -> list[int]:
 
 def memref_type_text(kind: TensorType) -> str:
     """The argument's memref as text."""
-    strides = layout_strides(kind)
-    dims = "x".join([*map(str, kind.shape), element_type(kind.dtype)])
-    offset = f", offset: {kind.offset}" if kind.offset else ""
-    return f"memref<{dims}, strided<{strides}{offset}>>"
+    return memref_text(kind.shape, element_type(kind.dtype), layout_strides(kind), kind.offset)
 
 
 _ELEMENTS = {"f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16"} | {
@@ -219,7 +213,9 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
         argument.set_type(memref_type(kind))
         with ir.InsertionPoint(first):
             squeezed = _squeeze(argument, kind)
-            value = bufferization.to_tensor(_tensor_of(squeezed.type), squeezed, restrict=True)
+            small = ir.MemRefType(squeezed.type)
+            tensor_kind = ir.RankedTensorType.get(small.shape, small.element_type)
+            value = bufferization.to_tensor(tensor_kind, squeezed, restrict=True)
             keep = [item.owner.operation for item in (squeezed, value) if item is not argument]
             value = _expand(value, whole)
             keep.append(value.owner.operation)
@@ -245,8 +241,8 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
 
 def _copied_from(value: Value) -> Value | None:
     """The memref of which an output is a copy: an argument, or a slice of one; None for a computed output."""
-    op = maker(value)
-    if op is None or op.name != "tensor.extract_slice":
+    op = maker(value, "tensor.extract_slice")
+    if op is None:
         return memref_behind(value)
     whole = memref_behind(op.operands[0])
     if whole is None or shape_of(value) != shape_of(op.operands[0]):
@@ -256,21 +252,12 @@ def _copied_from(value: Value) -> Value | None:
     return sliced(whole, [starts[axis] for axis in kept], [steps[axis] for axis in kept])
 
 
-def _tensor_of(kind: ir.Type) -> ir.Type:
-    shaped = ir.MemRefType(kind)
-    return ir.RankedTensorType.get(shaped.shape, shaped.element_type)
-
-
 def _squeeze(value: Value, kind: TensorType) -> Value:
     """The memref without its extents of one."""
     if 1 not in kind.shape:
         return value
-    kept = [axis for axis, extent in enumerate(kind.shape) if extent != 1]
-    small = TensorType(
-        tuple(kind.shape[axis] for axis in kept), kind.dtype, tuple(kind.strides[axis] for axis in kept), kind.offset
-    )
-    rank = len(kind.shape)
-    return memref.SubViewOp(memref_type(small), value, [], [], [], [0] * rank, list(kind.shape), [1] * rank).result
+    ones = [axis for axis, extent in enumerate(kind.shape) if extent == 1]
+    return subview(value, [0] * len(kind.shape), list(kind.shape), ones)
 
 
 def _reassociation(shape: Sequence[int]) -> list[list[int]]:

@@ -110,16 +110,9 @@ def _in_its_words(reason: str, template: Template, rendering: Rendering) -> str:
 
 def _located(problems: tuple[Problem, ...], rendering: Rendering) -> tuple[tuple[str, str, str], ...]:
     """(place in the template, mistake, rendered line)."""
-    lines = rendering.text.splitlines()
+    lines = dict(enumerate(rendering.text.splitlines(), 1))
     return tuple(
-        (
-            rendering.at(problem.line),
-            problem.message,
-            writable(lines[problem.line - 1].strip())
-            if problem.line is not None and problem.line <= len(lines)
-            else "",
-        )
-        for problem in problems
+        (rendering.at(each.line), each.message, writable(lines.get(each.line or 0, "").strip())) for each in problems
     )
 
 

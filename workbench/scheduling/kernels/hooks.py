@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from torch_mlir import ir
 
@@ -51,22 +50,14 @@ def _take_constants_in(op: ir.Operation) -> None:
     """Gives the body its own copies of the constants it uses from outside."""
     block = op.regions[0].blocks[0]
     inside = [inner.operation for inner in block.operations]
-    outside = dict.fromkeys(
-        value
-        for inner in inside
-        for value in inner.operands
-        if (made := maker(value)) is not None and made not in inside
-    )
-    for value in outside:
-        made = maker(value)
-        assert made is not None and made.name == "arith.constant", "a pointwise body reads constants only"
-        with ir.InsertionPoint(block.operations[0]):
-            copy = made.clone()
-        _replace_in(inside, value, copy.results[0])
-
-
-def _replace_in(ops: Sequence[ir.Operation], old: Value, new: Value) -> None:
-    for op in ops:
-        for position, value in enumerate(op.operands):
-            if value == old:
-                op.operands[position] = new
+    copies: dict[Value, Value] = {}
+    for inner in inside:
+        for position, value in enumerate(inner.operands):
+            made = maker(value)
+            if made is None or made in inside:
+                continue
+            assert made.name == "arith.constant", "a pointwise body reads constants only"
+            if value not in copies:
+                with ir.InsertionPoint(block.operations[0]):
+                    copies[value] = made.clone().results[0]
+            inner.operands[position] = copies[value]

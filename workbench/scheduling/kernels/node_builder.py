@@ -11,7 +11,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
@@ -20,14 +20,20 @@ from simulator.did_you_mean import did_you_mean, sentences
 from workbench.ground import errors
 from workbench.ground.environment.notebook_cells import cell_name
 from workbench.ground.faults.forked_trial import fault_in_fork
-from workbench.ir import Arg, AtenGraph, Literal, Ref, TensorType
+from workbench.ir import Arg, AtenGraph, Literal, Node, Ref, TensorType
 from workbench.ir import Sequence as Items
 from workbench.mlir.bindings import Value
 from workbench.mlir.linalg_ops import end_body, generic_with_body
+from workbench.operators.aten.overload_schema import arguments, tensor_arguments
 from workbench.scheduling.importing.importer import element_type, tensor_type
+
+if TYPE_CHECKING:
+    from workbench.operators.aten.registry import Registration
 
 Argument: TypeAlias = "Value | bool | int | float | str | tuple[Argument, ...] | None"
 """An argument as a builder gets it: a tensor, a plain value, or a list of them. Types have the names of records."""
+
+T = TypeVar("T")
 
 UNSIGNED: Final = ("u8", "bool")
 
@@ -61,19 +67,17 @@ class NodeBuilder:
 
     def tensor(self, name: str) -> Value:
         """An argument that is a tensor."""
-        given = self[name]
-        if not isinstance(given, ir.Value):
-            raise errors.BuilderArgument(
-                f"{self.overload}: its argument {name!r} is {given!r}, but a tensor was expected"
-            )
-        return given
+        return self._of_kind(name, ir.Value, "a tensor")
 
     def integer(self, name: str) -> int:
         """An argument that is a whole number."""
+        return self._of_kind(name, int, "a whole number")
+
+    def _of_kind(self, name: str, kind: type[T], wanted: str) -> T:
         given = self[name]
-        if not isinstance(given, int):
+        if not isinstance(given, kind):
             raise errors.BuilderArgument(
-                f"{self.overload}: its argument {name!r} is {given!r}, but a whole number was expected"
+                f"{self.overload}: its argument {name!r} is {given!r}, but {wanted} was expected"
             )
         return given
 
@@ -95,9 +99,7 @@ class NodeBuilder:
     def number(self, value: bool | int | float, like: Value | ir.Type | None = None) -> Value:
         """A single number as a constant, of the type of `like`, or else of the result's elements."""
         kind = like if isinstance(like, ir.Type) else self.element if like is None else like.type
-        if isinstance(kind, ir.FloatType):
-            return arith.ConstantOp(kind, ir.FloatAttr.get(kind, float(value))).result
-        return arith.ConstantOp(kind, ir.IntegerAttr.get(kind, wrapped(value, _width(kind)))).result
+        return arith.ConstantOp(kind, _attribute(kind, value)).result
 
     def elementwise(
         self, fn: Callable[..., Value], *operands: Value, compute: str = "own", type: ir.RankedTensorType | None = None
@@ -135,6 +137,13 @@ class NodeBuilder:
         return any(dtype in UNSIGNED for known, dtype in pairs if known == operand)
 
 
+def _attribute(kind: ir.Type, value: bool | int | float) -> ir.Attribute:
+    """A number as an attribute of this type."""
+    if isinstance(kind, ir.FloatType):
+        return ir.FloatAttr.get(kind, float(value))
+    return ir.IntegerAttr.get(kind, wrapped(value, _width(kind)) if isinstance(kind, ir.IntegerType) else int(value))
+
+
 def wrapped(value: bool | int | float, width: int) -> int:
     """A whole number in so many bits: PyTorch casts one that is too large without an error."""
     whole = int(value)
@@ -168,7 +177,7 @@ def converted(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:
         return to_float(number, kind, unsigned)
     is_float = isinstance(number.type, ir.FloatType)
     if _width(kind) == 1:
-        zero = _zero(number.type)
+        zero = arith.ConstantOp(number.type, _attribute(number.type, 0)).result
         if is_float:
             return arith.CmpFOp(arith.CmpFPredicate.UNE, number, zero).result
         return arith.CmpIOp(arith.CmpIPredicate.ne, number, zero).result
@@ -178,11 +187,6 @@ def converted(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:
         return arith.TruncIOp(kind, number).result
     widened = arith.ExtUIOp if unsigned or _width(number.type) == 1 else arith.ExtSIOp
     return widened(kind, number).result
-
-
-def _zero(kind: ir.Type) -> Value:
-    attribute = ir.FloatAttr.get(kind, 0.0) if isinstance(kind, ir.FloatType) else ir.IntegerAttr.get(kind, 0)
-    return arith.ConstantOp(kind, attribute).result
 
 
 def to_float(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:
@@ -218,25 +222,13 @@ def _broadcast(shape: Sequence[int], to: Sequence[int]) -> ir.AffineMap:
 class Build:
     """A node of a builder inside a kernel."""
 
-    node: str
-    overload: str
-    place: str
-    """The user's line."""
-    owner: str
-    """Where the builder is written, `file:line`."""
-    shipped: bool
-    """Whether it is the workbench's own; another is tried first, since it can end its process."""
-    builder: Callable[..., object]
-    arguments: Mapping[str, Arg]
-    """By schema name."""
-    tensors: frozenset[str]
-    """Names of the arguments that the schema calls tensors: a number given for one becomes a tensor."""
+    node: Node
+    builder: Registration
     types: Mapping[str, TensorType]
     """Of the values it reads and makes."""
     results: tuple[str, ...]
-    """The values that the node makes."""
-    wanted: str
-    """The result that this kernel computes; ops that only the others need are left out."""
+    """All results of the node that the builder makes; this kernel computes that of `node`, and leaves out ops that only
+    the others need."""
     origin: int
 
     def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]:
@@ -246,15 +238,15 @@ class Build:
             op = self._opened(values)
 
             def build_and_read() -> None:
-                for value in self._checked(self.builder(op)).values():
+                for value in self._checked(self.builder.value(op)).values():
                     str(value)
                 for each in list(block.operations)[before:]:
                     self._verify(each.operation)
 
-            if not self.shipped and (fault := fault_in_fork(build_and_read)):
+            if not self.builder.owner.is_shipped and (fault := fault_in_fork(build_and_read)):
                 raise errors.BuilderFailed(f"{self._who()} {fault}")
             try:
-                made = self.builder(op)
+                made = self.builder.value(op)
             except errors.BuilderArgument as error:
                 raise errors.BuilderFailed(f"{self._who()}: {error}") from error
             except NotImplementedError as error:
@@ -266,14 +258,17 @@ class Build:
             found = self._checked(made)
             for each in list(block.operations)[before:]:
                 self._verify(each.operation)
-        return {self.wanted: found[self.wanted]}
+        wanted = self.node.results[0]
+        return {wanted: found[wanted]}
 
     def _who(self) -> str:
-        return f"the builder at {self.owner} for {self.node} ({self.overload}, for the call at {self.place})"
+        node, owner = self.node, self.builder.owner
+        return f"the builder at {owner.place} for {node.name} ({node.op}, for the call at {node.origin.place})"
 
     def _opened(self, values: Mapping[str, Value]) -> NodeBuilder:
         operands: list[Value] = []
         dtypes: list[str] = []
+        given, tensors = arguments(self.node), tensor_arguments(self.node.op)
 
         def opened(name: str, arg: Arg) -> Argument:
             assert not isinstance(arg, AtenGraph), "an op with graphs as arguments has no builder"
@@ -281,7 +276,7 @@ class Build:
                 return tuple(opened(name, item) for item in arg.items)
             if isinstance(arg, Ref):
                 value, dtype = values[arg.value], self.types[arg.value].dtype
-            elif name in self.tensors and isinstance(arg.value, int | float):
+            elif name in tensors and isinstance(arg.value, int | float):
                 dtype = self.types[self.results[0]].dtype
                 value = _single(arg.value, element_type(dtype))
             else:
@@ -290,14 +285,15 @@ class Build:
             dtypes.append(dtype)
             return value
 
-        arguments = {name: opened(name, arg) for name, arg in self.arguments.items()}
+        named = {name: opened(name, arg) for name, arg in given.items()}
         kinds = tuple(self.types[each] for each in self.results)
         numbers = {
             name: arg.value
-            for name, arg in self.arguments.items()
-            if name in self.tensors and isinstance(arg, Literal) and isinstance(arg.value, int | float)
+            for name, arg in given.items()
+            if name in tensors and isinstance(arg, Literal) and isinstance(arg.value, int | float)
         }
-        return NodeBuilder(self.overload, self.place, arguments, tuple(operands), kinds, tuple(dtypes), numbers)
+        place = self.node.origin.place
+        return NodeBuilder(self.node.op, place, named, tuple(operands), kinds, tuple(dtypes), numbers)
 
     def _checked(self, made: object) -> dict[str, Value]:
         """The builder's result, if it is one value of the right type for each of the node's results."""
@@ -348,9 +344,6 @@ def _told(error: ir.MLIRError) -> str:
 
 def _single(value: bool | int | float, element: str) -> Value:
     """A number as a tensor without dims."""
-    kind: Any = ir.Type.parse(element)
-    attribute = (
-        ir.FloatAttr.get(kind, float(value)) if isinstance(kind, ir.FloatType) else ir.IntegerAttr.get(kind, int(value))
-    )
+    kind = ir.Type.parse(element)
     shaped = ir.RankedTensorType.get([], kind)
-    return arith.ConstantOp(shaped, ir.DenseElementsAttr.get_splat(shaped, attribute)).result
+    return arith.ConstantOp(shaped, ir.DenseElementsAttr.get_splat(shaped, _attribute(kind, value))).result

@@ -34,7 +34,8 @@ from workbench.ground.environment.owners import Owner
 from workbench.ground.errors import TemplateHookUnused, TemplateOutputError, TemplateSyntaxError
 from workbench.ir import Hook, Literal, Mapping, Node, TensorType
 from workbench.ir.graph import row_major
-from workbench.mlir.dialect import SLOTS
+from workbench.mlir.bindings import memref_text
+from workbench.mlir.dialect import SCRATCHPAD, SLOTS
 from workbench.scheduling.importing.importer import element_type, layout_strides, memref_type_text
 from workbench.scheduling.kernels.hooks import hook_op
 from workbench.scheduling.kernels.rendered_text import MARK, Place, Rendering, jinja_line, text_start, unmarked
@@ -102,10 +103,8 @@ class Tile:
     @property
     def part(self) -> str:
         """The type of one slot's subview whose sizes are all SSA values."""
-        extents = "x".join(["?"] * len(self.shape) + [self.element])
-        steps = map(str, row_major(self.shape))
-        offset = ", offset: ?" if self.slots > 1 else ""
-        return f"memref<{extents}, strided<[{', '.join(steps)}]{offset}>, 1>"
+        sizes, offset = ["?"] * len(self.shape), "?" if self.slots > 1 else 0
+        return memref_text(sizes, self.element, row_major(self.shape), offset, SCRATCHPAD)
 
     def alloc(self, name: str) -> str:
         """The line that allocates it."""

@@ -1,4 +1,4 @@
-"""What a kernel is to a file of mappings: its ops, shapes and element types, whatever model it is a part of."""
+"""Kinds of kernels, as files of mappings name them: by ops, shapes and element types, whatever the model."""
 
 from __future__ import annotations
 

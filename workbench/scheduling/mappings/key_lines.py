@@ -57,9 +57,10 @@ def lines_of_json(text: str, table: str) -> dict[tuple[int, str], int]:
     return found
 
 
-def repeated_key_of_json(text: str) -> tuple[int, str] | None:
-    """The line and name of the first key that stands twice in one object: a parser keeps the last of them alone."""
-    objects, last = list[set[str]](), ""
+def mistake_in_json(text: str) -> str:
+    """Says where a key stands twice in one object, of which a parser keeps the last alone, else where half a character
+    is, which no other file can hold; '' for neither."""
+    objects, last, half = list[set[str]](), "", ""
     for what, number in _tokens(text):
         if what in "{[":
             objects.append(set())
@@ -67,19 +68,13 @@ def repeated_key_of_json(text: str) -> tuple[int, str] | None:
             objects.pop()
         elif what == ":":
             if last in objects[-1]:
-                return number, last
+                return f"line {number}: the key {last!r} stands there again"
             objects[-1].add(last)
         elif what.startswith('"'):
             last = json.loads(what)
-    return None
-
-
-def half_character_of_json(text: str) -> tuple[int, str] | None:
-    """The line and the text of the first one with half a character in it, which no other file can hold."""
-    for what, number in _tokens(text):
-        if what.startswith('"') and any("\ud800" <= each <= "\udfff" for each in json.loads(what)):
-            return number, what
-    return None
+            if not half and any("\ud800" <= each <= "\udfff" for each in last):
+                half = f"line {number}: {what:.60} has half a character in it, which is no text"
+    return half
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:

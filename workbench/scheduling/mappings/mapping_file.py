@@ -31,23 +31,16 @@ from simulator.machine.machine_file import machine_names
 from simulator.machine.toml_text import toml_of
 from workbench.ground.errors import MappingFileError
 from workbench.scheduling.mappings.kernel_kind import KernelKind, short
-from workbench.scheduling.mappings.key_lines import (
-    Lines,
-    half_character_of_json,
-    lines_of_json,
-    lines_of_toml,
-    repeated_key_of_json,
-)
-from workbench.scheduling.mappings.mapping_form import OF_A_KERNEL, mistake_in
+from workbench.scheduling.mappings.key_lines import Lines, lines_of_json, lines_of_toml, mistake_in_json
 from workbench.scheduling.mappings.tuned_table import FORMAT as TUNED
-from workbench.scheduling.user_mapping import UserMapping
+from workbench.scheduling.user_mapping import OF_A_KERNEL, UserMapping, mistake_in
 
 _TABLE, _MACHINES, _VERSION = "mapping", "machines", 1
 _OF_A_KIND: Final = ("ops", "shapes", "machine")
 _ANY: Final = "*"
 
 NO_ENTRY: Final = "no entry of"
-"""How it is told that a file has no mapping for a kernel."""
+"""The beginning of a note that a file has no mapping for a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class Entry:
     mapping: UserMapping
 
     def differences(self, kernel: KernelKind, machine: Machine) -> list[str]:
-        """What keeps it from being for a kernel; nothing if it is for it."""
+        """Lists what keeps it from being for a kernel; nothing if it is for it."""
         found = list[str]()
         same_ops = len(self.ops) == len(kernel.ops) and all(
             wanted in (op, short(op)) for wanted, op in zip(self.ops, kernel.ops, strict=True)
@@ -90,7 +83,7 @@ class MappingFile:
         return next((each for each in self.entries if not each.differences(kernel, machine)), None)
 
     def why_none(self, kernel: KernelKind, machine: Machine) -> str:
-        """That no entry matches a kernel, with the one that comes nearest: in the fewest things, then by its ops."""
+        """Says that no entry matches a kernel, and names the nearest: by fewest differences, then by its ops."""
         told = f"{NO_ENTRY} {self.path} matches {kernel} on {machine.name}"
         apart = [(len(each.differences(kernel, machine)), -_ops_alike(each, kernel), each) for each in self.entries]
         if not apart:
@@ -115,7 +108,7 @@ class MappingFile:
 
 
 def _ops_alike(entry: Entry, kernel: KernelKind) -> float:
-    """How much alike the ops of both are, from 0 to 1, so that a misspelt one is near."""
+    """Compares the ops of both, from 0 to 1 for equal, so that a misspelt one is near."""
     return SequenceMatcher(None, " ".join(map(short, entry.ops)), " ".join(map(short, kernel.ops))).ratio()
 
 
@@ -159,12 +152,8 @@ def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
         raise MappingFileError(f"{path}: not {kind}: {error}") from None
     if not isinstance(whole, dict):
         raise MappingFileError(f"{path}: expected an object with `version` and a list `{_TABLE}`")
-    if kind == "JSON" and (twice := repeated_key_of_json(text)):
-        raise MappingFileError(
-            f"{path}, line {twice[0]}: the key {twice[1]!r} stands there again; leave one of them out"
-        )
-    if kind == "JSON" and (half := half_character_of_json(text)):
-        raise MappingFileError(f"{path}, line {half[0]}: {half[1]:.60} has half a character in it, which is no text")
+    if kind == "JSON" and (mistake := mistake_in_json(text)):
+        raise MappingFileError(f"{path}, {mistake}")
     lines = lines_of_toml(text, _TABLE) if kind == "TOML" else lines_of_json(text, _TABLE)
     return cast("dict[str, Any]", whole), lines
 

@@ -22,9 +22,8 @@ from workbench.ground.errors import TunedTableError
 from workbench.ground.version import VERSION as WORKBENCH
 from workbench.ir.kernel_identity import machine_key
 from workbench.scheduling.mappings.kernel_kind import KernelKind
-from workbench.scheduling.mappings.key_lines import half_character_of_json, repeated_key_of_json
-from workbench.scheduling.mappings.mapping_form import OF_A_KERNEL, mistake_in
-from workbench.scheduling.user_mapping import UserMapping
+from workbench.scheduling.mappings.key_lines import mistake_in_json
+from workbench.scheduling.user_mapping import OF_A_KERNEL, UserMapping, mistake_in
 
 FORMAT, VERSION = "aten-workbench/tuned-mappings", 1
 HEAD = ("format", "version", "made_by", "machine", "machine_key", "minimum_gain")
@@ -120,17 +119,11 @@ def read_tuned_table(given: str | os.PathLike[str], *, saving: bool = False) -> 
         what = f"{path}: made with aten-workbench {told.get('made_by')}, and this is {WORKBENCH}"
         raise TunedTableError(f"{what}, which may schedule and simulate differently. {again}")
     try:
-        _check_text(text)
+        if mistake := mistake_in_json(text):
+            raise ValueError(mistake)
         return _table(path, told)
     except (KeyError, TypeError, ValueError) as error:
         raise TunedTableError(f"{path}: damaged or edited: {_reason(error)}. {again}") from None
-
-
-def _check_text(text: str) -> None:
-    if twice := repeated_key_of_json(text):
-        raise ValueError(f"line {twice[0]}: the key {twice[1]!r} stands there again")
-    if half := half_character_of_json(text):
-        raise ValueError(f"line {half[0]}: {half[1]:.60} has half a character in it, which is no text")
 
 
 def _reason(error: Exception) -> str:

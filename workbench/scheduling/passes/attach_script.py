@@ -1,4 +1,4 @@
-"""Transform scripts beside a kernel, for MLIR's interpreter to find: put there, made from a mapping, taken away."""
+"""Transform scripts beside a kernel, for MLIR's interpreter to find: attached, made from a mapping, removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch_mlir import ir
 from workbench.ir import Mapping as Tiling
 from workbench.mlir import named_dims as payloads
 from workbench.scheduling.mapping_script import transform_script
-from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.kernel_pass import KernelPass, module_pass
 
 SCRIPTED: Final = "transform.with_named_sequence"
 
@@ -23,7 +23,7 @@ def script_module(script: str) -> str:
 
 @dataclass(frozen=True)
 class AttachScript(KernelPass):
-    """A transform script as it was written."""
+    """Attaches a transform script as it was written."""
 
     name = "npu-attach-script"
     script: str
@@ -44,7 +44,7 @@ class AttachScript(KernelPass):
 
 @dataclass(frozen=True)
 class AttachSchedule(KernelPass):
-    """The transform script of a mapping."""
+    """Attaches the transform script of a mapping."""
 
     name = "npu-attach-schedule"
     order: tuple[str, ...] = ()
@@ -56,14 +56,10 @@ class AttachSchedule(KernelPass):
         AttachScript(transform_script(payloads.analyse(module), tiling)).run(module)
 
 
-@dataclass(frozen=True)
-class DetachSchedule(KernelPass):
-    """Takes the script away again."""
-
-    name = "npu-detach-schedule"
-
-    def run(self, module: ir.Module) -> None:
-        for op in list(module.body.operations):
-            if op.operation.name == "transform.named_sequence":
-                op.operation.erase()
-        del module.operation.attributes[SCRIPTED]
+@module_pass("npu-detach-schedule")
+def detach_schedule(module: ir.Module) -> None:
+    """Removes the attached transform script."""
+    for op in list(module.body.operations):
+        if op.operation.name == "transform.named_sequence":
+            op.operation.erase()
+    del module.operation.attributes[SCRIPTED]

@@ -8,51 +8,39 @@ loaded: no padded copy lies in DRAM. Tiling sees neither.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, tensor
 
-from workbench.mlir.bindings import (
-    DYNAMIC_EXTENT,
-    Value,
-    integers,
-    maker,
-    named,
-    shape_of,
-)
+from workbench.mlir.bindings import DYNAMIC_EXTENT, Value, constant, integers, maker, named, replace_op, shape_of
 from workbench.mlir.memrefs import recast, subview
-from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.kernel_pass import module_pass
 from workbench.scheduling.passes.padded_views import padded_view
 
 _AT_BORDERS = ("tensor.pad", "tensor.expand_shape", "tensor.collapse_shape")
 
 
 def has_borders(module: ir.Module) -> bool:
-    """True if `SettleBorders` has any work."""
+    """True if `settle_borders` has any work."""
     return any(named(module, name) for name in _AT_BORDERS)
 
 
-@dataclass(frozen=True)
-class SettleBorders(KernelPass):
+@module_pass("npu-borders")
+def settle_borders(module: ir.Module) -> None:
     """Moves reshapes and padding of arguments and results into the types of the arguments."""
-
-    name = "npu-borders"
-
-    def run(self, module: ir.Module) -> None:
-        with module.context, ir.Location.unknown():
-            while any([_reshaped_before_padding(op) for op in named(module, "tensor.expand_shape")]):
-                pass
-            for op in named(module, "tensor.expand_shape"):
-                _expanded_argument(op)
-            for op in named(module, "tensor.extract_slice"):
-                _cut_argument(op)
-            for op in named(module, "tensor.expand_shape"):  # those of what was cut
-                _expanded_argument(op)
-            for op in named(module, "tensor.pad"):
-                _padded_argument(op)
-            for op in named(module, "bufferization.materialize_in_destination"):
-                _expanded_result(op)
+    with module.context, ir.Location.unknown():
+        while any([_reshaped_before_padding(op) for op in named(module, "tensor.expand_shape")]):
+            pass
+        for op in named(module, "tensor.expand_shape"):
+            _expanded_argument(op)
+        for op in named(module, "tensor.extract_slice"):
+            _cut_argument(op)
+        for op in named(module, "tensor.expand_shape"):  # those of what was cut
+            _expanded_argument(op)
+        for op in named(module, "tensor.pad"):
+            _padded_argument(op)
+        for op in named(module, "bufferization.materialize_in_destination"):
+            _expanded_result(op)
 
 
 def _groups(op: ir.Operation) -> list[list[int]]:
@@ -65,8 +53,8 @@ def _groups(op: ir.Operation) -> list[list[int]]:
 
 def _argument(value: Value) -> Value | None:
     """The memref that a tensor is read from as it stands."""
-    op = maker(value)
-    return op.operands[0] if op is not None and op.name == "bufferization.to_tensor" else None
+    op = maker(value, "bufferization.to_tensor")
+    return None if op is None else op.operands[0]
 
 
 def _expanded(memref: Value, shape: Sequence[int], groups: list[list[int]]) -> Value:
@@ -83,8 +71,8 @@ def _expanded(memref: Value, shape: Sequence[int], groups: list[list[int]]) -> V
 
 def _reshaped_before_padding(op: ir.Operation) -> bool:
     """Pads before reshaping instead of after, where no padded axis is split but into itself and axes of one place."""
-    pad, groups = maker(op.operands[0]), _groups(op)
-    if pad is None or pad.name != "tensor.pad" or not padded_with(pad):
+    pad, groups = maker(op.operands[0], "tensor.pad"), _groups(op)
+    if pad is None or not padded_with(pad):
         return False
     low, high = integers(pad, "static_low"), integers(pad, "static_high")
     result = ir.RankedTensorType(op.results[0].type)
@@ -99,8 +87,7 @@ def _reshaped_before_padding(op: ir.Operation) -> bool:
         kind = ir.RankedTensorType.get(shape, result.element_type)
         source = tensor.ExpandShapeOp(kind, pad.operands[0], groups, [], shape).result
         wide = repadded(pad, source, wide_low, wide_high)
-    op.results[0].replace_all_uses_with(wide)
-    op.erase()
+    replace_op(op, wide)
     if not list(pad.results[0].uses):
         pad.erase()
     return True
@@ -127,8 +114,7 @@ def _expanded_argument(op: ir.Operation) -> None:
 
 def _read_instead(op: ir.Operation, view: Value) -> None:
     """Puts the tensor of a view in the place of an op's result, at the insertion point."""
-    op.results[0].replace_all_uses_with(bufferization.to_tensor(op.results[0].type, view, restrict=True))
-    op.erase()
+    replace_op(op, bufferization.to_tensor(op.results[0].type, view, restrict=True))
 
 
 def _cut_argument(op: ir.Operation) -> None:
@@ -144,8 +130,7 @@ def _cut_argument(op: ir.Operation) -> None:
 
 
 def _expanded_result(op: ir.Operation) -> None:
-    collapse = maker(op.operands[0])
-    if collapse is None or collapse.name != "tensor.collapse_shape":
+    if (collapse := maker(op.operands[0], "tensor.collapse_shape")) is None:
         return
     wide = collapse.operands[0]
     with ir.InsertionPoint(op), op.location:
@@ -158,11 +143,8 @@ def _expanded_result(op: ir.Operation) -> None:
 
 def padded_with(op: ir.Operation) -> ir.Attribute | None:
     """The one number that a `tensor.pad` of known extents pads with."""
-    constant = maker(_yielded(op))
     known = DYNAMIC_EXTENT not in (*integers(op, "static_low"), *integers(op, "static_high"))
-    return (
-        constant.attributes["value"] if known and constant is not None and constant.name == "arith.constant" else None
-    )
+    return constant(_yielded(op)) if known else None
 
 
 def _yielded(pad: ir.Operation) -> Value:

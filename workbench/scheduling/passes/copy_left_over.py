@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch_mlir import ir
 
 from workbench.mlir.bindings import Value, copy, integers, maker, named, shape_of
 from workbench.mlir.memrefs import memref_behind, subview
-from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.kernel_pass import module_pass
 
 
-@dataclass(frozen=True)
-class CopyLeftOver(KernelPass):
+@module_pass("npu-copy-left-over")
+def copy_left_over(module: ir.Module) -> None:
     """Copies each result that folding has left equal to an argument, as a sum over one element, or to a slice of one,
     as a pool whose windows are single elements."""
-
-    name = "npu-copy-left-over"
-
-    def run(self, module: ir.Module) -> None:
-        for op in named(module, "bufferization.materialize_in_destination"):
-            target = op.operands[1]
-            with ir.InsertionPoint(op), op.location:
-                source = memref_behind(op.operands[0]) or _slice_behind(op.operands[0], target)
-                if source is not None:
-                    copy(source, target)
-            if source is not None:  # here, since the insertion point is at the op
-                op.erase()
+    for op in named(module, "bufferization.materialize_in_destination"):
+        target = op.operands[1]
+        with ir.InsertionPoint(op), op.location:
+            source = memref_behind(op.operands[0]) or _slice_behind(op.operands[0], target)
+            if source is not None:
+                copy(source, target)
+        if source is not None:  # here, since the insertion point is at the op
+            op.erase()
 
 
 def _slice_behind(value: Value, target: Value) -> Value | None:
     """The part of a memref that a static slice reads, without its extents of one, as results have none."""
-    slicing = maker(value)
-    if slicing is None or slicing.name != "tensor.extract_slice" or len(slicing.operands) > 1:
+    slicing = maker(value, "tensor.extract_slice")
+    if slicing is None or len(slicing.operands) > 1:
         return None
     whole = memref_behind(slicing.operands[0])
     starts, sizes, steps = (integers(slicing, f"static_{name}") for name in ("offsets", "sizes", "strides"))

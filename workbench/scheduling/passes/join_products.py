@@ -7,17 +7,15 @@ products stand one after the other in its loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from workbench.mlir.bindings import Value, block_of, block_owning, maker, owner_of, segments
+from workbench.mlir.bindings import Value, block_of, block_owning, maker, owner_of, replace_op, segments
 from workbench.mlir.indexed_moves import body_slice
 from workbench.mlir.linalg_loops import indexing_maps, iterators, role_of
-from workbench.mlir.linalg_ops import end_body, generic_with_body, linalg_ops
-from workbench.mlir.named_dims import ID
-from workbench.scheduling.passes.kernel_pass import KernelPass
-from workbench.scheduling.passes.split_gathers import clone_into
+from workbench.mlir.linalg_ops import clone_into, end_body, generic_with_body, linalg_ops
+from workbench.mlir.named_dims import keep_id
+from workbench.scheduling.passes.kernel_pass import module_pass
 
 
 def holds_products(module: ir.Module) -> bool:
@@ -30,49 +28,40 @@ def joins_products(module: ir.Module) -> bool:
     return bool(_joined(module))
 
 
-@dataclass(frozen=True)
-class JoinProducts(KernelPass):
-    """One op of all products: its inputs are the shared operand and the others, in the order of left and right."""
-
-    name = "npu-join-products"
-
-    def run(self, module: ir.Module) -> None:
-        products = _products(module)
-        count, walks = len(products), indexing_maps(products[0])
-        left, right = ([each.operands[place] for each in products] for place in (0, 1))
-        outs = [each.operands[2] for each in products]
-        if len({*left}) == 1:
-            inputs, maps = [left[0], *right], [walks[0], *[walks[1]] * count]
-            places = [(0, 1 + number) for number in range(count)]
-        else:
-            inputs, maps = [*left, right[0]], [*[walks[0]] * count, walks[1]]
-            places = [(number, count) for number in range(count)]
-        with ir.Location.fused([each.location for each in products]), ir.InsertionPoint(_before_readers(products)):
-            walks = [*maps, *[walks[2]] * count]
-            joined, body = generic_with_body(inputs, outs, walks, iterators(products[0]))
-        sums: list[Value] = []
-        for number, product in enumerate(products):
-            block, read = product.regions[0].blocks[0], (*places[number], len(inputs) + number)
-            known = dict(zip(block.arguments, (body.arguments[place] for place in read), strict=True))
-            *ops, end = [each.operation for each in block.operations]
-            clone_into(body, ops, known)
-            sums.append(known[end.operands[0]])
-            _place(sums[-1], product.location)
-            product.results[0].replace_all_uses_with(joined.results[number])
-            product.erase()
-        with joined.location:
-            end_body(body, sums)
+@module_pass("npu-join-products")
+def join_products(module: ir.Module) -> None:
+    """Makes one op of all products; its inputs are the shared operand and the others, in the order left, right."""
+    products = _products(module)
+    count, walks = len(products), indexing_maps(products[0])
+    left, right = ([each.operands[place] for each in products] for place in (0, 1))
+    outs = [each.operands[2] for each in products]
+    if len({*left}) == 1:
+        inputs, maps = [left[0], *right], [walks[0], *[walks[1]] * count]
+        places = [(0, 1 + number) for number in range(count)]
+    else:
+        inputs, maps = [*left, right[0]], [*[walks[0]] * count, walks[1]]
+        places = [(number, count) for number in range(count)]
+    with ir.Location.fused([each.location for each in products]), ir.InsertionPoint(_before_readers(products)):
+        walks = [*maps, *[walks[2]] * count]
+        joined, body = generic_with_body(inputs, outs, walks, iterators(products[0]))
+    sums: list[Value] = []
+    for number, product in enumerate(products):
+        block, read = product.regions[0].blocks[0], (*places[number], len(inputs) + number)
+        known = dict(zip(block.arguments, (body.arguments[place] for place in read), strict=True))
+        *ops, end = [each.operation for each in block.operations]
+        clone_into(body, ops, known)
+        sums.append(known[end.operands[0]])
+        _place(sums[-1], product.location)
+        replace_op(product, joined.results[number])
+    with joined.location:
+        end_body(body, sums)
 
 
-@dataclass(frozen=True)
-class ProductsApart(KernelPass):
-    """Each product of a joined op as an op of its own, in its place."""
-
-    name = "npu-products-apart"
-
-    def run(self, module: ir.Module) -> None:
-        for op in _joined(module):
-            _take_apart(op)
+@module_pass("npu-products-apart")
+def take_products_apart(module: ir.Module) -> None:
+    """Makes each product of a joined op an op of its own, in its place."""
+    for op in _joined(module):
+        _take_apart(op)
 
 
 def _products(module: ir.Module) -> list[ir.Operation]:
@@ -116,14 +105,13 @@ def _take_apart(op: ir.Operation) -> None:
             clone_into(body, ops, known)
             end_body(body, [known[total]])
         _place(_start(operands[-1]), product.location)
-        if ID in op.attributes:
-            product.attributes[ID] = op.attributes[ID]
+        keep_id(op, product)
         result.replace_all_uses_with(product.results[0])
     op.erase()
 
 
 def _start(value: Value) -> Value:
-    """What a sum is before the loops that carry it."""
+    """Finds the value from which a sum starts, before the loops that carry it."""
     while maker(value) is None and owner_of(block := block_owning(value)).name == "scf.for":
         bounds = 3
         value = owner_of(block).operands[bounds + ir.BlockArgument(value).arg_number - 1]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
 from workbench.mlir.bindings import maker, shape_of
 from workbench.mlir.linalg_loops import role_of
 from workbench.mlir.linalg_ops import end_body, generic_with_body, linalg_ops
-from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.kernel_pass import module_pass
 from workbench.scheduling.passes.results_in_place import behind_all, stores_of, unread_results
 
 
@@ -19,27 +17,23 @@ def results_apart(module: ir.Module) -> bool:
     return len({store.operands[0].owner for store in _joined(module)}) > 1
 
 
-@dataclass(frozen=True)
-class JoinResults(KernelPass):
-    """An op that hands results on, the last one last: elementwise fusion takes the op that makes this one in.
+@module_pass("npu-join-results")
+def join_results(module: ir.Module) -> None:
+    """Adds an op that hands results on, the last one last: elementwise fusion takes the op that makes this one in.
 
     They are the largest ones that elementwise ops make. Others are stored where they are made (`results_in_place.py`).
     """
-
-    name = "npu-join-results"
-
-    def run(self, module: ir.Module) -> None:
-        stores = _joined(module)
-        values = [store.operands[0] for store in stores]
-        with stores[0].context, behind_all(module), stores[-1].location:
-            kinds = [ir.RankedTensorType(value.type) for value in values]
-            empty = [tensor.EmptyOp(kind.shape, kind.element_type).result for kind in kinds]
-            rank = len(kinds[0].shape)
-            same = ir.AffineMap.get_identity(rank)
-            joined, body = generic_with_body(values, empty, [same] * (2 * len(values)), ["parallel"] * rank)
-            end_body(body, list(body.arguments)[: len(values)])
-        for store, result in zip(stores, joined.results, strict=True):
-            store.operands[0] = result
+    stores = _joined(module)
+    values = [store.operands[0] for store in stores]
+    with stores[0].context, behind_all(module), stores[-1].location:
+        kinds = [ir.RankedTensorType(value.type) for value in values]
+        empty = [tensor.EmptyOp(kind.shape, kind.element_type).result for kind in kinds]
+        rank = len(kinds[0].shape)
+        same = ir.AffineMap.get_identity(rank)
+        joined, body = generic_with_body(values, empty, [same] * (2 * len(values)), ["parallel"] * rank)
+        end_body(body, list(body.arguments)[: len(values)])
+    for store, result in zip(stores, joined.results, strict=True):
+        store.operands[0] = result
 
 
 def _joined(module: ir.Module) -> list[ir.Operation]:

@@ -6,7 +6,6 @@ The sums of all these tiles stay in the scratchpad, and the copy stores each of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch_mlir import ir
@@ -14,24 +13,20 @@ from torch_mlir.dialects import tensor
 
 from workbench.mlir.bindings import maker, named
 from workbench.mlir.linalg_loops import iterators
-from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.kernel_pass import module_pass
 
 
-@dataclass(frozen=True)
-class KeepSums(KernelPass):
+@module_pass("npu-keep-sums")
+def keep_sums(module: ir.Module) -> None:
     """Puts a copy between each op that reduces and the place its result is stored to."""
+    from torch_mlir.dialects import linalg
 
-    name = "npu-keep-sums"
-
-    def run(self, module: ir.Module) -> None:
-        from torch_mlir.dialects import linalg
-
-        build: Any = linalg.copy
-        for store in named(module, "bufferization.materialize_in_destination"):
-            value = store.operands[0]
-            made = maker(value)
-            if made is None or not made.name.startswith("linalg.") or "reduction" not in iterators(made):
-                continue
-            with ir.InsertionPoint(store), made.location:
-                kind = ir.RankedTensorType(value.type)
-                store.operands[0] = build(value, outs=[tensor.EmptyOp(kind.shape, kind.element_type).result])
+    build: Any = linalg.copy
+    for store in named(module, "bufferization.materialize_in_destination"):
+        value = store.operands[0]
+        made = maker(value)
+        if made is None or not made.name.startswith("linalg.") or "reduction" not in iterators(made):
+            continue
+        with ir.InsertionPoint(store), made.location:
+            kind = ir.RankedTensorType(value.type)
+            store.operands[0] = build(value, outs=[tensor.EmptyOp(kind.shape, kind.element_type).result])

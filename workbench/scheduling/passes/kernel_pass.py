@@ -5,13 +5,13 @@
     Promote.parse("buffers=2") == promote
 
 Options are the record's fields: whole numbers, numbers, true or false, texts without spaces, lists (`a,b`), and numbers
-by name (`m:32,n:64`). Options with their default are not printed.
+by name (`m:32,n:64`). Options with their default are not printed. A pass of ours without options is a function.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast, get_args, get_origin, get_type_hints
 
@@ -71,6 +71,28 @@ class KernelPass:
             return cls(**given)
         except (TypeError, ValueError) as error:  # of a __post_init__
             raise OptionMistake(f"{cls.__name__}: {error}") from None
+
+
+@dataclass(frozen=True)
+class ModulePass:
+    """One of the workbench's own passes without options: a function that changes a module in place."""
+
+    name: str
+    run: Callable[[ir.Module], None]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def parse(self, options: str) -> Self:
+        """The pass itself; `OptionMistake` for any option."""
+        if item := next(iter(options.split()), ""):
+            raise OptionMistake(f"there is no option {item!r}; it has none")
+        return self
+
+
+def module_pass(name: str) -> Callable[[Callable[[ir.Module], None]], ModulePass]:
+    """Makes the pass `name` of a function."""
+    return lambda run: ModulePass(name, run)
 
 
 _PLAIN: Final = (int, float, bool, str)

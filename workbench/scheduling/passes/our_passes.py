@@ -4,44 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, DetachSchedule
-from workbench.scheduling.passes.borders import SettleBorders
-from workbench.scheduling.passes.copy_left_over import CopyLeftOver
-from workbench.scheduling.passes.generalize import Generalize
-from workbench.scheduling.passes.join_products import JoinProducts, ProductsApart
-from workbench.scheduling.passes.join_results import JoinResults
-from workbench.scheduling.passes.keep_sums import KeepSums
-from workbench.scheduling.passes.kernel_pass import KernelPass
-from workbench.scheduling.passes.product_operands import HoldOperands, ReleaseOperands
+from workbench.scheduling.passes.attach_script import AttachSchedule, AttachScript, detach_schedule
+from workbench.scheduling.passes.borders import settle_borders
+from workbench.scheduling.passes.copy_left_over import copy_left_over
+from workbench.scheduling.passes.generalize import generalize
+from workbench.scheduling.passes.join_products import join_products, take_products_apart
+from workbench.scheduling.passes.join_results import join_results
+from workbench.scheduling.passes.keep_sums import keep_sums
+from workbench.scheduling.passes.kernel_pass import KernelPass, ModulePass
+from workbench.scheduling.passes.product_operands import hold_operands, release_operands
 from workbench.scheduling.passes.promote import Promote
-from workbench.scheduling.passes.recompute import Recompute
-from workbench.scheduling.passes.results_in_place import ForgetUnread, PlacesInShares, ResultsInPlace
-from workbench.scheduling.passes.split_gathers import SplitGathers
-from workbench.scheduling.passes.tag import Tag
-from workbench.scheduling.passes.window_points import WalkWindows
+from workbench.scheduling.passes.recompute import recompute
+from workbench.scheduling.passes.results_in_place import forget_unread, put_places_in_shares, put_results_in_place
+from workbench.scheduling.passes.split_gathers import split_gathers
+from workbench.scheduling.passes.tag import name_ops
+from workbench.scheduling.passes.window_points import walk_windows
 
-_PASSES: Final[tuple[type[KernelPass], ...]] = (
-    CopyLeftOver,
-    Generalize,
-    JoinProducts,
-    ProductsApart,
-    JoinResults,
-    ResultsInPlace,
-    PlacesInShares,
-    ForgetUnread,
-    KeepSums,
-    HoldOperands,
-    ReleaseOperands,
-    SplitGathers,
-    Tag,
-    Recompute,
-    AttachSchedule,
-    AttachScript,
-    DetachSchedule,
-    SettleBorders,
-    WalkWindows,
-    Promote,
-)
-
-OUR_PASSES: Final[dict[str, type[KernelPass]]] = {each.name: each for each in _PASSES}
+OUR_PASSES: Final[dict[str, type[KernelPass] | ModulePass]] = {each.name: each for each in (
+    copy_left_over, generalize, join_products, take_products_apart, join_results, put_results_in_place,
+    put_places_in_shares, forget_unread, keep_sums, hold_operands, release_operands, split_gathers, name_ops, recompute,
+    AttachSchedule, AttachScript, detach_schedule, settle_borders, walk_windows, Promote,
+)}  # fmt: skip
 """By the name in a pipeline."""

@@ -1,4 +1,4 @@
-"""Where the code of a pass stands: a line of ours, a line of the user's, or MLIR. Found without loading MLIR."""
+"""Places of the code of passes: a line of ours, a line of the user's, or MLIR. Found without loading MLIR."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from workbench.ground.environment.owners import Owner
 from workbench.ground.environment.registered import PASSES
 
 OURS: Final = "npu-"
-"""How the names of the workbench's own passes begin."""
+"""The beginning of the names of the workbench's own passes."""
 
-_NAMED = re.compile(rf'    name = "({OURS}[a-z-]+)"')
+_NAMED = re.compile(rf'(?:    name = |@module_pass\()"({OURS}[a-z-]+)"\)?')
 _OPTIONS = re.compile(r"\{[^{}]*\}")
 
 
@@ -48,12 +48,13 @@ def _written(name: str) -> str:
 
 @cache
 def _ours() -> dict[str, str]:
-    """Where the class of each of the workbench's passes begins."""
+    """Finds the line at which the class or function of each of the workbench's passes begins."""
     found: dict[str, str] = {}
     for file in sorted(Path(__file__).parent.glob("*.py")):
         begins = 0
         for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
             begins = number if line.startswith("class ") else begins
             if match := _NAMED.fullmatch(line):
+                begins = number + 1 if line.startswith("@") else begins
                 found[match[1]] = f"workbench/scheduling/passes/{file.name}:{begins}"
     return found

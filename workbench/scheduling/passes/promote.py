@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 from torch_mlir.dialects import affine, memref
 
+from simulator.tileprogram.program import Access
 from workbench.mlir.affine import loop_bounds
 from workbench.mlir.bindings import (
     Index,
     Value,
+    ancestor_in,
     block_of,
     copy,
     function_of,
@@ -29,7 +31,6 @@ from workbench.mlir.bindings import (
     maker,
     named,
     owner_of,
-    segments,
     shape_of,
     space_of,
     subview_groups,
@@ -37,10 +38,11 @@ from workbench.mlir.bindings import (
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import DRAM, SCRATCHPAD, SLOTS
 from workbench.mlir.indexed_moves import accesses_in
+from workbench.mlir.instruction_forms import access_of
 from workbench.mlir.linalg_loops import role_of
 from workbench.mlir.linalg_ops import linalg_ops, passed_through
-from workbench.mlir.memrefs import full_shape, mixed_shape, replace, root_of, subview
-from workbench.mlir.named_dims import ID
+from workbench.mlir.memrefs import full_shape, mixed_shape, replace, root_of, subview, users_of
+from workbench.mlir.named_dims import keep_id
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.padded_views import load, with_all_axes
 
@@ -55,7 +57,7 @@ class _Region:
 
 @dataclass(frozen=True)
 class Promote(KernelPass):
-    """Tiles get their place in the scratchpad, loads and stores; buffers within loops as many slots as it says."""
+    """Gives tiles their place in the scratchpad, loads and stores; buffers within loops get so many slots."""
 
     name = "npu-promote"
 
@@ -117,8 +119,7 @@ class _Promoter:
         """Puts a pass in the place of a copy."""
         source, target = op.operands
         passed = passed_through(self.loaded(source, op.operation.block), target)
-        if ID in op.attributes:
-            passed.attributes[ID] = op.attributes[ID]
+        keep_id(op, passed)
         if (block := op.operation.block) in self.first and self.first[block] == op.operation:
             self.first[block] = passed
         op.operation.erase()
@@ -157,10 +158,10 @@ class _Promoter:
             block, where = block_of(made_by), ir.InsertionPoint.after(made_by)
         place = ir.Location.fused([op.location for op, _ in region.users])
         with where, place:
-            tile = self.loaded(value, block) if _reads(*region.users[0]) else self.buffer(value, block, self.buffers)
-        if writers := [op for op, position in region.users if _writes(op, position)]:
-            last = _ancestor_in(writers[-1], block)
-            with ir.InsertionPoint.after(last), place:
+            overwrites = access_of(*region.users[0]) == Access.WRITE
+            tile = self.buffer(value, block, self.buffers) if overwrites else self.loaded(value, block)
+        if writers := [op for op, position in region.users if access_of(op, position) != Access.READ]:
+            with ir.InsertionPoint.after(ancestor_in(writers[-1], block)), place:
                 copy(tile, value)
                 for source, twin in self.twins:
                     if root_of(source) == root_of(value):
@@ -285,31 +286,5 @@ def _same_part(view: Value, whole: Value, other: Value) -> Value:
 
 
 def _linalg_users(value: Value) -> list[ir.Operation]:
-    """The linalg ops that use a memref or a subview of it."""
-    found: list[ir.Operation] = []
-    for use in value.uses:
-        op = use.owner.operation
-        found += [op] if op.name.startswith("linalg.") else [u for result in op.results for u in _linalg_users(result)]
-    return found
-
-
-def _reads(op: ir.Operation, position: int) -> bool:
-    """True if the op uses the old contents of this operand."""
-    if not _writes(op, position):
-        return True
-    if op.name in ("linalg.fill", "linalg.copy"):
-        return False
-    if not op.regions or not len(op.regions[0].blocks):
-        return True
-    return bool(list(op.regions[0].blocks[0].arguments[position].uses))
-
-
-def _writes(op: ir.Operation, position: int) -> bool:
-    return position >= segments(op)[0]
-
-
-def _ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
-    """The op of `block` that `op` is in."""
-    while block_of(op) != block:
-        op = owner_of(block_of(op))
-    return op
+    """The linalg ops that use a memref or a view of it."""
+    return [op for op in users_of(value) if op.name.startswith("linalg.")]

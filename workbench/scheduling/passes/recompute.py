@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch_mlir import ir
 
 from workbench.mlir import named_dims as payloads
 from workbench.mlir.bindings import integer
 from workbench.mlir.linalg_ops import copy_for_each_reader, linalg_ops
-from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.kernel_pass import module_pass
 from workbench.scheduling.passes.results_in_place import behind_all, stores_of
 
 
-@dataclass(frozen=True)
-class Recompute(KernelPass):
+@module_pass("npu-recompute")
+def recompute(module: ir.Module) -> None:
     """Gives every reader of a wide elementwise result its own copy of the op, so that fusion can take it in.
 
     A row that does not fit is walked once per reduction; each walk computes the intermediate values anew instead of
     keeping them. So does the one that stores them.
     """
-
-    name = "npu-recompute"
-
-    def run(self, module: ir.Module) -> None:
-        payload = payloads.analyse(module)
-        described = {op.id: op for op in payload.ops}
-        for op in reversed(linalg_ops(module)):
-            known = described[integer(op, payloads.ID)]
-            if known.role == "elementwise" and set(known.loops) & set(payload.reduced):
-                copy_for_each_reader(module, op)
-                _copy_for_its_store(module, op)
+    payload = payloads.analyse(module)
+    described = {op.id: op for op in payload.ops}
+    for op in reversed(linalg_ops(module)):
+        known = described[integer(op, payloads.ID)]
+        if known.role == "elementwise" and set(known.loops) & set(payload.reduced):
+            copy_for_each_reader(module, op)
+            _copy_for_its_store(module, op)
 
 
 def _copy_for_its_store(module: ir.Module, op: ir.Operation) -> None:

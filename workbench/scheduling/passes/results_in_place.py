@@ -8,7 +8,6 @@ another result writes to that result's own place in memory, a tile at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, tensor
@@ -21,19 +20,18 @@ from workbench.mlir.bindings import (
     function_of,
     integer,
     maker,
+    makers_behind,
     named,
     place_of_result,
+    replace_op,
     segments,
     shape_of,
 )
 from workbench.mlir.context import operations, print_module
-from workbench.mlir.in_dram import argument_behind
-from workbench.mlir.linalg_loops import indexing_maps, iterators
-from workbench.mlir.linalg_ops import generic_with_body, linalg_ops, passed_through
-from workbench.mlir.memrefs import memref_behind
-from workbench.mlir.named_dims import ID, Payload, analyse, tag
-from workbench.scheduling.passes.kernel_pass import KernelPass
-from workbench.scheduling.passes.split_gathers import clone_into
+from workbench.mlir.linalg_ops import linalg_ops, passed_through, reads_of, with_reads
+from workbench.mlir.memrefs import argument_behind, memref_behind
+from workbench.mlir.named_dims import ID, Payload, analyse, keep_id, tag
+from workbench.scheduling.passes.kernel_pass import module_pass
 
 STORED = "bufferization.materialize_in_destination"
 
@@ -48,7 +46,7 @@ def stores_of(module: ir.Module) -> list[ir.Operation]:
 
 
 def behind_all(module: ir.Module) -> ir.InsertionPoint:
-    """Where everything is made, and nothing is stored yet: the stores come last, in their order."""
+    """Moves the stores to the end, in their order; returns the point before them, behind all computations."""
     stores = stores_of(module)
     end = list(function_of(module).regions[0].blocks[0].operations)[-1]
     for store in stores:
@@ -69,39 +67,28 @@ def unread_results(module: ir.Module) -> list[ir.Operation]:
 
 
 def _made_of(stores: Sequence[ir.Operation]) -> set[Value]:
-    """What is read to make these results, on the whole way from the arguments."""
-    ahead, seen, read = [maker(store.operands[0]) for store in stores], set[ir.Operation](), set[Value]()
-    while ahead:
-        op = ahead.pop()
-        if op is not None and op not in seen:
-            seen.add(op)
-            read.update(op.operands)
-            ahead += map(maker, op.operands)
-    return read
+    """Collects the values that are read to make these results, on the whole way from the arguments."""
+    return {value for op in makers_behind(store.operands[0] for store in stores) for value in op.operands}
 
 
-@dataclass(frozen=True)
-class ResultsInPlace(KernelPass):
-    """The last op reads all results that nothing reads; all others are written to their places as they are made."""
-
-    name = "npu-results-in-place"
-
-    def run(self, module: ir.Module) -> None:
-        made_last = _last(module)
-        while True:
-            _store_once(module, made_last)
-            if (wider := _last(module, made_last)) == made_last:
-                break
-            made_last = wider  # what is made twice is read by nothing the second time
-        tag(module)
-        ends = [store for store in unread_results(module) if _made_by_others(store, made_last)]
-        others = [store for store in stores_of(module) if _made_by_others(store, made_last)]
-        for store in others:
-            _write_in_place(module, store)
-        if ends:
-            _read_by(module, made_last, [store.operands[0] for store in ends])
-        for store in others:
-            store.erase()
+@module_pass("npu-results-in-place")
+def put_results_in_place(module: ir.Module) -> None:
+    """Lets the last op read all results that nothing reads; all others are written to their places as they are made."""
+    made_last = _last(module)
+    while True:
+        _store_once(module, made_last)
+        if (wider := _last(module, made_last)) == made_last:
+            break
+        made_last = wider  # what is made twice is read by nothing the second time
+    tag(module)
+    ends = [store for store in unread_results(module) if _made_by_others(store, made_last)]
+    others = [store for store in stores_of(module) if _made_by_others(store, made_last)]
+    for store in others:
+        _write_in_place(module, store)
+    if ends:
+        _read_by(module, made_last, [store.operands[0] for store in ends])
+    for store in others:
+        store.erase()
 
 
 def _last(module: ir.Module, known: ir.Operation | None = None) -> ir.Operation:
@@ -135,7 +122,7 @@ def _store_once(module: ir.Module, last: ir.Operation) -> None:
 
 
 def _made_again(value: Value) -> Value:
-    """What the same op makes once more, of zeros of its own if it starts from some."""
+    """Result of running the op again, starting from fresh zeros."""
     op = maker(value)
     assert op is not None
     again = op.clone()
@@ -160,20 +147,15 @@ def _write_in_place(module: ir.Module, store: ir.Operation) -> None:
     writes, position = op, segments(op)[0] + list(op.results).index(store.operands[0])
     while (start := maker(writes.operands[position])) is not None and start.name == "linalg.fill":
         writes, position = start, 1
-    with ir.InsertionPoint(entry if view is None else _after(view)), op.location:
+    with ir.InsertionPoint(entry) if view is None else ir.InsertionPoint.after(view), op.location:
         kind = ir.MemRefType(place.type)
         into = ir.RankedTensorType.get(kind.shape, kind.element_type)
         writes.operands[position] = bufferization.to_tensor(into, place, restrict=True, writable=True)
 
 
-def _after(op: ir.Operation) -> ir.Operation:
-    operations = [each.operation for each in op.block.operations]
-    return operations[operations.index(op) + 1]
-
-
 def _copied(op: ir.Operation, value: Value, store: ir.Operation) -> ir.Operation:
     """A copy of a value that no linalg op makes, read in its place."""
-    with ir.InsertionPoint(_after(op)), store.location:
+    with ir.InsertionPoint.after(op), store.location:
         kind = ir.RankedTensorType(value.type)
         empty = tensor.EmptyOp(kind.shape, kind.element_type).result
         copied = passed_through(value, empty)
@@ -185,7 +167,7 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
     """Gives the last op operands of which it makes nothing."""
     payload = analyse(module)
     described = {op.id: op for op in payload.ops}
-    loops, inputs, maps = described[integer(last, ID)].loops, segments(last)[0], indexing_maps(last)
+    loops, inputs = described[integer(last, ID)].loops, range(segments(last)[0])
     added, along = list[ir.AffineMap](), dict(zip(loops, loops, strict=True))
     for value in values:
         op = maker(value)
@@ -197,17 +179,11 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
             problem = Problem(f"one of its results does not depend on what the others are made of; {advice}")
             raise _not_scheduled(module, problem)
         added.append(ir.AffineMap.get(len(loops), 0, [ir.AffineDimExpr.get(loops.index(dim)) for dim in walked]))
-    operands = list(last.operands)
     with behind_all(module), last.location:
-        walks = [*maps[:inputs], *added, *maps[inputs:]]
-        reads, body = generic_with_body([*operands[:inputs], *values], operands[inputs:], walks, iterators(last))
+        unused = ((value, walk, None) for value, walk in zip(values, added, strict=True))
+        reads = with_reads(last, [*reads_of(last, inputs), *unused])
     reads.attributes[UNREAD] = ir.UnitAttr.get()
-    block = last.regions[0].blocks[0]
-    given = [*list(body.arguments)[:inputs], *list(body.arguments)[inputs + len(values) :]]
-    clone_into(body, [each.operation for each in block.operations], dict(zip(block.arguments, given, strict=True)))
-    for old, new in zip(last.results, reads.results, strict=True):
-        old.replace_all_uses_with(new)
-    last.erase()
+    replace_op(last, *reads.results)
 
 
 def _loops_along(dims: Sequence[str], along: dict[str, str], payload: Payload) -> list[str] | None:
@@ -240,23 +216,19 @@ def writes_from_shares(module: ir.Module) -> bool:
     return bool(named(module, "scf.forall")) and bool(_places(module))
 
 
-@dataclass(frozen=True)
-class PlacesInShares(KernelPass):
-    """The places of results as tensors of each core's own: what is a tensor outside is copied before a core writes."""
-
-    name = "npu-places-in-shares"
-
-    def run(self, module: ir.Module) -> None:
-        for place in _places(module):
-            for spread in named(module, "scf.forall"):
-                body = spread.regions[0].blocks[0]
-                users = [user for user in operations(spread) if place.results[0] in list(user.operands)]
-                with ir.InsertionPoint.at_block_begin(body):
-                    mine = place.clone()
-                for user in users:
-                    for position, value in enumerate(user.operands):
-                        if value == place.results[0]:
-                            user.operands[position] = mine.results[0]
+@module_pass("npu-places-in-shares")
+def put_places_in_shares(module: ir.Module) -> None:
+    """Gives each core tensors of its own at the places of results: one from outside is copied before a core writes."""
+    for place in _places(module):
+        for spread in named(module, "scf.forall"):
+            body = spread.regions[0].blocks[0]
+            users = [user for user in operations(spread) if place.results[0] in list(user.operands)]
+            with ir.InsertionPoint.at_block_begin(body):
+                mine = place.clone()
+            for user in users:
+                for position, value in enumerate(user.operands):
+                    if value == place.results[0]:
+                        user.operands[position] = mine.results[0]
 
 
 def check_written(module: ir.Module, places: frozenset[int], mapping: Mapping) -> None:
@@ -268,23 +240,20 @@ def check_written(module: ir.Module, places: frozenset[int], mapping: Mapping) -
         for position in range(segments(op)[0], len(op.operands))
     }
     written |= {argument_behind(op.operands[1]) for op in named(module, "memref.copy")}
-    problems = tuple(
-        Problem(
-            f"the result that argument {number} is for is made, but not stored: fuse the op that makes it into the "
-            "loops of the last op, and do not cut dims there that the last op has whole"
-        )
-        for number in sorted(places - written)
-    )
-    if problems and mapping.reason != USER_SCRIPT:
-        raise MappingError(
-            _name_of(module),
+    missing = sorted(places - written)
+    if missing and mapping.reason != USER_SCRIPT:
+        told = (
             "tile: a result that is made on the way to a reduction is not stored where loops over other dims lie "
             "around one over what is reduced. Leave the one whole or the others, or keep the two apart: "
-            "fusion={'off': ['several results']}",
-            "tile",
+            "fusion={'off': ['several results']}"
         )
-    if problems:
-        raise _not_scheduled(module, *problems)
+        raise MappingError(_name_of(module), told, "tile")
+    told = (
+        "the result that argument {} is for is made, but not stored: fuse the op that makes it into the loops of the "
+        "last op, and do not cut dims there that the last op has whole"
+    )
+    if missing:
+        raise _not_scheduled(module, *(Problem(told.format(number)) for number in missing))
 
 
 def _name_of(module: ir.Module) -> str:
@@ -300,33 +269,17 @@ def reads_unread(module: ir.Module) -> bool:
     return any(UNREAD in op.attributes for op in linalg_ops(module))
 
 
-@dataclass(frozen=True)
-class ForgetUnread(KernelPass):
-    """Takes operands of which an op makes nothing off it again, once all is tiled and has its place in memory."""
-
-    name = "npu-forget-unread"
-
-    def run(self, module: ir.Module) -> None:
-        for op in linalg_ops(module):
-            if UNREAD in op.attributes:
-                _forget(op)
-
-
-def _used(op: ir.Operation) -> list[int]:
-    """The operands of which an op makes something."""
-    arguments = op.regions[0].blocks[0].arguments
-    return [place for place in range(segments(op)[0]) if list(arguments[place].uses)]
+@module_pass("npu-forget-unread")
+def forget_unread(module: ir.Module) -> None:
+    """Removes unused operands of ops, once all is tiled and has its place in memory."""
+    for op in linalg_ops(module):
+        if UNREAD in op.attributes:
+            _forget(op)
 
 
 def _forget(op: ir.Operation) -> None:
-    inputs, maps, block, used = segments(op)[0], indexing_maps(op), op.regions[0].blocks[0], _used(op)
-    kept = [*used, *range(inputs, len(block.arguments))]
-    operands = list(op.operands)
+    arguments = op.regions[0].blocks[0].arguments
+    used = [place for place in range(segments(op)[0]) if list(arguments[place].uses)]
     with ir.InsertionPoint(op), op.location:
-        reads, walks = [operands[place] for place in used], [maps[place] for place in kept]
-        left, body = generic_with_body(reads, operands[inputs:], walks, iterators(op))
-    if ID in op.attributes:
-        left.attributes[ID] = op.attributes[ID]
-    known: dict[Value, Value] = dict(zip([block.arguments[place] for place in kept], body.arguments, strict=True))
-    clone_into(body, [each.operation for each in block.operations], known)
+        keep_id(op, with_reads(op, reads_of(op, used)))
     op.erase()

@@ -9,17 +9,24 @@ does none: a fused gather is split again, into a gather and an op that works on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from workbench.mlir.bindings import Value, integer, integer_attribute, segments, shape_of
+from workbench.mlir.bindings import Value, integer, integer_attribute, replace_op, segments, shape_of
 from workbench.mlir.index_arithmetic import as_value
 from workbench.mlir.indexed_moves import NotIndexed, body_slice, read_indexed
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, iterators, loop_extents
-from workbench.mlir.linalg_ops import end_body, generic_with_body, linalg_ops
-from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.mlir.linalg_ops import (
+    Read,
+    clone_into,
+    end_body,
+    generic_with_body,
+    linalg_ops,
+    reads_of,
+    with_reads,
+)
+from workbench.scheduling.passes.kernel_pass import module_pass
 
 
 def gather(
@@ -77,16 +84,12 @@ def holds_gathers(module: ir.Module) -> bool:
     return any(op.name == "linalg.generic" and _extracts(op) for op in linalg_ops(module))
 
 
-@dataclass(frozen=True)
-class SplitGathers(KernelPass):
-    """A fused gather gets an op of its own."""
-
-    name = "npu-split-gathers"
-
-    def run(self, module: ir.Module) -> None:
-        for op in linalg_ops(module):
-            if op.name == "linalg.generic" and _extracts(op) and not _is_gather(op):
-                _split(op)
+@module_pass("npu-split-gathers")
+def split_gathers(module: ir.Module) -> None:
+    """Gives each fused gather an op of its own."""
+    for op in linalg_ops(module):
+        if op.name == "linalg.generic" and _extracts(op) and not _is_gather(op):
+            _split(op)
 
 
 def _extracts(op: ir.Operation) -> list[ir.Operation]:
@@ -105,27 +108,19 @@ def _split(op: ir.Operation) -> None:
     taken = _extracts(op)
     with ir.InsertionPoint(op):
         made = [_taken_out(op, each) for each in taken]
-    operands, maps, block = list(op.operands), indexing_maps(op), op.regions[0].blocks[0]
+    block = op.regions[0].blocks[0]
     *_, ret = [each.operation for each in block.operations]
     needed = [ret, *body_slice(list(ret.operands), block, taken)]
     rest = [each.operation for each in block.operations if each.operation in needed]
     used = {value for each in rest for value in each.operands}
-    inputs = segments(op)[0]
-    kept = [number for number in range(inputs) if block.arguments[number] in used]
-    walks = [*(maps[number] for number in kept), *(walk for _, walk in made), *maps[inputs:]]
+    kept = [number for number in range(segments(op)[0]) if block.arguments[number] in used]
     with ir.InsertionPoint(op), op.location:
-        reads = [*(operands[number] for number in kept), *(value for value, _ in made)]
-        wider, body = generic_with_body(reads, operands[inputs:], walks, iterators(op))
-    old = [*(block.arguments[number] for number in kept), *(each.results[0] for each in taken)]
-    old += list(block.arguments)[inputs:]
-    clone_into(body, rest, dict(zip(old, body.arguments, strict=True)))
-    for result, new in zip(op.results, wider.results, strict=True):
-        result.replace_all_uses_with(new)
-    op.erase()
+        wider = with_reads(op, [*reads_of(op, kept), *made], rest)
+    replace_op(op, *wider.results)
 
 
-def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.AffineMap]:
-    """A gather of `extract`'s elements, over the loops that its places depend on, and how the op reads the result."""
+def _taken_out(op: ir.Operation, extract: ir.Operation) -> Read:
+    """A gather of `extract`'s elements, over the loops that its places depend on, as the op reads its result."""
     block = op.regions[0].blocks[0]
     needed = [each for each in block.operations if each.operation in body_slice(list(extract.operands)[1:], block)]
     used = {value for each in (extract, *needed) for value in each.operands}
@@ -151,19 +146,4 @@ def _taken_out(op: ir.Operation, extract: ir.Operation) -> tuple[Value, ir.Affin
         )
         clone_into(body, [*(each.operation for each in needed), extract], known, kept)
         end_body(body, [known[extract.results[0]]])
-    return made.results[0], _walk(len(iterators(op)), kept)
-
-
-def clone_into(
-    body: ir.Block, ops: Sequence[ir.Operation], known: dict[Value, Value], loops: Sequence[int] | None = None
-) -> None:
-    """Copies of `ops` at the end of a block, reading what `known` has for the values of the old one."""
-    for each in ops:
-        with ir.InsertionPoint(body):
-            copy = each.clone()
-        for position, value in enumerate(each.operands):
-            if value in known:
-                copy.operands[position] = known[value]
-        if copy.name == "linalg.index" and loops is not None:
-            copy.attributes["dim"] = integer_attribute(loops.index(integer(each, "dim")))
-        known |= dict(zip(each.results, copy.results, strict=True))
+    return made.results[0], _walk(len(iterators(op)), kept), extract.results[0]

@@ -1,4 +1,4 @@
-"""What a user gives as `passes`: pipelines and passes, by the step that they run after."""
+"""The option `passes`: pipelines and passes, by the step that they run after."""
 
 from __future__ import annotations
 

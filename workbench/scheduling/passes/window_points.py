@@ -8,12 +8,11 @@ of matrix products into one accumulator, one pool a chain of vector passes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from torch_mlir import ir
 from torch_mlir.dialects import scf
 
-from workbench.mlir.bindings import Index, Value, segments
+from workbench.mlir.bindings import Index, Value, integer, integer_attribute, replace_op, segments
 from workbench.mlir.index_arithmetic import as_value, weighted
 from workbench.mlir.linalg_loops import (
     Terms,
@@ -26,7 +25,7 @@ from workbench.mlir.linalg_loops import (
 )
 from workbench.mlir.linalg_ops import generic, linalg_ops
 from workbench.mlir.memrefs import mixed_shape, subview
-from workbench.scheduling.passes.kernel_pass import KernelPass
+from workbench.scheduling.passes.kernel_pass import module_pass
 
 
 def has_windows(module: ir.Module) -> bool:
@@ -34,17 +33,13 @@ def has_windows(module: ir.Module) -> bool:
     return not all(is_opened(op) for op in linalg_ops(module))
 
 
-@dataclass(frozen=True)
-class WalkWindows(KernelPass):
-    """Ops that index an axis by more than a plain loop walk their windows, place by place."""
-
-    name = "npu-walk-windows"
-
-    def run(self, module: ir.Module) -> None:
-        with module.context:
-            for op in linalg_ops(module):
-                if not is_opened(op):
-                    _walk(op)
+@module_pass("npu-walk-windows")
+def walk_windows(module: ir.Module) -> None:
+    """Makes ops that index an axis by more than a plain loop walk their windows, place by place."""
+    with module.context:
+        for op in linalg_ops(module):
+            if not is_opened(op):
+                _walk(op)
 
 
 def _walk(op: ir.Operation) -> None:
@@ -121,9 +116,8 @@ def _renumber(block: ir.Block, number: Mapping[int, int], place: Mapping[int, In
     """Index values in the body, by the loops that are left."""
     for each in list(block.operations):
         if each.operation.name == "linalg.index":
-            loop = ir.IntegerAttr(each.operation.attributes["dim"]).value
+            loop = integer(each.operation, "dim")
             if loop in number:
-                each.operation.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number[loop])
+                each.operation.attributes["dim"] = integer_attribute(number[loop])
             else:
-                each.operation.results[0].replace_all_uses_with(as_value(place[loop]))
-                each.operation.erase()
+                replace_op(each.operation, as_value(place[loop]))

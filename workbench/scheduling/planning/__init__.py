@@ -1,1 +1,1 @@
-"""Where tensors lie: in DRAM, in the common memory, on chiplets."""
+"""Places of tensors: in DRAM, in the common memory, on chiplets."""

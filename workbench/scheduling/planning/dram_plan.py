@@ -1,4 +1,4 @@
-"""Where every tensor lies in DRAM, and which launch must wait for which.
+"""The place of every tensor in DRAM, and the launches that each launch waits for.
 
 The caller's inputs, held tensors and results have their places for the whole journey. An intermediate is live from the
 launch that makes it to the last launch that reads it; then its bytes are free for another. All lifetimes are known
@@ -44,7 +44,7 @@ def plan_launches(lowered: KernelGraph, kernels: dict[str, str], block: Tile | N
     """
     storages = place(lifetimes(lowered, block), whole=len(lowered.kernels))
     address = {storage.value: storage.address for storage in storages}
-    base = _bases(lowered)
+    base = lowered.bases
     parents = {item.node.name: item.parent for item in lowered.nodes}
     waits = _Waits(storages)
     launches: list[Launch] = []
@@ -75,7 +75,7 @@ def _numbers(lowered: KernelGraph, base: Mapping[str, str]) -> Iterator[Numbers]
 
 def lifetimes(lowered: KernelGraph, block: Tile | None = None) -> list[Lifetime]:
     """Every storage of a graph: a view is part of its base's. Those that stay for the whole journey come first."""
-    base = _bases(lowered)
+    base = lowered.bases
     count = len(lowered.kernels)
     kept = [item.value for item in lowered.captured.inputs]
     results = (*lowered.captured.outputs, *(mutation.value for mutation in lowered.captured.mutations))
@@ -155,10 +155,6 @@ def grids(lowered: KernelGraph) -> dict[str, Grid | None]:
     """The rows and columns of every value: a view has those of the tensor it is part of."""
     found = {value: grid_of(kind) for value, kind in lowered.types.items()}
     return found | {view.value: found[view.base] for view in lowered.views}
-
-
-def _bases(lowered: KernelGraph) -> dict[str, str]:
-    return {view.value: view.base for view in lowered.views}
 
 
 class _Waits:

@@ -13,5 +13,5 @@ def user_names(lowered: KernelGraph) -> Mapping[str, str]:
     A view goes by the tensor it looks into.
     """
     paths = {given.value: given.path for given in lowered.captured.inputs}
-    base = {view.value: view.base for view in lowered.views}
+    base = lowered.bases
     return {value: paths.get(base.get(value, value), base.get(value, value)) for value in lowered.types}

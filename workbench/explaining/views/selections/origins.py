@@ -323,7 +323,7 @@ class OriginIndex:
     @cached_property
     def _fates(self) -> dict[str, str]:
         """Lowered node -> why it has no instruction, for those of which that is recorded."""
-        base = {view.value: view.base for view in self.lowered.views}
+        base = self.lowered.bases
         found: dict[str, str] = {}
         for item in self.lowered.nodes:
             if item.route == "view" and len(item.node.operands) > 1:

@@ -120,7 +120,7 @@ def contents(trace: Trace, launches: Launches, lowered: KernelGraph) -> Contents
 
 def _thrown_away(lowered: KernelGraph) -> set[str]:
     """The gradients of the step before that no kernel reads: `zero_grad()` drops them before anything runs."""
-    base = {view.value: view.base for view in lowered.views}
+    base = lowered.bases
     read = {base.get(value, value) for kernel in lowered.kernels for value in kernel.inputs}
     return {item.value for item in lowered.captured.inputs if item.kind == "gradient"} - read
 
@@ -134,7 +134,7 @@ def _between(storage: Storage, parts: list[str]) -> str:
 
 def _kinds(lowered: KernelGraph) -> dict[str, str]:
     """The kind of each storage that is there from the begin to the end."""
-    graph, base = lowered.captured, {view.value: view.base for view in lowered.views}
+    graph, base = lowered.captured, lowered.bases
     kinds = {item.value: _KIND_OF[item.kind] for item in graph.inputs}
     found = {base.get(value, value): "results" for value in graph.outputs}
     found |= {base.get(each.value, each.value): NEW for each in graph.mutations}

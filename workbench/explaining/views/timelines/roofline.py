@@ -197,7 +197,7 @@ def _point(name: str, loads: list[machine_roofs.Load], least: dict[int, int], cy
 
 def _least_of_all(traffic: Sequence[Mapping[str, str | int]], launches: Launches, lowered: KernelGraph) -> int:
     """Bytes of all inputs and weights that some kernel reads, and of all results that one writes, each once."""
-    base = {view.value: view.base for view in lowered.views}
+    base = lowered.bases
     read, written = dict[str, int](), dict[str, int]()
     place = 0
     for number, row in enumerate(traffic):

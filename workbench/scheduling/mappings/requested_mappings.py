@@ -1,5 +1,5 @@
-"""Which mapping each kernel of a graph is asked to have, and where it comes from: the user's call, a mapping file, a
-table of tuned mappings. What the user says comes first; a tuned mapping is for kernels that nobody speaks of."""
+"""The mapping requested for each kernel of a graph, and its source: the user's call, a mapping file, a table of tuned
+mappings. The user's mappings come first; a tuned mapping is for kernels without one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from workbench.ir.kernel_names import by_full_names
 from workbench.scheduling.mappings.kernel_kind import kernel_kinds
 from workbench.scheduling.mappings.mapping_file import Entry, MappingFile
 from workbench.scheduling.mappings.tuned_table import TunedTable
-from workbench.scheduling.user_mapping import UserMapping, asked_of
+from workbench.scheduling.user_mapping import UserMapping, mapping_entry
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMappings:
+class RequestedMappings:
     """The mappings by the names of kernels, as scheduling takes them."""
 
     mapping: Mapping[str, UserMapping] | None
@@ -51,7 +51,7 @@ class AskedMappings:
         lines = self.entries[error.kernel].lines if error.kernel in self.entries else dict[str, int]()
         return f"{source.removesuffix(str(lines['']))}{lines[key]}" if key in lines else source
 
-    def told(self, program: ScheduledProgram) -> ScheduledProgram:
+    def with_sources(self, program: ScheduledProgram) -> ScheduledProgram:
         """The same program; the reasons of its mappings say which file they are from, or why from none."""
         if not self.sources and not self.notes:
             return program
@@ -66,16 +66,16 @@ class AskedMappings:
         return replace(program, kernels=tuple(kernels))
 
 
-def asked_mappings(
+def requested_mappings(
     lowered: KernelGraph,
     machine: Machine,
     mapping: Mapping[str, UserMapping] | MappingFile | None,
     tuned: TunedTable | None,
     scripts: Collection[str] = (),
-) -> AskedMappings:
+) -> RequestedMappings:
     """The mappings of a graph's kernels on a machine; `scripts` names those that the user's transform scripts tile."""
     if tuned is None and not isinstance(mapping, MappingFile):
-        return AskedMappings(mapping)
+        return RequestedMappings(mapping)
     kinds = [*kernel_kinds(lowered)]
     found, sources, notes = dict[str, UserMapping](), dict[str, str](), dict[str, str]()
     entries, partial = dict[str, Entry](), dict[str, str]()
@@ -93,12 +93,12 @@ def asked_mappings(
     else:
         found |= by_full_names(mapping or {}, [kind.name for kind in kinds])
     if tuned is None:
-        return AskedMappings(found, sources, entries, notes, partial)
+        return RequestedMappings(found, sources, entries, notes, partial)
     scripted = by_full_names(dict.fromkeys(scripts), [kind.name for kind in kinds])
     said, leaders, here = dict(found), dict[str, str](), tuned.is_for(machine)
     for kind in kinds:
         names = kind.name, leaders.setdefault(kind.key, kind.name)
-        if asked_of(said, names) is not None or not scripted.keys().isdisjoint(names):
+        if mapping_entry(said, names) is not None or not scripted.keys().isdisjoint(names):
             continue
         if not here:
             notes[kind.name] = f"{tuned.path} is for another machine, {tuned.machine}"
@@ -108,4 +108,4 @@ def asked_mappings(
             sources[kind.name] = f"{tuned.path}: tuned{name}, {entry.gain:.1%} fewer cycles"
         else:
             notes[kind.name] = f"{tuned.path} has no entry for it"
-    return AskedMappings(found, sources, entries, notes, partial)
+    return RequestedMappings(found, sources, entries, notes, partial)
