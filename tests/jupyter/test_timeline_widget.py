@@ -14,7 +14,7 @@ from simulator.errors import BadArgument
 from tests.jupyter.browserless import Front
 from tests.jupyter.timelines import by_host, softmax, two_cores
 from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.findings_at import about
+from workbench.explaining.findings.rule_search import about
 from workbench.explaining.views.timelines.columns import Columns, timeline_columns
 from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets import timeline_widget as timelines

@@ -5,15 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from workbench.ground.packages import own_name
 from workbench.jupyter import cell_line, short_tracebacks
 from workbench.jupyter.loading_ahead import LoadingAhead
-
-if TYPE_CHECKING:
-    from simulator import Machine
-    from simulator.tileprogram.program import TileProgram
 
 _OPERATORS = "workbench.operators.ops"
 
@@ -25,8 +21,9 @@ def begin() -> None:
     if shell is None:  # a program that only imported it
         return
     html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
-    html.for_type_by_name(own_name("simulator.machine.machine"), "Machine", _machine)
-    html.for_type_by_name(own_name("simulator.tileprogram.program"), "TileProgram", _program)
+    machines, programs = own_name("simulator.machine.machine"), own_name("simulator.tileprogram.program")
+    html.for_type_by_name(machines, "Machine", lambda machine: _objects().machine_html(machine))
+    html.for_type_by_name(programs, "TileProgram", lambda program: _objects().program_html(program))
     html.for_type(ModuleType, _module)
     plain.for_type(ModuleType, _module_text)
     cell_line.watch()
@@ -36,14 +33,6 @@ def begin() -> None:
 
 def _objects() -> Any:
     return importlib.import_module("workbench.explaining.views.pages.objects")
-
-
-def _machine(machine: Machine) -> str:
-    return _objects().machine_html(machine)
-
-
-def _program(program: TileProgram) -> str:
-    return _objects().program_html(program)
 
 
 def _module(module: ModuleType) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -75,8 +74,9 @@ class CellMagics:
         `.text` is its text.
         """
         words = words_of("mlir", line, (), "pipeline", "as")
-        made = self._marked(cell, lambda: _cell_mlir().of_cell(cell, words.option("pipeline")))
-        return self._kept(words, made)
+        from workbench.jupyter.cell_mlir import of_cell
+
+        return self._kept(words, self._marked(cell, lambda: of_cell(cell, words.option("pipeline"))))
 
     @_told
     def schedule(self, line: str, cell: str | None = None) -> Journey | None:
@@ -89,10 +89,12 @@ class CellMagics:
         answer is the journey that `JOURNEY.with_(schedule={KERNEL: ...})` makes; NAME is the variable that gets it.
         """
         words = words_of("schedule", line, ("JOURNEY", "KERNEL"), "as")
+        from workbench.exploring.knobs.knob import kernel_of, scheduled_kernel
+
         j = journey_named(self._shell.user_ns, words[0])
-        kernel = _knob().kernel_of(j, words[1])
+        kernel = kernel_of(j, words[1])
         if cell is None:
-            today = _knob().scheduled_kernel(j.scheduled.record, kernel).schedule
+            today = scheduled_kernel(j.scheduled.record, kernel).schedule
             if not today:
                 raise UsageError(f"{kernel!r} is a template's kernel: it writes its loops itself and takes no script")
             self._shell.set_next_input(f"%%schedule {words[0]} {kernel}\n{today}\n")
@@ -122,10 +124,11 @@ class CellMagics:
         session with the tiles, buffers and options of the text. See docs/adding-an-op.md.
         """
         words = words_of("kernel", line, ("OPERATOR",), "kind", "like", "as", more=True)
-        templates: Any = importlib.import_module("workbench.jupyter.cell_template")
+        from workbench.jupyter.cell_template import Cell
+
         given = [self._value(expression) for expression in words.rest]
         like = self._value(words.option("like")) if words.option("like") else None
-        registered = templates.Cell(words[0], cell, like, words.option("kind") or "opaque", self._cell, _FIRST_LINE)
+        registered = Cell(words[0], cell, like, words.option("kind") or "opaque", self._cell, _FIRST_LINE)
         if not given:
             registered.register()
             print(f"{', '.join(registered.overloads)}: this cell makes it in all later traces")
@@ -180,11 +183,3 @@ class CellMagics:
                 for each in problems
             ]
             raise UsageError("\n".join([str(error).splitlines()[0], *told])) from None
-
-
-def _cell_mlir() -> Any:
-    return importlib.import_module("workbench.jupyter.cell_mlir")
-
-
-def _knob() -> Any:
-    return importlib.import_module("workbench.exploring.knobs.knob")

@@ -16,8 +16,8 @@ from workbench.explaining.views.timelines import arrays, pipelines
 from workbench.ground.basics.highlight import mlir_line
 from workbench.ground.basics.mlir_diff import shown
 from workbench.ground.errors import BadOption
-from workbench.jupyter.widgets.answers import Answer, Later
-from workbench.jupyter.widgets.look import Look
+from workbench.jupyter.widgets.answers import Answer, Later, in_columns
+from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from workbench.explaining.artefacts.pipeline_handle import PipelineView
     from workbench.explaining.views.kernel_lists.pass_lines import PassTrace
     from workbench.explaining.views.kernel_lists.pass_tables import Step
-    from workbench.explaining.views.timelines.columns import Columns
     from workbench.ground.basics.mlir_diff import Diff
 
 EXPLAINING_SHEETS: Final = ("explaining.css",)
-
 
 MOST_RECORDED: Final = 1_500
 """Matmuls of a run that a page without Python keeps; each is about a kilobyte."""
@@ -42,7 +40,7 @@ MOST_RECORDED_SPANS: Final = 20_000
 
 
 class ArrayLook(Look):
-    """What the browser asks: which spans are matmuls, and one of them on its array."""
+    """Answers about matmuls: which spans they are, and one of them on its array."""
 
     name = "array"
 
@@ -55,19 +53,19 @@ class ArrayLook(Look):
         trace = self._of_run().record
         block = arrays.matmul_columns(trace)
         first = self._first if self._first is not None else next(iter(arrays.matmuls(trace)), None)
-        return _sent(block, {"first": first})
+        return in_columns(block, first=first)
 
     def answer_walk(self, span: int) -> Answer:
         run = self._of_run()
-        return _sent(arrays.walk_columns(arrays.walk_of(run.record, span), run.record, run.scheduled.launches), {})
+        return in_columns(arrays.walk_columns(arrays.walk_of(run.record, span), run.record, run.scheduled.launches))
 
-    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]] | None:
+    def recorded(self) -> Sequence[Question] | None:
         spans = arrays.matmuls(self._of_run().record)
         return None if len(spans) > MOST_RECORDED else [("open", {}), *(("walk", {"span": span}) for span in spans)]
 
 
 class PipelineLook(Look):
-    """What the browser asks: the launches, and one with its iterations."""
+    """Answers about launches that run tiles, and about the iterations of one of them."""
 
     name = "pipeline"
 
@@ -89,13 +87,13 @@ class PipelineLook(Look):
     def answer_launch(self, launch: int, loop: str | None) -> Later:
         run = self._of_run()
         view = pipelines.pipeline_of(run.record, run.scheduled.launches, launch, loop)
-        return Later(lambda: _sent(pipelines.pipeline_columns(view), {}))
+        return Later(lambda: in_columns(pipelines.pipeline_columns(view)))
 
-    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]] | None:
+    def recorded(self) -> Sequence[Question] | None:
         run = self._of_run()
         if len(run.record) > MOST_RECORDED_SPANS:
             return None
-        asked: list[tuple[str, Mapping[str, object]]] = [("open", {})]
+        asked: list[Question] = [("open", {})]
         for launch in pipelines.of_tiles(run.record):
             view = pipelines.pipeline_of(run.record, run.scheduled.launches, launch, None)
             asked += [("launch", {"launch": launch, "loop": loop}) for loop in (None, *view.known_loops)]
@@ -103,8 +101,7 @@ class PipelineLook(Look):
 
 
 class PassesLook(Look):
-    """What the browser asks: the kernels, the passes of one, a text between two passes, and what changed from one
-    text to another."""
+    """Answers about kernels: the passes of one, a text between two passes, and the changes from one text to another."""
 
     name = "passes"
 
@@ -121,7 +118,7 @@ class PassesLook(Look):
 
     @cached_property
     def _starts(self) -> dict[str, dict[str, int]]:
-        """Where each kernel's lines begin in the lab's lists of MLIR on tensors and on tiles."""
+        """The first row of each kernel's lines in the lab's lists of MLIR on tensors and on tiles."""
         found = dict[str, dict[str, int]]()
         for name, texts in (
             ("rendered", {each.module.kernel: each.module.mlir for each in self._traces.values() if each.module}),
@@ -165,11 +162,11 @@ class PassesLook(Look):
         """Stretches: how many lines are left out, or whether both texts have them, the first of each and how many."""
         return Later(lambda: {"stretches": _stretches(self._trace(kernel).between(before, after))})
 
-    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]] | None:
+    def recorded(self) -> Sequence[Question] | None:
         traces = self._traces
         if sum(len(text) for trace in traces.values() for text in trace.texts) > MOST_RECORDED_LINES:
             return None
-        asked: list[tuple[str, Mapping[str, object]]] = [("open", {})]
+        asked: list[Question] = [("open", {})]
         for name, trace in traces.items():
             count = len(trace.steps)
             asked.append(("kernel", {"kernel": name}))
@@ -205,59 +202,40 @@ def _stretches(diff: Diff) -> list[list[int]]:
     return found
 
 
-def _sent(block: Columns, beside: dict[str, object]) -> Answer:
-    return {**beside, "header": dict(block.header)}, [memoryview(block.data)]
+class _ViewWidget(LabWidget):
+    """A view alone, as a widget; readers without a kernel see the view's own HTML."""
+
+    def __init__(self, view: ArrayView | PipelineView | Passes, look: Look) -> None:
+        self._view = view
+        super().__init__(look)
+
+    def static_html(self) -> Markup:
+        return self._view.html()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._view!r})"
 
 
-class ArrayWidget(LabWidget, module="array_widget.js", sheets=EXPLAINING_SHEETS):
-    """What `j.simulated.array(span).widget()` returns."""
+class ArrayWidget(_ViewWidget, module="array_widget.js", sheets=EXPLAINING_SHEETS):
+    """The result of `j.simulated.array(span).widget()`."""
 
     def __init__(self, view: ArrayView) -> None:
-        self._view = view
-        super().__init__(ArrayLook(lambda: view.run, view.span))
-
-    def static_html(self) -> Markup:
-        return self._view.html()
-
-    def __repr__(self) -> str:
-        return f"ArrayWidget({self._view!r})"
+        super().__init__(view, ArrayLook(lambda: view.run, view.span))
 
 
-class PipelineWidget(LabWidget, module="pipeline_widget.js", sheets=EXPLAINING_SHEETS):
-    """What `j.simulated.pipeline(kernel).widget()` returns."""
+class PipelineWidget(_ViewWidget, module="pipeline_widget.js", sheets=EXPLAINING_SHEETS):
+    """The result of `j.simulated.pipeline(kernel).widget()`."""
 
     def __init__(self, view: PipelineView) -> None:
-        self._view = view
-        super().__init__(PipelineLook(lambda: view.run, view.record.launch, view.loop))
-
-    def static_html(self) -> Markup:
-        return self._view.html()
-
-    def __repr__(self) -> str:
-        return f"PipelineWidget({self._view!r})"
+        super().__init__(view, PipelineLook(lambda: view.run, view.record.launch, view.loop))
 
 
-class PassesWidget(LabWidget, module="passes_widget.js", sheets=EXPLAINING_SHEETS):
-    """What `kernel.passes.widget()` returns."""
+class PassesWidget(_ViewWidget, module="passes_widget.js", sheets=EXPLAINING_SHEETS):
+    """The result of `kernel.passes.widget()`."""
 
     def __init__(self, view: Passes) -> None:
-        self._view = view
-        super().__init__(PassesLook(lambda: [view.trace], None))
-
-    def static_html(self) -> Markup:
-        return self._view.html()
-
-    def __repr__(self) -> str:
-        return f"PassesWidget({self._view!r})"
+        super().__init__(view, PassesLook(lambda: [view.trace], None))
 
 
-def array(view: ArrayView) -> ArrayWidget:
-    return ArrayWidget(view)
-
-
-def pipeline(view: PipelineView) -> PipelineWidget:
-    return PipelineWidget(view)
-
-
-def passes(view: Passes) -> PassesWidget:
-    return PassesWidget(view)
+array, pipeline, passes = ArrayWidget, PipelineWidget, PassesWidget
+"""The names by which the views ask for their widgets."""

@@ -70,7 +70,7 @@ def step_told(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object
 
 
 def _than(now: int | None, first: int | None) -> str:
-    """How much that is beside the start."""
+    """The difference to the start, in words."""
     if now is None or first is None:
         return ""
     if now == first:

@@ -19,9 +19,10 @@ from workbench.ground.environment.progress import counted, in_background
 from workbench.ground.errors import BadOption, Stopped
 from workbench.ir.kernel_names import with_full_kernel
 from workbench.jupyter.widgets.answers import Answer, Later
+from workbench.jupyter.widgets.comparison_widget import moved_findings
 from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
 from workbench.jupyter.widgets.look import Look
-from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
+from workbench.jupyter.widgets.timeline_widget import SHEETS, AnswersTimelines, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ START: Final = 0
 """The timelines by number: that of the start, and that of the current step."""
 
 
-class KnobsLook(Look):
+class KnobsLook(AnswersTimelines, Look):
     """Answers the knobs' module. `begin` makes the session when somebody first looks."""
 
     name = "knobs"
@@ -102,7 +103,7 @@ class KnobsLook(Look):
         return [knob_told(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
 
     def answer_present(self, kernel: str) -> Answer:
-        """What the kernel's knobs can be with all that is turned now; nothing where others are fused now."""
+        """The values of the kernel's knobs that can be had beside all turned ones; none where others are fused now."""
         return {"knobs": [knob_told(knob) for knob in self._present(kernel).values()]}
 
     def _present(self, kernel: str) -> dict[str, Knob]:
@@ -115,7 +116,7 @@ class KnobsLook(Look):
         return {knob.name: knob for knob in knobs}
 
     def _kernel_meant(self, kernels: list[str]) -> str:
-        """That which is selected, else the one asked for, else the one that runs longest."""
+        """The selected kernel, else the requested one, else the one that runs longest."""
         if selected := self._kernel_selected(kernels):
             return selected
         if self._kernel and (asked := with_full_kernel(self._kernel, kernels)) in kernels:
@@ -185,12 +186,12 @@ class KnobsLook(Look):
         return {}
 
     def answer_progress(self) -> Answer:
-        """How far the newest setting is; what went wrong with it that is no refusal is raised."""
+        """The progress of the newest setting; raises what went wrong with it, other than a refusal."""
         self.experiment.wait(0)
         return {"busy": self.experiment.busy, "line": self.experiment.progress}
 
     def answer_findings(self, step: int) -> Later:
-        """What came and went since the start; nothing where a newer step has come meanwhile."""
+        """The findings that came and went since the start; nothing where a newer step has come meanwhile."""
 
         def found() -> Answer:
             experiment = self.experiment
@@ -198,11 +199,7 @@ class KnobsLook(Look):
             if max(map(len, runs)) > MOST_SPANS:
                 return {"note": "j.findings has them; with this many spans they take a while", "moved": [], "stay": 0}
             told = experiment.against_start.record
-            moved = [
-                {"change": each.change, "rule": each.rule, "what": told.title(each.groups), "reason": each.reason}
-                for each in told.findings
-                if each.change != "stays"
-            ]
+            moved = moved_findings(told)
             stay = sum(each.each[-1].count for each in told.findings if each.change == "stays" and each.each[-1])
             return {"moved": moved, "stay": stay} if experiment.current.number == step else {}
 
@@ -212,15 +209,6 @@ class KnobsLook(Look):
         self.tell("step", {**step_told(step, self.experiment.history), "now": self.experiment.current.number})
 
     # Timelines
-
-    def answer_columns(self, run: int, what: str) -> Later:
-        return Later(lambda: self._source(run).columns(what))
-
-    def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
-        return Later(lambda: self._source(run).findings(unit, cycle))
-
-    def answer_about(self, run: int, span: int) -> Later:
-        return Later(lambda: self._source(run).findings_of(span))
 
     def _source(self, run: int) -> TimelineSource:
         journey = self.experiment.start if run == START else self.experiment.journey
@@ -274,7 +262,7 @@ class KnobsLook(Look):
 
 
 class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SHEETS)):
-    """What `j.knobs("k0").widget()` returns: knobs are turned in it and with `w.experiment.turn(...)`, and
+    """The result of `j.knobs("k0").widget()`: knobs are turned in it and with `w.experiment.turn(...)`, and
     `w.journey` is what came of it."""
 
     def __init__(self, experiment: Experiment[Journey], kernel: str | None, *, ends_session: bool) -> None:

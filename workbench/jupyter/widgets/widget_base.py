@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # anywidget, ipywidgets and IPython say no types of what is used here.
-"""What all widgets of the lab have in common: questions and answers, what goes wrong, and what is left in a notebook.
+"""The common part of all widgets of the lab: questions and answers, errors, and what is left in a notebook.
 
 The browser asks (`link.ask("lines", {...})` in common.js), and the method `answer_lines` answers. So nothing large is
 state of the widget: it is sent when it is looked at. What a method raises is shown in the widget.
@@ -142,7 +142,7 @@ class LabWidget(anywidget.AnyWidget):
     # The state that a notebook keeps
 
     def static_html(self) -> Markup:
-        """What readers without a kernel see: HTML that needs nothing else."""
+        """HTML for readers without a kernel, which needs nothing else."""
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:

@@ -22,7 +22,7 @@ def batch_norms_to_fold(facts: Facts) -> Iterator[Finding]:
     norms = tuple(norm.name for _, norm in batch_norm_pairs(facts.lowered.captured, facts.module_at))
     kernels = [kernel for kernel in facts.computed if kernel.nodes and set(kernel.nodes) <= set(norms)]
     launched = sum(len(kernel.launches) for kernel in kernels)
-    saved = sum(kernel.cycles for kernel in kernels) + launched * facts.machine.core.launch_overhead_cycles
+    saved = facts.cycles_of(kernels)
     if saved <= 0:
         return
     with_products = [kernel for kernel in facts.computed if not set(norms).isdisjoint(kernel.nodes)]

@@ -43,7 +43,7 @@ def bound_by_issue(facts: Facts) -> Iterator[Finding]:
 
 
 def _helps(kernel: ComputedFacts, wider: WiderTile | None) -> str:
-    """What makes them fewer, as far as it was tried."""
+    """Says which mapping has fewer instructions, as far as mappings were tried."""
     if wider:
         return f"wider tiles do the same work with {len(wider.program):,}"
     if not kernel.scheduled.schedule:

@@ -48,7 +48,7 @@ def host_trips(facts: Facts) -> Iterator[Finding]:
 
 
 def _helps(step: HostStep) -> str:
-    """What spares the step, which is more than any faster host."""
+    """Says how to spare the step, which saves more than any faster host."""
     if any(work.op.startswith(_QUANTIZED) for work in step.work):
         return _WITH_KERNELS
     return _BETWEEN if step.op == BREAK else _WITHOUT

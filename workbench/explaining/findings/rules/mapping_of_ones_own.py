@@ -1,5 +1,5 @@
-"""Given tiles, orders or slots. A user gives a mapping for a reason, or to try it; if the mapping that scheduling would
-choose is faster, the difference is the cost of the given one. Both are scheduled and simulated."""
+"""Mappings of one's own. A user gives tiles, orders or slots for a reason, or to try them; if the mapping that
+scheduling would choose is faster, the difference is the cost of the given one. Both are scheduled and simulated."""
 
 from __future__ import annotations
 

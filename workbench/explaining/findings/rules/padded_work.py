@@ -99,7 +99,7 @@ def _moved(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ..
 
 
 def _wholes(facts: Facts, kernel: ComputedFacts) -> str:
-    """What the memory moves whole, and why parts of it are not needed."""
+    """Names the pieces that the memory moves as a whole, and says why parts of them are not needed."""
     block = facts.machine.dram_block
     own = [each for each in facts.trace.launches if isinstance(each, Launched) and each.kernel == kernel.name]
     places = [what for what in kernel.transfers if what.startswith(("gather", "scatter"))]

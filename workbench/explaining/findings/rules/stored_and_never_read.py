@@ -51,7 +51,7 @@ def _needed(facts: Facts) -> Iterator[str]:
 
 
 def _stored(facts: Facts, kernel: ComputedFacts) -> Iterator[tuple[int, int, str]]:
-    """What all launches of a kernel write: the launch, the argument and its value."""
+    """All that the launches of a kernel write: the launch, the argument and its value."""
     for place, launch in enumerate(facts.scheduled.launches.launches):
         if launch.kernel == kernel.name:
             for number, argument in enumerate(kernel.scheduled.program.arguments):
