@@ -216,21 +216,21 @@ class _ViewWidget(LabWidget):
         return f"{type(self).__name__}({self._view!r})"
 
 
-class ArrayWidget(_ViewWidget, module="array_widget.js", sheets=EXPLAINING_SHEETS):
+class ArrayWidget(_ViewWidget, module="look_widget.js", sheets=EXPLAINING_SHEETS):
     """The result of `j.simulated.array(span).widget()`."""
 
     def __init__(self, view: ArrayView) -> None:
         super().__init__(view, ArrayLook(lambda: view.run, view.span))
 
 
-class PipelineWidget(_ViewWidget, module="pipeline_widget.js", sheets=EXPLAINING_SHEETS):
+class PipelineWidget(_ViewWidget, module="look_widget.js", sheets=EXPLAINING_SHEETS):
     """The result of `j.simulated.pipeline(kernel).widget()`."""
 
     def __init__(self, view: PipelineView) -> None:
         super().__init__(view, PipelineLook(lambda: view.run, view.record.launch, view.loop))
 
 
-class PassesWidget(_ViewWidget, module="passes_widget.js", sheets=EXPLAINING_SHEETS):
+class PassesWidget(_ViewWidget, module="look_widget.js", sheets=EXPLAINING_SHEETS):
     """The result of `kernel.passes.widget()`."""
 
     def __init__(self, view: Passes) -> None:

@@ -261,7 +261,7 @@ class KnobsLook(AnswersTimelines, Look):
         return self._sweep
 
 
-class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SHEETS)):
+class KnobsWidget(LabWidget, module="look_widget.js", sheets=(*SHEETS, *KNOB_SHEETS)):
     """The result of `j.knobs("k0").widget()`: knobs are turned in it and with `w.experiment.turn(...)`, and
     `w.journey` is what came of it."""
 

@@ -42,6 +42,8 @@ class LabWidget(anywidget.AnyWidget):
 
     module_text = traitlets.Unicode("").tag(sync=True)
     """The ES module, which a page imports once however many widgets it has: see loader.js."""
+    look = traitlets.Unicode("").tag(sync=True)
+    """The view that `look_widget.js` shows: the first of the widget's."""
     live: bool = True
     """Until it is closed."""
     _module: ClassVar[str] = ""
@@ -61,7 +63,7 @@ class LabWidget(anywidget.AnyWidget):
     def __init__(self, *looks: Look, **traits: Any) -> None:
         self._ends: list[Callable[[], None]] = []
         self._looks = {look.name: look for look in looks}
-        super().__init__(**traits)
+        super().__init__(look=next(iter(self._looks), ""), **traits)
         self.on_msg(self._asked)
         for look in looks:
             look.attach(self.tell)

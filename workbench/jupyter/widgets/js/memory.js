@@ -1,6 +1,6 @@
 // The scratchpad and the tiles of a run, cycle by cycle: one clock for both, to scrub, step and play.
 
-import { atEnd, element, grouped, oncePerFrame, watchTheme } from "./common.js";
+import { atEnd, clamped, element, grouped, legendOf, oncePerFrame, watchTheme } from "./common.js";
 import { makeMemoryControls } from "./memory_controls.js";
 import { ReplayData } from "./memory_data.js";
 import { ScratchpadMap } from "./memory_scratchpad.js";
@@ -48,7 +48,7 @@ class Memory {
         this.paintSoon();
       },
     };
-    this.controls = makeMemoryControls(acts, this.signal);
+    this.controls = makeMemoryControls(acts);
     this.said = element("p", { class: "mem-said" });
     const left = element("section", { class: "mem-half", "aria-label": "scratchpad" });
     const right = element("section", { class: "mem-half", "aria-label": "tiles" });
@@ -64,8 +64,8 @@ class Memory {
     this.map.changed = this.grids.changed = () => this.paintSoon();
     this.legend = element("div", { class: "legend mem-legend" });
     this.tableBody = element("div", {});
-    this.table = element("details", { class: "mem-table" }, element("summary", {}, "This cycle as a table"), this.tableBody);
-    this.table.addEventListener("toggle", () => this.paintSoon(), { signal: this.signal });
+    this.table = element("details", { class: "mem-table", ontoggle: () => this.paintSoon() },
+      element("summary", {}, "This cycle as a table"), this.tableBody);
     this.root = element(
       "div",
       { class: "mem" },
@@ -76,12 +76,12 @@ class Memory {
       this.table,
     );
     this.host.append(this.root);
-    this.listen();
+    this.listen(acts);
   }
 
-  listen() {
+  listen(acts) {
     const keys = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: () => this.map.at >= 0 && this.map.pick(this.map.at) };
-    const times = { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": () => this.controls.pressPlay() };
+    const times = { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": acts.play };
     const listen = (event) => {
       if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
       const onMap = event.target === this.map.canvas;
@@ -130,7 +130,7 @@ class Memory {
   }
 
   show(cycle) {
-    this.cycle = Math.min(Math.max(Math.round(cycle), 0), this.run.cycles);
+    this.cycle = clamped(Math.round(cycle), 0, this.run.cycles);
     this.need(this.launchAt(this.cycle));
     this.paintSoon();
   }
@@ -263,14 +263,14 @@ class Memory {
     this.palette ??= memoryPalette(this.root);
     const { roles, words } = this.data.header;
     const used = [...new Set(this.data.life_role)].sort();
-    const entry = (style, text) => element("span", {}, element("i", { style }), text);
-    this.legend.replaceChildren(
-      ...used.map((role) => entry(`background:${this.palette.roles[role].colour}`, words[roles[role]])),
-      entry(`background:${this.palette.roles[used[0] ?? 0].colour};opacity:${this.palette.pale}`, "not read yet"),
-      entry("border:3px solid var(--ink)", "moved now"),
-      entry("border:1.5px dashed var(--ink)", "read or written by work now"),
-      element("span", { class: "soft" }, "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so far; 1/3 alone where there is no room for both"),
-    );
+    const ground = (role) => `background:${this.palette.roles[role].colour}`;
+    const marks = legendOf([
+      ...used.map((role) => [{ style: ground(role) }, words[roles[role]]]),
+      [{ style: `${ground(used[0] ?? 0)};opacity:${this.palette.pale}` }, "not read yet"],
+      [{ style: "border:3px solid var(--ink)" }, "moved now"],
+      [{ style: "border:1.5px dashed var(--ink)" }, "read or written by work now"],
+    ]);
+    this.legend.replaceChildren(...marks.children, element("span", { class: "soft" }, "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so far; 1/3 alone where there is no room for both"));
   }
 
   end() {

@@ -1,6 +1,6 @@
 // What scratchpad and tiles say, and the colours in which they say it.
 
-import { colourOf } from "./common.js";
+import { colourOf, coloursOf } from "./canvas.js";
 import { TEXTURES, textured } from "./timeline_paint.js";
 
 export const MEMORY_LETTER = 5.9; // pixels of a letter at 10.5 px, on the average
@@ -16,15 +16,13 @@ export function memoryPalette(root) {
   const ground = named("ground");
   const filled = (colour, lines) => ({ colour, fill: context.createPattern(textured(colour, ground, lines), "repeat") });
   const roles = ROLE_KINDS.map((kind) => filled(named(`k-${kind}`), TEXTURES[kind]));
-  const rest = ["ink", "soft", "line", "faint", "accent", "mark", "raised", "band"].map((name) => [name, named(name)]);
   return {
     number: ++palettesMade,
     roles: [...roles, filled(named("h7"), INSIDE_LINES)],
     tile: named("k-LOAD"),
     ground,
     pale: NOT_READ_PALE,
-    font: "10.5px system-ui, sans-serif",
-    ...Object.fromEntries(rest),
+    ...coloursOf(root, ["ink", "soft", "line", "faint", "accent", "mark"]),
   };
 }
 

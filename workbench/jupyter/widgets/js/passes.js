@@ -1,5 +1,5 @@
 // The passes of a kernel: which changed what, any two texts against each other, and a text with its lines selected.
-import { element, grouped, onKeys, wholeNumbers } from "./common.js";
+import { button, clamped, element, fillChoices, grouped, onKeys, wholeNumbers } from "./common.js";
 import { placeMarkup } from "./markup.js";
 
 const MODES = [
@@ -13,7 +13,18 @@ const MODES = [
 export function createPasses(host, { link, signal, spans = () => [], marked = () => [], pick = null }) {
   const root = element("div", { class: "wb-passes" });
   host.append(root);
-  const parts = makePassesParts(root);
+  const parts = makePassesParts(root, {
+    load,
+    press,
+    search(text) {
+      state.query = text.trim().toLowerCase();
+      list();
+    },
+    mode(mode) {
+      state.mode = mode;
+      show();
+    },
+  });
   const texts = new Map();
   const state = { kernels: [], kernel: null, of: null, passes: [], at: -1, pins: [], mode: "unified", folded: true, query: "" };
   let turn = 0;
@@ -41,9 +52,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
 
   async function load(kernel) {
     state.kernel = kernel;
-    parts.kernels.replaceChildren(...state.kernels.map(({ name }) => element("option", { value: name }, name)));
-    parts.kernels.value = kernel;
-    parts.kernels.hidden = state.kernels.length < 2;
+    fillChoices(parts.kernels, state.kernels.map(({ name }) => [name, name]), kernel);
     const found = await link.ask("kernel", { kernel });
     if (!found || signal.aborted || state.kernel !== kernel) return;
     texts.clear();
@@ -62,18 +71,16 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   }
 
   function list() {
-    fillPasses(parts.list, state, {
-      go: (at) => go(at),
-      pin: (number) => pinned(number),
-      unfold: () => {
-        state.folded = false;
-        list();
-      },
-    });
+    fillPasses(parts.list, state, { go, pin: pinned, unfold });
+  }
+
+  function unfold() {
+    state.folded = false;
+    list();
   }
 
   function go(at) {
-    state.at = Math.min(Math.max(at, 0), state.passes.length - 1);
+    state.at = clamped(at, 0, state.passes.length - 1);
     list();
     parts.list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
     show();
@@ -82,7 +89,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   function step(by) {
     const seen = [...parts.list.querySelectorAll("[data-pass]")].map((row) => Number(row.dataset.pass));
     const place = seen.indexOf(state.at);
-    if (seen.length) go(seen[Math.min(Math.max(place + by, 0), seen.length - 1)]);
+    if (seen.length) go(seen[clamped(place + by, 0, seen.length - 1)]);
   }
 
   function pinned(number) {
@@ -133,33 +140,14 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
     else mark();
   }
 
-  parts.kernels.addEventListener("change", () => load(parts.kernels.value), { signal });
-  parts.search.addEventListener(
-    "input",
-    () => {
-      state.query = parts.search.value.trim().toLowerCase();
-      list();
-    },
-    { signal },
-  );
-  for (const [mode, button] of parts.modes) {
-    button.addEventListener(
-      "click",
-      () => {
-        state.mode = mode;
-        show();
-      },
-      { signal },
-    );
-  }
-  const press = (target) => {
+  function press({ target }) {
     const line = target.closest?.(".l.k");
     if (!line || !pick || getSelection().toString()) return;
     const name = line.dataset.scheduled ? "scheduled" : "rendered";
     pick(Number(line.dataset[name]), name);
-  };
-  parts.shown.addEventListener("click", (event) => press(event.target), { signal });
-  onKeys(parts.shown, { Enter: (event) => press(event.target) }, signal);
+  }
+
+  onKeys(parts.shown, { Enter: press }, signal);
   onKeys(
     parts.list,
     {
@@ -176,18 +164,20 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   return { selected, shown: selected, state, load };
 }
 
-function makePassesParts(root) {
-  const modes = MODES.map(([mode, told]) => [mode, element("button", { type: "button", "aria-pressed": "false" }, told)]);
+/** The parts of the view, and what its controls do: `act` names it. */
+function makePassesParts(root, act) {
+  const modes = MODES.map(([mode, told]) => [mode, button(told, () => act.mode(mode), { "aria-pressed": "false" })]);
   const parts = {
     modes,
     why: element("p", { class: "soft" }, "Opening the passes…"),
     body: element("div", { hidden: true }),
-    kernels: element("select", { "aria-label": "kernel" }),
+    kernels: element("select", { "aria-label": "kernel", onchange: () => act.load(parts.kernels.value) }),
     sum: element("span", { class: "soft" }),
-    search: element("input", { type: "search", placeholder: "search passes", "aria-label": "search passes" }),
+    search: element("input", { type: "search", placeholder: "search passes", "aria-label": "search passes",
+      oninput: () => act.search(parts.search.value) }),
     list: element("div", { class: "ex-passes", role: "group", tabindex: "0", "aria-label": "passes; arrow keys go through them, p pins the text after one" }),
     head: element("div", { class: "ex-pass" }),
-    shown: element("div", { class: "ex-diff" }),
+    shown: element("div", { class: "ex-diff", onclick: act.press }),
   };
   const tools = element("div", { class: "ex-controls", role: "group", "aria-label": "how changes are shown" },
     ...modes.map(([, button]) => button));
@@ -208,11 +198,7 @@ function fillPasses(root, state, { go, pin, unfold }) {
   const close = () => {
     if (!quiet.length) return;
     const told = `${quiet.length} changed nothing: ${quiet.map((each) => each.name).join(", ")}`;
-    const row = element("div", { class: "ex-quiet soft" });
-    const button = element("button", { type: "button", title: "show them" }, told);
-    button.addEventListener("click", unfold);
-    row.append(button);
-    rows.push(row);
+    rows.push(element("div", { class: "ex-quiet soft" }, button(told, unfold, { title: "show them" })));
     quiet = [];
   };
   rows.push(passRow(null, 0, state, { go, pin }));
@@ -234,27 +220,21 @@ function fillPasses(root, state, { go, pin, unfold }) {
 function passRow(each, number, state, { go, pin }) {
   const pinned = state.pins.includes(number);
   const what = each ? each.name : "the rendered kernel";
-  const row = element("div", each
-    ? { class: "ex-row", "data-pass": number - 1, "aria-current": String(state.at === number - 1) }
-    : { class: "ex-row soft" });
-  const button = element("button", { type: "button", class: "ex-pin", "aria-pressed": String(pinned),
-    title: "pin this text; two pinned ones are compared", "aria-label": `pin the text of ${what}` }, pinned ? "●" : "○");
-  button.addEventListener("click", (event) => {
+  const pinHere = (event) => {
     event.stopPropagation();
     pin(number);
-  });
-  const name = element(each ? "button" : "span", each ? { type: "button", class: "ex-name" } : { class: "ex-name" }, what);
-  row.append(button, name);
-  if (!each) return row;
+  };
+  const pinning = button(pinned ? "●" : "○", pinHere, { class: "ex-pin", "aria-pressed": String(pinned),
+    title: "pin this text; two pinned ones are compared", "aria-label": `pin the text of ${what}` });
+  if (!each) return element("div", { class: "ex-row soft" }, pinning, element("span", { class: "ex-name" }, what));
   const [before, after] = each.ops;
   const change = each.added === null ? "" : each.changes ? `+${each.added} −${each.removed}` : "";
-  row.append(
+  return element("div",
+    { class: "ex-row", "data-pass": number - 1, "aria-current": String(state.at === number - 1), onclick: () => go(number - 1) },
+    pinning, element("button", { type: "button", class: "ex-name" }, what),
     element("span", { class: "ex-delta" }, change),
     element("span", { class: "ex-ops", title: "operations before and after" }, before === after ? `${after}` : `${before} → ${after}`),
-    element("span", { class: "ex-ms" }, `${each.milliseconds.toFixed(1)} ms`),
-  );
-  row.addEventListener("click", () => go(number - 1));
-  return row;
+    element("span", { class: "ex-ms" }, `${each.milliseconds.toFixed(1)} ms`));
 }
 
 function headOf(state, before, after) {
