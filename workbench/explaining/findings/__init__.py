@@ -10,5 +10,6 @@ from workbench.explaining.findings.finding_record import Finding as Finding
 from workbench.explaining.findings.finding_record import Remedy as Remedy
 from workbench.explaining.findings.rule_registry import finding as finding
 from workbench.explaining.findings.rule_search import found as found
+from workbench.explaining.findings.run_facts import ComputedFacts as ComputedFacts
 from workbench.explaining.findings.run_facts import Facts as Facts
 from workbench.explaining.findings.run_facts import KernelFacts as KernelFacts

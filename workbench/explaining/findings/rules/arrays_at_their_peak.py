@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 from simulator.analysis.binding import ARRAYS
 from simulator.records.spans import TOTALS
-from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding
 from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts
 
 AT_PEAK = 0.7
 """The share of the peak multiplications in a kernel's time; the rest are its first load, its last store and the arrays'

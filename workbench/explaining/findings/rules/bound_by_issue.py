@@ -10,11 +10,10 @@ from collections.abc import Iterator
 
 from simulator.analysis.binding import ISSUE
 from simulator.records.spans import Cause
-from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding, Remedy
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding
+from workbench.explaining.findings.finding_record import LEAST_SHARE
 from workbench.explaining.findings.mapping_remedies import WiderTile, wider_tile
 from workbench.explaining.findings.number_words import percent, times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts
 
 SHOWS = 0.1
 """Of a kernel's cycles."""

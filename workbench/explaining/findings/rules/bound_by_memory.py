@@ -9,12 +9,10 @@ from collections.abc import Iterator
 
 from simulator.analysis.binding import MEMORY
 from simulator.machine.machine import Machine
-from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding
 from workbench.explaining.findings.narrower_numbers import heaviest, weights_share
 from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts
 
 AT_PEAK = 0.8
 """The share of the memory's peak rate over a kernel's time: the rest are the first load and the last store."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, Remedy, finding
 
 _GIVEN = "user"
 """The reason of a given mapping."""

@@ -11,11 +11,10 @@ import numpy as np
 
 from simulator.analysis.binding import ARRAYS, MEMORY, VECTOR
 from simulator.records.spans import Launched
-from workbench.explaining.findings.finding_record import Finding
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding
 from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.rules.short_transfers import longer_rows
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts, numbers_of
+from workbench.explaining.findings.run_facts import numbers_of
 from workbench.ir import Node
 
 SHOWS = 0.05

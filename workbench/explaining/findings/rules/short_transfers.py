@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode
-from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding, Remedy
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding
+from workbench.explaining.findings.finding_record import LEAST_SHARE
 from workbench.explaining.findings.longer_rows import another_axis_innermost, stretches
 from workbench.explaining.findings.mapping_remedies import wider_tile
 from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts, bytes_of
+from workbench.explaining.findings.run_facts import bytes_of
 from workbench.explaining.findings.source_changes import CHANNELS_LAST, call_of
 from workbench.ir import ScheduledKernel, TensorType
 

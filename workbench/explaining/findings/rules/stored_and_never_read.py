@@ -11,10 +11,9 @@ import numpy as np
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode, Space
-from workbench.explaining.findings.finding_record import Finding
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding
 from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts, moved_bytes
+from workbench.explaining.findings.run_facts import moved_bytes
 
 _STORES = ("store", "scatter")
 

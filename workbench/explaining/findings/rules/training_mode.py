@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from workbench.explaining.findings import Facts, Finding, Remedy, finding
 from workbench.explaining.findings.batch_norms import ModuleAt
-from workbench.explaining.findings.finding_record import Finding, Remedy
 from workbench.explaining.findings.number_words import times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.findings.source_changes import EVALUATION, call_of
 from workbench.ir import Literal, Node
 

@@ -10,10 +10,8 @@ from simulator.analysis.binding import VECTOR
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.units import vector
-from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings import Facts, Finding, Remedy, finding
 from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
 
 BOUND = 0.25
 """Of a kernel's cycles on the critical path."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import ARRAYS, MEMORY
-from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings import Facts, Finding, Remedy, finding
 from workbench.explaining.findings.narrower_numbers import spared_when_narrow
 from workbench.explaining.findings.number_words import times
 from workbench.explaining.findings.numpy_use import function_with_numpy
-from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
 from workbench.explaining.findings.rules.bound_by_memory import at_memorys_peak
-from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.findings.source_changes import BFLOAT16, call_of
 
 _OF_MODULES = "model.bfloat16(), with inputs of torch.bfloat16, if its numbers suffice"
