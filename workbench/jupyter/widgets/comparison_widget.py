@@ -61,7 +61,6 @@ class ComparisonWidget(AnswersTimelines, LabWidget, module="comparing.js", sheet
             "lines": [
                 {
                     "what": line.what,
-                    "module": line.module,
                     "change": line.change,
                     "cycles": list(line.cycles),
                     "bytes": list(line.bytes),

@@ -50,11 +50,7 @@ def step_told(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object
         "cycles": step.cycles,
         "bytes": step.bytes,
         "more_cycles": None if step.cycles is None else step.cycles - (first.cycles or 0),
-        "more_bytes": None if step.bytes is None else step.bytes - (first.bytes or 0),
-        "than_start": {
-            "cycles": _than(step.cycles, first.cycles),
-            "bytes": _than(step.bytes, first.bytes),
-        },
+        "than_start": {"cycles": _than(step.cycles, first.cycles), "bytes": _than(step.bytes, first.bytes)},
         "refused": step.refused,
         "problems": [{"line": problem.line, "message": problem.message} for problem in step.problems],
         "call": step.call,

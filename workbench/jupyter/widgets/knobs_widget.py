@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.exploring.knobs.knob import kernel_knobs, kernel_names, scheduled_kernel, text_of, value_from
 from workbench.exploring.summary import MOST_SPANS
-from workbench.ground.basics import markup
-from workbench.ground.basics.html_builder import html, joined
-from workbench.ground.basics.svg_painter import svg_of
+from workbench.ground.basics.html_builder import html
 from workbench.ground.environment.progress import counted, in_background
 from workbench.ground.errors import BadOption, Stopped
 from workbench.ir.kernel_names import with_full_kernel
@@ -22,7 +19,7 @@ from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.comparison_widget import moved_findings
 from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
 from workbench.jupyter.widgets.look import Look
-from workbench.jupyter.widgets.timeline_widget import SHEETS, AnswersTimelines, TimelineSource
+from workbench.jupyter.widgets.timeline_widget import SHEETS, AnswersTimelines, TimelineSource, runs_html
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
@@ -284,17 +281,8 @@ class KnobsWidget(LabWidget, module="look_widget.js", sheets=(*SHEETS, *KNOB_SHE
         runs: list[tuple[str, Simulated]] = [("start", self.experiment.start.simulated)]
         if self.step.number:
             runs.insert(0, ("now", self.journey.simulated))
-        whole = max(run.cycles for _, run in runs)
-        drawn = [
-            html(
-                "<p><b>{name}</b>: {:,} cycles</p>{}",
-                run.cycles,
-                svg_of(gantt_picture(run.gantt(), scale=whole)),
-                name=name,
-            )
-            for name, run in runs
-        ]
-        return markup.fragment(joined(drawn)) + self.experiment.html()
+        heads = [(html("<p><b>{name}</b>: {:,} cycles</p>", run.cycles, name=name), run) for name, run in runs]
+        return runs_html(heads) + self.experiment.html()
 
     def __repr__(self) -> str:
         return f"KnobsWidget({'' if self.live else 'closed, '}{self.experiment!r})"

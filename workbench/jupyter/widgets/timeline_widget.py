@@ -94,6 +94,12 @@ class TimelineSource:
         return self.simulated.record.kernels[launch] if begin <= cycle < end else ""
 
 
+def runs_html(runs: Sequence[tuple[Markup, Simulated]]) -> Markup:
+    """Timelines below each other in one scale, each under its head, for readers without a kernel."""
+    whole = max(run.cycles for _, run in runs)
+    return markup.fragment(joined(head + svg_of(gantt_picture(run.gantt(), scale=whole)) for head, run in runs))
+
+
 class AnswersTimelines:
     """The answers of widgets and views that show timelines, by the number of a run."""
 
@@ -158,9 +164,7 @@ class TimelineWidget(AnswersTimelines, LabWidget, module="timeline_widget.js", s
 
     def static_html(self) -> Markup:
         runs = [source.simulated for source in self._sources]
-        whole = max(run.cycles for run in runs)
-        parts = [html("<p>{}</p>{}", repr(run), svg_of(gantt_picture(run.gantt(), scale=whole))) for run in runs]
-        return markup.fragment(joined(parts))
+        return runs_html([(html("<p>{}</p>", repr(run)), run) for run in runs])
 
     def __repr__(self) -> str:
         told = " beside ".join(repr(source.simulated) for source in self._sources) or "closed"

@@ -24,13 +24,9 @@ export function knobFigures(host) {
       bytes.told.textContent = step.than_start.bytes;
       code.textContent = step.values.length || step.scripts.length ? step.call : `${step.call}  # nothing is turned`;
     },
-    findings(found) {
+    findings(told, found = null) {
       const count = (change) => found.moved.filter((each) => each.change === change).length;
-      findings.number.textContent = found.note ? "…" : `${count("came")} came, ${count("went")} went`;
-      findings.told.textContent = found.note ?? `${found.stay} stay`;
-    },
-    noFindings(told) {
-      findings.number.textContent = "…";
+      findings.number.textContent = found ? `${count("came")} came, ${count("went")} went` : "…";
       findings.told.textContent = told;
     },
     busy(line) {

@@ -238,7 +238,7 @@ class KnobEditor {
     if (last.refused) return;
     this.offer();
     this.figures.show(last);
-    this.figures.noFindings("");
+    this.figures.findings("");
     const drawn = await this.pictures.show(last.number, this.steps[AT_START], last);
     if (!drawn || this.signal.aborted) return;
     this.findFindings(last.number); // all that takes long comes after the picture
@@ -271,14 +271,14 @@ class KnobEditor {
 
   async findFindings(number) {
     if (number === AT_START) {
-      this.figures.noFindings("turn a knob, and see what comes and goes");
+      this.figures.findings("turn a knob, and see what comes and goes");
       this.tellFindings([]);
       return;
     }
-    this.figures.noFindings("looking…");
+    this.figures.findings("looking…");
     const found = (await this.link.ask("findings", { step: number }))?.answer;
     if (!found?.moved || this.now !== number || this.signal.aborted) return;
-    this.figures.findings(found);
+    this.figures.findings(found.note ?? `${found.stay} stay`, found.note ? null : found);
     this.tellFindings(found.moved);
   }
 
@@ -307,13 +307,6 @@ function knobPictures(host, link, signal) {
     blocks.clear();
   });
 
-  function made(runs, titles) {
-    const part = element("div", { class: "kn-times tl-together" });
-    host.append(part);
-    const callbacks = runs.map((run) => askingCallbacks(link, run));
-    return { part, timelines: createTimelines(part, runs.map((run) => blocks.get(run)), titles, callbacks) };
-  }
-
   return {
     host,
     /** Whether it is drawn and nothing newer is under way. */
@@ -328,7 +321,11 @@ function knobPictures(host, link, signal) {
       }
       const before = shown;
       const told = (step) => `${step.number ? "now" : "start"}: ${grouped(step.cycles)} cycles`;
-      shown = made(runs, runs.map((run) => told(run === AT_START ? start : now)));
+      const titles = runs.map((run) => told(run === AT_START ? start : now));
+      const part = element("div", { class: "kn-times tl-together" });
+      host.append(part);
+      const callbacks = runs.map((run) => askingCallbacks(link, run));
+      shown = { part, timelines: createTimelines(part, runs.map((run) => blocks.get(run)), titles, callbacks) };
       keepView(before, shown);
       end(before); // in one step: the next frame has the new picture
       await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));

@@ -1,6 +1,6 @@
 // The scratchpad and the tiles of a run, cycle by cycle: one clock for both, to scrub, step and play.
 
-import { atEnd, clamped, element, grouped, legendOf, oncePerFrame, watchTheme } from "./common.js";
+import { atEnd, clamped, element, grouped, legendOf, onKeys, oncePerFrame, watchTheme } from "./common.js";
 import { makeMemoryControls } from "./memory_controls.js";
 import { ReplayData } from "./memory_data.js";
 import { ScratchpadMap } from "./memory_scratchpad.js";
@@ -66,31 +66,12 @@ class Memory {
     this.tableBody = element("div", {});
     this.table = element("details", { class: "mem-table", ontoggle: () => this.paintSoon() },
       element("summary", {}, "This cycle as a table"), this.tableBody);
-    this.root = element(
-      "div",
-      { class: "mem" },
-      this.controls.root,
-      this.said,
-      element("div", { class: "mem-halves" }, left, right),
-      this.legend,
-      this.table,
-    );
+    const halves = element("div", { class: "mem-halves" }, left, right);
+    this.root = element("div", { class: "mem" }, this.controls.root, this.said, halves, this.legend, this.table);
     this.host.append(this.root);
-    this.listen(acts);
-  }
-
-  listen(acts) {
-    const keys = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: () => this.map.at >= 0 && this.map.pick(this.map.at) };
-    const times = { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": acts.play };
-    const listen = (event) => {
-      if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
-      const onMap = event.target === this.map.canvas;
-      const action = (onMap && keys[event.key]) || (event.target.tagName === "CANVAS" && times[event.key]);
-      if (!action) return;
-      event.preventDefault();
-      action();
-    };
-    this.root.addEventListener("keydown", listen, { signal: this.signal });
+    const slots = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: () => this.map.at >= 0 && this.map.pick(this.map.at) };
+    onKeys(this.map.canvas, slots, this.signal);
+    onKeys(halves, { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": acts.play }, this.signal);
   }
 
   async open() {
