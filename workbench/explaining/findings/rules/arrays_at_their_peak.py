@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from simulator.analysis.binding import ARRAYS
 from simulator.records.spans import TOTALS
-from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding
-from workbench.explaining.findings.number_words import percent
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding, percent
 
 AT_PEAK = 0.7
 """The share of the peak multiplications in a kernel's time; the rest are its first load, its last store and the arrays'

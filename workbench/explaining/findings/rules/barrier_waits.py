@@ -11,8 +11,7 @@ import numpy as np
 
 from simulator.analysis.binding import CORES
 from simulator.tileprogram.barriers import meetings
-from workbench.explaining.findings import Facts, Finding, finding
-from workbench.explaining.findings.number_words import percent, times
+from workbench.explaining.findings import Facts, Finding, finding, percent, times
 
 
 @finding("barrier waits")

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.explaining.findings import Facts, Finding, Remedy, finding
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.explaining.findings.batch_norms import FOLDED_BATCH_NORMS, batch_norm_pairs
-from workbench.explaining.findings.number_words import times
 from workbench.explaining.findings.source_changes import call_of
 
 _WRITTEN = "torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn) in place of both"

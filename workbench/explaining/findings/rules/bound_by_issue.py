@@ -10,10 +10,8 @@ from collections.abc import Iterator
 
 from simulator.analysis.binding import ISSUE
 from simulator.records.spans import Cause
-from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding
-from workbench.explaining.findings.finding_record import LEAST_SHARE
+from workbench.explaining.findings import LEAST_SHARE, ComputedFacts, Facts, Finding, Remedy, finding, percent, times
 from workbench.explaining.findings.mapping_remedies import WiderTile, wider_tile
-from workbench.explaining.findings.number_words import percent, times
 
 SHOWS = 0.1
 """Of a kernel's cycles."""

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 from simulator.analysis.binding import MEMORY
 from simulator.machine.machine import Machine
-from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding, percent
 from workbench.explaining.findings.narrower_numbers import heaviest, weights_share
-from workbench.explaining.findings.number_words import percent
 from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
 
 AT_PEAK = 0.8

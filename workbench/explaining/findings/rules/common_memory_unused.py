@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import MEMORY
-from workbench.explaining.findings import Facts, Finding, Remedy, finding
-from workbench.explaining.findings.number_words import times
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.scheduling.planning.common_memory_plan import AUTO, planned
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workbench.explaining.findings import Facts, Finding, finding
-from workbench.explaining.findings.number_words import times
+from workbench.explaining.findings import Facts, Finding, finding, times
 from workbench.ir import Node, Ref
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import HOST
-from workbench.explaining.findings import Facts, Finding, Remedy, finding
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.explaining.findings.int8_weights import INT8_WEIGHTS, has_dynamic_linear
-from workbench.explaining.findings.number_words import times
 from workbench.explaining.findings.source_changes import call_of
 from workbench.ir.host_work import BREAK, WITHOUT_OPERATORS, HostStep
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import MEMORY
-from workbench.explaining.findings import Facts, Finding, Remedy, finding
-from workbench.explaining.findings.number_words import percent, times
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, percent, times
 
 SHOWS = 0.05
 """Of the makespan."""

@@ -15,10 +15,8 @@ import numpy as np
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode, Space, TileProgram
-from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding
-from workbench.explaining.findings.finding_record import LEAST_SHARE
+from workbench.explaining.findings import LEAST_SHARE, ComputedFacts, Facts, Finding, finding, percent
 from workbench.explaining.findings.mapping_remedies import wider_tile
-from workbench.explaining.findings.number_words import percent
 
 _LOADS = ("load transfer",)
 SHOWS = 0.05

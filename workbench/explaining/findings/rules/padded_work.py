@@ -11,8 +11,7 @@ import numpy as np
 
 from simulator.analysis.binding import ARRAYS, MEMORY, VECTOR
 from simulator.records.spans import Launched
-from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding
-from workbench.explaining.findings.number_words import percent
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding, percent
 from workbench.explaining.findings.rules.short_transfers import longer_rows
 from workbench.explaining.findings.run_facts import numbers_of
 from workbench.ir import Node

@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import SCALAR
-from workbench.explaining.findings import Facts, Finding, finding
-from workbench.explaining.findings.number_words import percent
+from workbench.explaining.findings import Facts, Finding, finding, percent
 
 _SCALAR = ("scalar accesses", "scalar latency")
 

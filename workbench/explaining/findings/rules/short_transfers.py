@@ -18,11 +18,9 @@ import numpy.typing as npt
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode
-from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding
-from workbench.explaining.findings.finding_record import LEAST_SHARE
+from workbench.explaining.findings import LEAST_SHARE, ComputedFacts, Facts, Finding, Remedy, finding, percent
 from workbench.explaining.findings.longer_rows import another_axis_innermost, stretches
 from workbench.explaining.findings.mapping_remedies import wider_tile
-from workbench.explaining.findings.number_words import percent
 from workbench.explaining.findings.run_facts import bytes_of
 from workbench.explaining.findings.source_changes import CHANNELS_LAST, call_of
 from workbench.ir import ScheduledKernel, TensorType

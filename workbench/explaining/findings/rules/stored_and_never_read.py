@@ -11,8 +11,7 @@ import numpy as np
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode, Space
-from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding
-from workbench.explaining.findings.number_words import percent
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding, percent
 from workbench.explaining.findings.run_facts import moved_bytes
 
 _STORES = ("store", "scatter")

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.explaining.findings import Facts, Finding, Remedy, finding
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.explaining.findings.batch_norms import ModuleAt
-from workbench.explaining.findings.number_words import times
 from workbench.explaining.findings.source_changes import EVALUATION, call_of
 from workbench.ir import Literal, Node
 

@@ -10,8 +10,7 @@ from simulator.analysis.binding import VECTOR
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import Opcode, TileProgram
 from simulator.units import vector
-from workbench.explaining.findings import Facts, Finding, Remedy, finding
-from workbench.explaining.findings.number_words import percent
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, percent
 
 BOUND = 0.25
 """Of a kernel's cycles on the critical path."""

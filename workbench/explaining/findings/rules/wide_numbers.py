@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import ARRAYS, MEMORY
-from workbench.explaining.findings import Facts, Finding, Remedy, finding
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.explaining.findings.narrower_numbers import spared_when_narrow
-from workbench.explaining.findings.number_words import times
 from workbench.explaining.findings.numpy_use import function_with_numpy
 from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
 from workbench.explaining.findings.rules.bound_by_memory import at_memorys_peak
