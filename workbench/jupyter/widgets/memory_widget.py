@@ -34,39 +34,33 @@ class MemoryLook(Look):
 
     def __init__(self, replays: Callable[[], Replays], selection: SelectionModel | None) -> None:
         super().__init__()
-        self._of_run, self._model = replays, selection
-
-    @property
-    def _replays(self) -> Replays:
-        return self._of_run()
+        self._replays, self._model = replays, selection
 
     def answer_open(self) -> Answer:
         """The launches of the run."""
-        return {
-            "kernels": self._replays.kernels,
-            "launches": [list(times) for times in self._replays.times],
-            "cycles": self._replays.trace.makespan,
-            "selects": self._model is not None,
-        }
+        replays = self._replays()
+        launches = [list(times) for times in replays.times]
+        cycles, selects = replays.trace.makespan, self._model is not None
+        return {"kernels": replays.kernels, "launches": launches, "cycles": cycles, "selects": selects}
 
     def answer_launch(self, launch: int) -> Answer | Later:
         """One launch, to be gone through without asking again."""
-        last = len(self._replays.times) - 1
+        last = len(self._replays().times) - 1
         if not 0 <= launch <= last:
             raise BadOption(f"there is no launch {launch}; the launches are 0 to {last}")
-        return Later(lambda: in_columns(replay_columns(self._replays.of(launch))))
+        return Later(lambda: in_columns(replay_columns(self._replays().of(launch))))
 
     def answer_buffer(self, launch: int, number: int) -> Answer:
         """Selects a buffer."""
-        return self._select(BufferAt(self._replays.kernels[launch], number))
+        return self._select(BufferAt(self._replays().kernels[launch], number))
 
     def answer_tile(self, launch: int, touch: int) -> Answer:
         """Selects the box in a row of the kernel's tiles."""
-        return self._select(TileAt(self._replays.kernels[launch], touch))
+        return self._select(TileAt(self._replays().kernels[launch], touch))
 
     def recorded(self) -> Sequence[Question]:
         """All that is asked without selecting: a page without Python has it with it."""
-        return [("open", {}), *(("launch", {"launch": launch}) for launch in range(len(self._replays.times)))]
+        return [("open", {}), *(("launch", {"launch": launch}) for launch in range(len(self._replays().times)))]
 
     def _select(self, what: object) -> Answer:
         if self._model is None:

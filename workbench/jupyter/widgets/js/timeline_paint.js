@@ -199,11 +199,10 @@ function paintChannels(context, data, row, window, width, palette) {
   const times = data.channel_times;
   const peak = data.header.channels.bytes_per_cycle;
   const pieces = times.length - 1;
-  const bytesBefore = channelSums(data);
   const moved = (from, until) =>
     row.channels.reduce((sum, each) => {
       const at = each * (pieces + 1);
-      return sum + bytesBefore[at + until] - bytesBefore[at + from];
+      return sum + data.channel_moved[at + until] - data.channel_moved[at + from];
     }, 0);
   let piece = firstAfter(times, begin) - 1;
   while (piece < pieces && times[piece] < end) {
@@ -214,22 +213,6 @@ function paintChannels(context, data, row, window, width, palette) {
     fillBox(context, palette.load, left, row.top + row.bar * (1 - share), right - left, row.bar * share);
     piece = until;
   }
-}
-
-/** Bytes of each channel before each border of the pieces of time. */
-function channelSums(data) {
-  if (!data.channel_sums) {
-    const pieces = data.channel_times.length - 1;
-    const { count } = data.header.channels;
-    data.channel_sums = new Float64Array(count * (pieces + 1));
-    for (let channel = 0; channel < count; channel++) {
-      const at = channel * (pieces + 1);
-      for (let piece = 0; piece < pieces; piece++) {
-        data.channel_sums[at + piece + 1] = data.channel_sums[at + piece] + data.channel_bytes[channel * pieces + piece];
-      }
-    }
-  }
-  return data.channel_sums;
 }
 
 /** The place of the first of sorted numbers that is larger. */
