@@ -140,7 +140,7 @@ def _channel_header(trace: Trace) -> dict[str, float | int]:
 
 
 def _channels(trace: Trace) -> dict[str, npt.NDArray[Any]]:
-    """Bytes that each channel has moved at each border of the pieces of time, channel after channel; and the borders."""
+    """Bytes that each channel has moved at each border of the pieces of time, channel by channel; and the borders."""
     if not len(trace.channel_bytes):
         return {}
     moved = np.pad(np.cumsum(trace.channel_bytes, axis=1), ((0, 0), (1, 0)))
