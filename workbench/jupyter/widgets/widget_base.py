@@ -156,11 +156,9 @@ class LabWidget(anywidget.AnyWidget):
     def _ipython_display_(self) -> None:
         """The static twin and the widget, as outputs of their own: a notebook that was opened and not run shows no
         other part of a widget's output."""
-        if not self.live:
-            publish_display_data({"text/plain": repr(self)})
-            return
         bundle, _ = self._repr_mimebundle_()
-        publish_display_data({"text/plain": repr(self), "text/html": bundle.pop("text/html")})
+        if twin := bundle.pop("text/html", None):
+            publish_display_data({"text/plain": repr(self), "text/html": twin})
         publish_display_data(bundle)
 
     def _twin(self) -> Markup:

@@ -11,9 +11,12 @@ export default widget(async ({ model, root, link, signal }) => {
   root.append(body);
   const opened = (await link.ask("open"))?.answer;
   if (!opened || signal.aborted) return;
-  const mark = (row) => {
+  const keep = (row) => {
     model.set("row", row);
     model.save_changes();
+  };
+  const mark = (row) => {
+    keep(row);
     show(row);
   };
   const table = comparedTable(opened, { choose: (row) => mark(row === model.get("row") ? NO_LINE : row) });
@@ -44,8 +47,7 @@ export default widget(async ({ model, root, link, signal }) => {
     const found = await link.ask("line", { run, span });
     if (!found) return;
     marked = found.answer.row; // the other timelines keep what they show: one span is looked at
-    model.set("row", marked);
-    model.save_changes();
+    keep(marked);
     table.mark(marked);
   }
 

@@ -1,15 +1,20 @@
 // The scratchpad and the tiles of a run, cycle by cycle: one clock for both, to scrub, step and play.
 
+import { colourOf, coloursOf } from "./canvas.js";
 import { atEnd, clamped, element, grouped, legendOf, onKeys, oncePerFrame, watchTheme } from "./common.js";
 import { makeMemoryControls } from "./memory_controls.js";
 import { ReplayData } from "./memory_data.js";
 import { ScratchpadMap } from "./memory_scratchpad.js";
 import { fillMemoryTable } from "./memory_table.js";
 import { TileGrids } from "./memory_tiles.js";
-import { memoryPalette } from "./memory_words.js";
+import { TEXTURES, textured } from "./timeline_paint.js";
 
 const MEMORY_LAUNCHES = 8;
+const ROLE_KINDS = ["LOAD", "STORE", "COPY"]; // whose colours and lines roles have, as in the static picture
+const INSIDE_LINES = [[3, 0, 3, 6]];
+const NOT_READ_PALE = 0.35; // as in the static picture: style.HELD
 const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
+let palettesMade = 0;
 
 /** Draws the run in `host`. `link.ask` answers `open`, `launch`, `buffer` and `tile`; `moveCursor(cycle, done)` is
  *  called when somebody scrubs, steps or plays, `spans()` says which spans of the run are selected, and `begin()` the
@@ -262,4 +267,14 @@ class Memory {
     this.root.remove();
     this.data = this.run = this.palette = null;
   }
+}
+
+/** The colours of the page's theme. */
+function memoryPalette(root) {
+  const context = new OffscreenCanvas(1, 1).getContext("2d");
+  const theme = coloursOf(root, ["ground", "ink", "soft", "line", "faint", "accent", "mark", "k-LOAD"]);
+  const filled = (colour, lines) => ({ colour, fill: context.createPattern(textured(colour, theme.ground, lines), "repeat") });
+  const roles = ROLE_KINDS.map((kind) => filled(colourOf(root, `k-${kind}`), TEXTURES[kind]));
+  roles.push(filled(colourOf(root, "h7"), INSIDE_LINES));
+  return { ...theme, number: ++palettesMade, roles, tile: theme["k-LOAD"], pale: NOT_READ_PALE };
 }

@@ -2,9 +2,9 @@
 
 import { CANVAS_FONT, fillBox, frameBox, sizedContext, writeText } from "./canvas.js";
 import { clamped, element, grouped, watchSize } from "./common.js";
-import { MEMORY_LETTER, fittingText } from "./memory_words.js";
 import { ticksBetween } from "./timeline_window.js";
 
+const MEMORY_LETTER = 5.9; // pixels of a letter at 10.5 px, on the average
 const MAP_FOOT = 20; // pixels below the slots, for cycles
 const MAP_HEAD = 16; // above the slots of a core, where there are several
 const MAP_NARROW = 520; // pixels
@@ -267,4 +267,11 @@ export class ScratchpadMap {
     this.data = this.boxes = null;
     this.width = 0;
   }
+}
+
+/** A text cut at its front, which is alike in long names, to so many letters. */
+function fittingText(text, letters) {
+  const room = Math.floor(letters);
+  if (text.length <= room) return text;
+  return room < 3 ? "" : `…${text.slice(text.length - room + 1)}`;
 }

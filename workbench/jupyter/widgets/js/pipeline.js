@@ -26,18 +26,14 @@ export class Pipeline {
     for (let row = 0; row < this.count; row++) this.rowOf.fill(row, this.first[row], this.first[row + 1]);
   }
 
+  /** What a column that holds several numbers for each place has for one. */
+  partOf(name, place) {
+    const first = this[`${name}_first`];
+    return [...this[name].subarray(first[place], first[place + 1])];
+  }
+
   label(row) {
-    const at = this.at.subarray(this.at_first[row], this.at_first[row + 1]);
-    return [...at].join("·") || "outside";
-  }
-
-  slotsOf(place) {
-    const slots = this.slot.subarray(this.slot_first[place], this.slot_first[place + 1]);
-    return [...slots].map((slot) => this.header.slots[slot]);
-  }
-
-  duringOf(place) {
-    return [...this.during.subarray(this.during_first[place], this.during_first[place + 1])];
+    return this.partOf("at", row).join("·") || "outside";
   }
 
   named(span, kind, unit) {
@@ -263,8 +259,7 @@ function barsOf(state, first, last, x) {
   for (let place = view.first[first]; place < view.first[last]; place++) {
     const [left, right] = [x(view.start[place]), x(view.end[place])];
     const lane = LANES[view.header.stages[view.stage[place]]];
-    const slots = view.slot.subarray(view.slot_first[place], view.slot_first[place + 1]);
-    for (const row of state.bySlots ? slots : [view.rowOf[place] - first]) {
+    for (const row of state.bySlots ? view.partOf("slot", place) : [view.rowOf[place] - first]) {
       const top = row * ROW_HIGH + 5 + lane * LANE_HIGH;
       boxes.push({ place, left, wide: Math.max(right - left, 0.8), top, high: LANE_HIGH - 1 });
     }
@@ -318,12 +313,12 @@ function tellPipelineBar(parts, state) {
   const from = view.header.begin;
   const cycles = view.end[active] - view.start[active];
   const waited = view.start[active] - view.issue[active];
-  const during = view.duringOf(active);
+  const during = view.partOf("during", active);
   const moves = stage === "load" || stage === "store";
   const behind = during.length ? `, behind the work of ${during.map((row) => view.label(row)).join(", ")}` : "";
   const facts = [
     ["iteration", `${view.label(view.rowOf[active])} of ${view.header.loops.join("·") || "no loop"}`],
-    ["slots", view.slotsOf(active).join(", ") || "none"],
+    ["slots", view.partOf("slot", active).map((slot) => view.header.slots[slot]).join(", ") || "none"],
     ["runs", `cycles ${grouped(from + view.start[active])} to ${grouped(from + view.end[active])}: ${grouped(cycles)}`],
     ["waited", `${grouped(waited)} cycles after it was issued; ${view.reason(active)}`],
     ...(moves ? [["hidden", `${grouped(view.hidden[active])} of ${grouped(cycles)} cycles${behind}`]] : []),
