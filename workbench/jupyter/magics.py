@@ -43,17 +43,17 @@ def unload(shell: Any) -> None:
             kinds.pop(name, None)
 
 
-def _told(magic: Callable[..., R]) -> Callable[..., R]:
+def _with_plain_errors(magic: Callable[..., R]) -> Callable[..., R]:
     """A magic that prints the user's mistakes in a few lines, without our traceback."""
 
     @wraps(magic)
-    def asked(*args: Any, **kwargs: Any) -> R:
+    def run(*args: Any, **kwargs: Any) -> R:
         try:
             return magic(*args, **kwargs)
         except WorkbenchError as error:
             raise UsageError(str(error)) from None
 
-    return no_var_expand(asked)  # braces and dollars belong to MLIR and Jinja here
+    return no_var_expand(run)  # braces and dollars belong to MLIR and Jinja here
 
 
 class CellMagics:
@@ -62,7 +62,7 @@ class CellMagics:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
-    @_told
+    @_with_plain_errors
     def mlir(self, line: str, cell: str) -> MlirCell | None:
         """Parses and verifies a cell of MLIR, and shows it in colour.
 
@@ -78,7 +78,7 @@ class CellMagics:
 
         return self._kept(words, self._marked(cell, lambda: of_cell(cell, words.option("pipeline"))))
 
-    @_told
+    @_with_plain_errors
     def schedule(self, line: str, cell: str | None = None) -> Journey | None:
         """Schedules a kernel with the transform script in the cell.
 
@@ -112,7 +112,7 @@ class CellMagics:
         print(f"{kernel}: {before:,} -> {after:,} cycles of the whole ({after - before:+,})")
         return self._kept(words, made)
 
-    @_told
+    @_with_plain_errors
     def kernel(self, line: str, cell: str) -> Journey | None:
         """Registers the cell as the template of an operator: MLIR in the scheduled form, with Jinja.
 

@@ -26,7 +26,7 @@ def found(facts: Facts, *, least: float | None = None) -> tuple[Finding, ...]:
 
     A rule that raises becomes a finding of its own, and the others still answer.
     """
-    every = [each for name, rule in rules().items() for each in _told(name, rule, facts)]
+    every = [each for name, rule in rules().items() for each in _findings_of_rule(name, rule, facts)]
     bound = LEAST_SHARE * facts.cycles if least is None else least
     worth = [each for each in every if each.cycles == 0 or each.cycles >= bound]
     return tuple(sorted(worth, key=partial(place_of, facts.binding.by)))
@@ -44,7 +44,7 @@ def place_of(binds: str, each: Finding) -> tuple[bool, bool, int]:
     return each.cycles == 0, each.about != binds, -each.cycles
 
 
-def _told(name: str, rule: Rule, facts: Facts) -> list[Finding]:
+def _findings_of_rule(name: str, rule: Rule, facts: Facts) -> list[Finding]:
     try:
         every = list(rule(facts))
         for each in every:

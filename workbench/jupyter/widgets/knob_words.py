@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workbench.exploring.knobs.turned_knobs import Turned
 
 
-def knob_told(knob: Knob) -> dict[str, object]:
+def knob_values(knob: Knob) -> dict[str, object]:
     """A knob with its value at the start and those worth trying."""
     return {
         "name": knob.name,
@@ -39,7 +39,7 @@ def _holds(value: Value) -> str:
     return "word" if isinstance(value, str) else "number"
 
 
-def step_told(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object]:
+def step_values(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object]:
     """A step: what it costs against the start or why it is refused, and what was turned for it."""
     first = history[0]
     before = [each for each in history if each.number < step.number and not each.refused]
@@ -103,7 +103,7 @@ def _what(step: Step[Any], turned: Sequence[tuple[Knob, Value]], written: Sequen
     return ", ".join(parts) or "the same again"
 
 
-def map_told(sweep: Sweep[Any], step: Step[Any], *, done: bool) -> dict[str, object]:
+def map_values(sweep: Sweep[Any], step: Step[Any], *, done: bool) -> dict[str, object]:
     """As much of a map as is known: each cell's number, how much colour it has, and the cell in words. `step` is the
     one in force, which may have moved on since the map was begun; the map is told beside that one."""
     now = step.setting

@@ -17,7 +17,7 @@ from workbench.ground.errors import BadOption, Stopped
 from workbench.ir.kernel_names import with_full_kernel
 from workbench.jupyter.widgets.answers import Answer, Later
 from workbench.jupyter.widgets.comparison_widget import moved_findings
-from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
+from workbench.jupyter.widgets.knob_words import knob_values, map_values, step_values
 from workbench.jupyter.widgets.look import Look
 from workbench.jupyter.widgets.timeline_widget import SHEETS, AnswersTimelines, TimelineSource, runs_html
 from workbench.jupyter.widgets.widget_base import LabWidget
@@ -79,8 +79,8 @@ class KnobsLook(AnswersTimelines, Look):
         kernels = kernel_names(experiment.start.scheduled.record)
         chosen = self._kernel_meant(kernels)
         own = self._own_knobs(chosen)
-        shared = [knob_told(knob) for knob in experiment.knobs().knobs]
-        steps = [step_told(step, experiment.history) for step in experiment.history]
+        shared = [knob_values(knob) for knob in experiment.knobs().knobs]
+        steps = [step_values(step, experiment.history) for step in experiment.history]
         return {
             "kernels": kernels,
             "kernel": chosen,
@@ -97,11 +97,11 @@ class KnobsLook(AnswersTimelines, Look):
         return {"kernel": chosen, "knobs": self._own_knobs(chosen)}
 
     def _own_knobs(self, kernel: str) -> list[dict[str, object]]:
-        return [knob_told(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
+        return [knob_values(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
 
     def answer_present(self, kernel: str) -> Answer:
         """The values of the kernel's knobs that can be had beside all turned ones; none where others are fused now."""
-        return {"knobs": [knob_told(knob) for knob in self._present(kernel).values()]}
+        return {"knobs": [knob_values(knob) for knob in self._present(kernel).values()]}
 
     def _present(self, kernel: str) -> dict[str, Knob]:
         """The kernel's knobs by their names, each with the values worth trying beside what is turned now."""
@@ -203,7 +203,7 @@ class KnobsLook(AnswersTimelines, Look):
         return Later(found)
 
     def _tell_step(self, step: Step[Journey]) -> None:
-        self.tell("step", {**step_told(step, self.experiment.history), "now": self.experiment.current.number})
+        self.tell("step", {**step_values(step, self.experiment.history), "now": self.experiment.current.number})
 
     # Timelines
 
@@ -230,7 +230,7 @@ class KnobsLook(AnswersTimelines, Look):
         """As much of the map as is known; what went wrong that is no refusal is raised."""
         sweep = self._swept()
         done = sweep.wait(0)
-        return {"map": map_told(sweep, self.experiment.current, done=done)}
+        return {"map": map_values(sweep, self.experiment.current, done=done)}
 
     def answer_stop(self) -> Later:
         """Ends the filling; what is there stays."""

@@ -36,7 +36,7 @@ from workbench.jupyter.widgets.plain_values import (
 )
 from workbench.jupyter.widgets.recording import recorded
 from workbench.jupyter.widgets.timeline_widget import SHEETS, AnswersTimelines, TimelineSource
-from workbench.jupyter.widgets.widget_base import LabWidget, said
+from workbench.jupyter.widgets.widget_base import LabWidget, error_text
 from workbench.stages.journey_request import Request
 from workbench.stages.pipeline import Stages
 
@@ -182,7 +182,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         try:
             self._stages.simulated()
         except WorkbenchError as error:
-            wrong = markup.fragment(html("<p>{}</p>", said(error)))
+            wrong = markup.fragment(html("<p>{}</p>", error_text(error)))
         seen = overview(self._request, self._stages, None, self._checks.values()).html()
         return seen + wrong + (self.selection.html() if self.selection else "")
 

@@ -68,20 +68,22 @@ class TimelineSource:
             return {"note": "j.findings has more; for a run of this many spans it takes a while"}
         place = gap_in(self.view, trace, unit, cycle)
         spans = [row for row in (place.next_span, place.waited_for) if row >= 0]
-        return self._told(spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin))
+        return self._findings_about(
+            spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin)
+        )
 
     def findings_in(self, cycle: int) -> Answer:
         """The findings of the kernel that runs in a cycle."""
-        return self._told([], self._kernel_at(cycle))
+        return self._findings_about([], self._kernel_at(cycle))
 
     def findings_of(self, span: int) -> Answer:
         """The findings that a span shows, else those of its kernel."""
         trace = self.simulated.record
         if not 0 <= span < len(trace):
             raise BadOption(f"there is no span {span}; rows of j.simulated.events are 0 to {len(trace) - 1}")
-        return {} if len(trace) > MOST_SPANS else self._told([span], trace.kernels[int(trace.launch[span])])
+        return {} if len(trace) > MOST_SPANS else self._findings_about([span], trace.kernels[int(trace.launch[span])])
 
-    def _told(self, spans: Sequence[int], kernel: str) -> Answer:
+    def _findings_about(self, spans: Sequence[int], kernel: str) -> Answer:
         told = about(self._findings, spans, kernel)
         rows = [{"rule": e.rule, "kernel": e.kernel, "cycles": e.cycles, "reason": e.reason} for e in told]
         return {"findings": rows}

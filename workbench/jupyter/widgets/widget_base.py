@@ -64,7 +64,7 @@ class LabWidget(anywidget.AnyWidget):
         self._ends: list[Callable[[], None]] = []
         self._looks = {look.name: look for look in looks}
         super().__init__(look=next(iter(self._looks), ""), **traits)
-        self.on_msg(self._asked)
+        self.on_msg(self._on_message)
         for look in looks:
             look.attach(self.tell)
             self.at_close(look.close)
@@ -83,7 +83,7 @@ class LabWidget(anywidget.AnyWidget):
 
     # Questions and answers
 
-    def _asked(self, _: object, content: object, buffers: list[Buffer]) -> None:
+    def _on_message(self, _: object, content: object, buffers: list[Buffer]) -> None:
         """Answers one message of the browser's, whatever comes."""
         if not isinstance(content, Mapping):
             return  # of no front end of ours
@@ -107,7 +107,7 @@ class LabWidget(anywidget.AnyWidget):
         try:
             found = work_out() or {}
         except (Exception, KeyboardInterrupt) as error:  # an interrupt of the kernel is for its current work
-            self._send_if_live({"id": number, "error": said(error)})
+            self._send_if_live({"id": number, "error": error_text(error)})
             return
         if isinstance(found, Later):
             threading.Thread(target=self._answer, args=(number, found.make), daemon=True).start()
@@ -136,7 +136,7 @@ class LabWidget(anywidget.AnyWidget):
         self.live = False
         while self._ends:
             self._ends.pop()()
-        self.on_msg(self._asked, remove=True)
+        self.on_msg(self._on_message, remove=True)
         self.layout.close()  # a widget of its own
         super().close()
         vars(self).pop("_repr_mimebundle_", None)  # ipywidgets puts None there, which cannot be asked
@@ -168,7 +168,7 @@ class LabWidget(anywidget.AnyWidget):
         return f"{type(self).__name__}({'' if self.live else 'closed'})"
 
 
-def said(error: Exception | KeyboardInterrupt) -> str:
+def error_text(error: Exception | KeyboardInterrupt) -> str:
     """An error as the widget says it: ours in their own words, all others with what they are."""
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted. Press again to go on."
