@@ -68,9 +68,8 @@ class TimelineSource:
             return {"note": "j.findings has more; for a run of this many spans it takes a while"}
         place = gap_in(self.view, trace, unit, cycle)
         spans = [row for row in (place.next_span, place.waited_for) if row >= 0]
-        return self._findings_about(
-            spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin)
-        )
+        kernel = trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin)
+        return self._findings_about(spans, kernel)
 
     def findings_in(self, cycle: int) -> Answer:
         """The findings of the kernel that runs in a cycle."""

@@ -26,8 +26,9 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
     const found = await allowed();
     ask.disabled = false;
     const left = found?.length === 0; // Python tries the values of one knob at a time
-    said.replaceChildren(...(left ? [element("span", { class: "soft" }, "another knob was asked for meanwhile: press again")] : []),
-      ...(found ?? []).map(([value, why]) => knobVerdict(value, why)));
+    const again = left ? [element("span", { class: "soft" }, "another knob was asked for meanwhile: press again")] : [];
+    said.replaceChildren(...again, ...(found ?? []).map(([value, why]) =>
+      element("span", { class: why ? "kn-why" : "kn-good" }, `${value} ${why ? `✗ ${why}` : "✓"}`)));
   };
   const ask = button("?", tryAll, { class: "kn-ask", "aria-label": `which values of ${knob.name} can be had`,
     title: "try every value worth trying, and say which can be had" });
@@ -69,11 +70,6 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
       for (const each of [...parts.inputs, ask]) each.disabled = !able;
     },
   };
-}
-
-function knobVerdict(value, why) {
-  if (!why) return element("span", { class: "kn-good" }, `${value} ✓`);
-  return element("span", { class: "kn-why" }, `${value} ✗ ${why}`);
 }
 
 /** On or off. The makers of controls take the names of a field, and `choose(text)` for what somebody chose. */

@@ -21,6 +21,8 @@ const GONE_HERE = "the kernel is gone: run the cell again";
 export function createStepper({ root, link, signal }) {
   root.classList.add("stepper");
   const lists = new Map();
+  const step = (by) => link.ask("step", { by });
+  const choose = async (text) => (await link.ask("choose", { text })) !== null;
   const strip = makeStrip({ root, check, go, why: () => looks.open("findings") });
   link.atGone(() => strip.rest(GONE_HERE, { why: !looks.has("findings") }));
   const bar = makeBar({ root, step, choose });
@@ -66,14 +68,6 @@ export function createStepper({ root, link, signal }) {
     const found = await link.ask("check", { stage });
     if (found) strip.fill(found.answer.stages);
     return found?.answer.said;
-  }
-
-  function step(by) {
-    link.ask("step", { by });
-  }
-
-  async function choose(text) {
-    return (await link.ask("choose", { text })) !== null;
   }
 
   function show(about) {
