@@ -92,10 +92,11 @@ export function paintArrayTiles(canvas, root, walk, cycle) {
       ["k-MATMUL", walk.enters[tile], over],
       ["k-STORE", over, walk.out[tile]],
     ];
-    writeText(context, grouped(tile), TILE_LEFT - 6, place * TILE_ROW + TILE_ROW / 2, tile === now ? ink : soft, "right");
+    const top = place * TILE_ROW;
+    writeText(context, grouped(tile), TILE_LEFT - 6, top + TILE_ROW / 2, tile === now ? ink : soft, "right");
     for (const [name, begin, end] of stages) {
       const wide = Math.max((end - begin) * scale, 0.7);
-      if (end > begin) fillBox(context, palette[name], TILE_LEFT + begin * scale, place * TILE_ROW + 1, wide, TILE_ROW - 3);
+      if (end > begin) fillBox(context, palette[name], TILE_LEFT + begin * scale, top + 1, wide, TILE_ROW - 3);
     }
   }
   writeText(context, grouped(walk.ofRun(0)), TILE_LEFT, height - 8, soft);

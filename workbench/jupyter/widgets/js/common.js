@@ -51,7 +51,8 @@ export function fillChoices(select, entries, chosen) {
   select.hidden = entries.length < 2;
 }
 
-/** A table in a box that scrolls, both named `label`. Cells are texts, elements or ready cells; columns of the places `right` stand to the right. */
+/** A table in a box that scrolls, both named `label`. Cells are texts, elements or ready cells; those of the columns
+ *  `right`, by their places, stand to the right. */
 export function tableOf(label, heads, rows, { right = [], box = "scroll" } = {}) {
   const cell = (tag, told, place) => told instanceof HTMLTableCellElement ? told
     : element(tag, { class: right.includes(place) && "r", scope: tag === "th" && "col" }, told);

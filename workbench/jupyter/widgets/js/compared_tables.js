@@ -55,7 +55,8 @@ export function comparedTable({ lines, names }, { choose }) {
         ? element("td", { class: `r ${toneOf(value) || "soft"}` }, signed(value))
         : element("td", { class: "r" }, grouped(value));
     });
-    return element("tr", { "data-row": place, onclick: () => line.marks && choose(place) }, element("td", {}, name), ...cells);
+    const press = () => line.marks && choose(place);
+    return element("tr", { "data-row": place, onclick: press }, element("td", {}, name), ...cells);
   });
   const body = element("tbody", {}, ...rows);
 

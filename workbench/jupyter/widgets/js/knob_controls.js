@@ -95,8 +95,8 @@ function knobSlider(knob, names, choose, signal) {
   let held = false; // marks do not move under the pointer
   let later = null;
   const typed = () => choose(field.value.trim());
-  const slider = element("input", { type: "range", min: "0", step: "1", ...names, "aria-label": `${knob.name}, values worth trying`,
-    onpointerdown: () => (held = true), oninput: () => choose(values[Number(slider.value)]) });
+  const slider = element("input", { type: "range", min: "0", step: "1", ...names,
+    "aria-label": `${knob.name}, values worth trying`, onpointerdown: () => (held = true), oninput: () => choose(values[Number(slider.value)]) });
   const field = element("input", { type: "text", spellcheck: "false", ...names, "aria-label": `${knob.name}, any value`,
     onchange: typed, onkeydown: (event) => event.key === "Enter" && typed() });
   const marks = element("div", { class: "kn-marks", "aria-hidden": "true" });
@@ -130,5 +130,6 @@ function knobSlider(knob, names, choose, signal) {
     field.value = text;
   };
   const whenLeft = (act) => (held ? (later = act) : act());
-  return { shown: [element("span", { class: "kn-slide" }, slider, marks), field], inputs, field, show, offer, whenLeft };
+  const shown = [element("span", { class: "kn-slide" }, slider, marks), field];
+  return { shown, inputs, field, show, offer, whenLeft };
 }

@@ -32,7 +32,8 @@ export function knobMap(host, { ask, knobs, take, signal }) {
   const place = element("div", { class: "scroll", tabindex: "-1", onmouseover: say, onfocusin: say, onclick: press });
   const legend = mapLegend();
   const root = element("details", { class: "kn-part" }, element("summary", {}, "Map of mappings: cycles over two knobs"),
-    element("div", { class: "kn-tools" }, down, element("span", { class: "soft" }, "by"), across, button("Fill the map", begin), stop, bar),
+    element("div", { class: "kn-tools" },
+      down, element("span", { class: "soft" }, "by"), across, button("Fill the map", begin), stop, bar),
     place, legend, told, summary);
   host.append(root);
   let at = [0, 0];

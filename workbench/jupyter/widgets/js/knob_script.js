@@ -6,16 +6,16 @@ const TYPING_MILLISECONDS = 700; // who pauses for so long wants to see what it 
 /** `read()` resolves to `{ text, why }`, `write(text)` tries one, `own()` takes it away. */
 export function knobScript(host, { read, write, own, signal }) {
   const numbers = element("pre", { class: "kn-numbers", "aria-hidden": "true" });
-  const text = element("textarea", { class: "mono", spellcheck: "false", wrap: "off", "aria-label": "transform script", rows: "12",
-    oninput: tryLater, onscroll: () => (numbers.scrollTop = text.scrollTop),
+  const text = element("textarea", { class: "mono", spellcheck: "false", wrap: "off", rows: "12",
+    "aria-label": "transform script", oninput: tryLater, onscroll: () => (numbers.scrollTop = text.scrollTop),
     onkeydown: (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && attempt() });
   const problems = element("div", { class: "kn-problems", role: "status" });
   const run = button("Try it", () => attempt(), { title: "Ctrl+Enter" });
   const back = button("Use the knobs again", () => (back.dataset.restores ? restore() : leave()), { disabled: true });
   const note = element("span", { class: "soft" });
   const body = element("div", { class: "kn-script" }, numbers, text);
-  const root = element("details", { class: "kn-part", ontoggle: () => refresh() }, element("summary", {}, "Transform script"),
-    element("div", { class: "kn-tools" }, run, back, note), body, problems);
+  const root = element("details", { class: "kn-part", ontoggle: () => refresh() },
+    element("summary", {}, "Transform script"), element("div", { class: "kn-tools" }, run, back, note), body, problems);
   host.append(root);
   let kept = "";
   let timer = 0;

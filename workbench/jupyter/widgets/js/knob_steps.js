@@ -53,7 +53,8 @@ export function knobHistory(host, { back }) {
     const pressed = event.target.closest("button");
     if (pressed) back(Number(pressed.dataset.step));
   };
-  const list = element("ol", { class: "kn-history", "aria-label": "settings that were tried, the newest first", onclick: press });
+  const label = "settings that were tried, the newest first";
+  const list = element("ol", { class: "kn-history", "aria-label": label, onclick: press });
   host.append(element("div", { class: "kn-title" }, "History"), list);
   return (steps, now) => {
     list.replaceChildren(

@@ -37,7 +37,8 @@ class KnobEditor {
     const figures = element("div", { class: "kn-figures" });
     const history = element("div", { class: "kn-past" });
     const right = element("div", { class: "kn-right" }, figures, history);
-    this.findings = element("div", { class: "kn-findings", hidden: true, tabindex: "0", role: "group", "aria-label": "findings that came and went" });
+    this.findings = element("div", { class: "kn-findings", hidden: true, tabindex: "0", role: "group",
+      "aria-label": "findings that came and went" });
     const pictures = element("div", { class: "kn-pictures" });
     this.root.append(element("div", { class: "kn-top" }, left, right), this.findings, pictures);
     host.append(this.root);
@@ -135,7 +136,8 @@ class KnobEditor {
       search(); // who typed sooner than the list was drawn has asked for some of it
       this.settle();
     };
-    const field = element("input", { type: "search", placeholder: "find…", "aria-label": `find among ${title}`, oninput: search });
+    const field = element("input", { type: "search", placeholder: "find…", "aria-label": `find among ${title}`,
+      oninput: search });
     const part = element("details", { class: "kn-part", ontoggle: toggle },
       element("summary", {}, `${title} `, element("span", { class: "soft" }, String(knobs.length))), field, list);
     this.shared.append(part);

@@ -27,8 +27,8 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   let toSight = false; // whether the first marked row is to be scrolled to
   const heads = element("div", { class: "heads", "aria-hidden": "true" });
   const rows = element("div", { class: "rows", role: "presentation", onclick: press });
-  const box = element("div", { class: `list of-${name}`, role: "listbox", id: uniqueId("wb-list"), tabindex: "0", "aria-label": label,
-    "aria-multiselectable": "true" }, rows);
+  const box = element("div", { class: `list of-${name}`, role: "listbox", id: uniqueId("wb-list"), tabindex: "0",
+    "aria-label": label, "aria-multiselectable": "true" }, rows);
   const ruler = element("div", { class: "ruler", "aria-hidden": "true" });
   const title = element("div", { class: "sticky mono", "aria-hidden": "true" });
   root.append(heads, element("div", { class: "scroller" }, title, box, ruler));

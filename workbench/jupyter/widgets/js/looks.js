@@ -96,7 +96,8 @@ export function makeLooks(root, { link, signal, ...lab }) {
     has: (name) => open.has(name),
     fill(names) {
       const known = LOOKS.filter(({ name }) => names.includes(name));
-      tabs.append(...known.map((look) => button(look.title, () => show(look), { "aria-pressed": "false", "data-look": look.name })));
+      const tab = (look) => button(look.title, () => show(look), { "aria-pressed": "false", "data-look": look.name });
+      tabs.append(...known.map(tab));
       tabs.hidden = !tabs.children.length;
     },
     cursor: (cycle) => open.get(now)?.made?.cursor?.(cycle),

@@ -12,6 +12,8 @@ import { TEXTURES, textured } from "./timeline_paint.js";
 const MEMORY_LAUNCHES = 8;
 const ROLE_KINDS = ["LOAD", "STORE", "COPY"]; // whose colours and lines roles have, as in the static picture
 const INSIDE_LINES = [[3, 0, 3, 6]];
+const SIGNS = "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so far; " +
+  "1/3 alone where there is no room for both";
 const NOT_READ_PALE = 0.35; // as in the static picture: style.HELD
 const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
 let palettesMade = 0;
@@ -74,7 +76,8 @@ class Memory {
     const halves = element("div", { class: "mem-halves" }, left, right);
     this.root = element("div", { class: "mem" }, this.controls.root, this.said, halves, this.legend, this.table);
     this.host.append(this.root);
-    const slots = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: () => this.map.at >= 0 && this.map.pick(this.map.at) };
+    const pick = () => this.map.at >= 0 && this.map.pick(this.map.at);
+    const slots = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: pick };
     onKeys(this.map.canvas, slots, this.signal);
     onKeys(halves, { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": acts.play }, this.signal);
   }
@@ -256,7 +259,7 @@ class Memory {
       [{ style: "border:3px solid var(--ink)" }, "moved now"],
       [{ style: "border:1.5px dashed var(--ink)" }, "read or written by work now"],
     ]);
-    this.legend.replaceChildren(...marks.children, element("span", { class: "soft" }, "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so far; 1/3 alone where there is no room for both"));
+    this.legend.replaceChildren(...marks.children, element("span", { class: "soft" }, SIGNS));
   }
 
   end() {
@@ -273,7 +276,8 @@ class Memory {
 function memoryPalette(root) {
   const context = new OffscreenCanvas(1, 1).getContext("2d");
   const theme = coloursOf(root, ["ground", "ink", "soft", "line", "faint", "accent", "mark", "k-LOAD"]);
-  const filled = (colour, lines) => ({ colour, fill: context.createPattern(textured(colour, theme.ground, lines), "repeat") });
+  const filled = (colour, lines) =>
+    ({ colour, fill: context.createPattern(textured(colour, theme.ground, lines), "repeat") });
   const roles = ROLE_KINDS.map((kind) => filled(colourOf(root, `k-${kind}`), TEXTURES[kind]));
   roles.push(filled(colourOf(root, "h7"), INSIDE_LINES));
   return { ...theme, number: ++palettesMade, roles, tile: theme["k-LOAD"], pale: NOT_READ_PALE };

@@ -20,13 +20,14 @@ export function makeMemoryControls(acts) {
     else if (by && !event.altKey) acts.step(by);
     if ((by && !event.altKey) || event.key === " ") event.preventDefault();
   };
-  const launches = element("select", { "aria-label": "kernel", class: "mem-kernel", onchange: () => acts.launch(Number(launches.value)) });
+  const launches = element("select", { "aria-label": "kernel", class: "mem-kernel",
+    onchange: () => acts.launch(Number(launches.value)) });
   const play = button("▶", () => acts.play(), { label: "play" });
-  const slider = element("input", { type: "range", class: "mem-slider", "aria-label": "cycle", step: "1", min: "0", max: "0",
-    title: "arrow keys: the next change; with Shift one cycle; space plays",
+  const slider = element("input", { type: "range", class: "mem-slider", "aria-label": "cycle", step: "1", min: "0",
+    max: "0", title: "arrow keys: the next change; with Shift one cycle; space plays",
     oninput: scrub(false), onchange: scrub(true), onkeydown: press });
-  const field = element("input", { type: "number", class: "mem-cycle", "aria-label": "go to a cycle", min: "0", step: "1",
-    onchange: () => field.value !== "" && acts.scrub(Number(field.value), true) });
+  const field = element("input", { type: "number", class: "mem-cycle", "aria-label": "go to a cycle", min: "0",
+    step: "1", onchange: () => field.value !== "" && acts.scrub(Number(field.value), true) });
   const whole = element("span", { class: "soft mem-whole" });
   const speed = element("select", { "aria-label": "how fast it plays", title: "how fast it plays" });
   fillChoices(speed, PLAY_SPEEDS, FIRST_PLAY_SPEED);
@@ -35,7 +36,8 @@ export function makeMemoryControls(acts) {
     near.setAttribute("aria-pressed", String(now));
     acts.near(now);
   };
-  const near = button("near the cursor", toggle, { label: "near the cursor: only the time around it", "aria-pressed": "false" });
+  const nearest = "near the cursor: only the time around it";
+  const near = button("near the cursor", toggle, { label: nearest, "aria-pressed": "false" });
   const root = element(
     "div",
     { class: "mem-tools", role: "group", "aria-label": "clock" },

@@ -164,7 +164,8 @@ export class ScratchpadMap {
       fillBox(context, palette.soft, Math.round(x), this.bottom, 1, 4);
       const text = grouped(tick);
       const half = context.measureText(text).width / 2;
-      writeText(context, text, clamped(x, this.chart + half, this.width - half), this.bottom + 12, palette.soft, "center");
+      const middle = clamped(x, this.chart + half, this.width - half);
+      writeText(context, text, middle, this.bottom + 12, palette.soft, "center");
     }
     writeText(context, "cycles", this.chart - MAP_GAP, this.bottom + 12, palette.soft, "right");
   }

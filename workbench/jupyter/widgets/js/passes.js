@@ -230,7 +230,8 @@ function passRow(each, number, state, { go, pin }) {
   const [before, after] = each.ops;
   const change = each.added === null ? "" : each.changes ? `+${each.added} −${each.removed}` : "";
   return element("div",
-    { class: "ex-row", "data-pass": number - 1, "aria-current": String(state.at === number - 1), onclick: () => go(number - 1) },
+    { class: "ex-row", "data-pass": number - 1, "aria-current": String(state.at === number - 1),
+      onclick: () => go(number - 1) },
     pinning, element("button", { type: "button", class: "ex-name" }, what),
     element("span", { class: "ex-delta" }, change),
     element("span", { class: "ex-ops", title: "operations before and after" }, before === after ? `${after}` : `${before} → ${after}`),

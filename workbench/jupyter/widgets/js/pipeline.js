@@ -195,7 +195,8 @@ function makePipelineParts(root, act) {
     title: element("b"),
     sum: element("p"),
     kernels: element("select", { "aria-label": "kernel", onchange: () => act.load(Number(parts.kernels.value)) }),
-    loops: element("select", { "aria-label": "rows: iterations of", onchange: () => act.by(parts.loops.value || null) }),
+    loops: element("select", { "aria-label": "rows: iterations of",
+      onchange: () => act.by(parts.loops.value || null) }),
     slots: button("by slots", act.slots, { "aria-pressed": "false" }),
     slider: element("input", { type: "range", min: 0, value: 0, "aria-label": "first iteration that is shown",
       oninput: () => act.scroll(Number(parts.slider.value)) }),
@@ -236,7 +237,8 @@ function paintPipeline(canvas, root, state) {
     paintBusy(context, view, core, place * ROW_HIGH, x, begin, end, palette);
     fillBox(context, palette.line, 0, place * ROW_HIGH, width, 1);
     const moving = state.bySlots ? 0 : view.moving[first + place];
-    const write = (text, at, colour) => writeText(context, text, LABEL_WIDE - 8, place * ROW_HIGH + at, colour, "right", LABEL_WIDE - 10);
+    const write = (text, at, colour) =>
+      writeText(context, text, LABEL_WIDE - 8, place * ROW_HIGH + at, colour, "right", LABEL_WIDE - 10);
     write(label, moving ? LABEL_AT : ROW_HIGH / 2, palette.ink);
     if (!moving) return;
     context.font = CANVAS_FONT;

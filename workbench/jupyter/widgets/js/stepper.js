@@ -356,7 +356,8 @@ function makePicture(grid, { link, signal, lists, cursor }) {
 /** The selection as a table, for who reads and does not look. */
 function makeThread({ link }) {
   const body = element("div", { class: "thread-of" });
-  const root = element("details", { class: "as-table", ontoggle: refresh }, element("summary", {}, "The selection as a table"), body);
+  const root = element("details", { class: "as-table", ontoggle: refresh },
+    element("summary", {}, "The selection as a table"), body);
   async function refresh() {
     if (!root.open) return;
     const found = await link.ask("thread");

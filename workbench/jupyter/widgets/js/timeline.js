@@ -65,7 +65,8 @@ class Timeline extends TimelineFrame {
     };
     useStrip(head, (event) => this.momentAt(x(event, head)), ruler, this.signal);
     head.addEventListener("dblclick", (event) => openLaunch(this, this.momentAt(x(event, head))), { signal: this.signal });
-    useStrip(minimap, (event) => (x(event, minimap) / this.width) * this.whole, (_, moment) => this.centre(moment), this.signal);
+    const ofRun = (event) => (x(event, minimap) / this.width) * this.whole;
+    useStrip(minimap, ofRun, (_, moment) => this.centre(moment), this.signal);
     onKeys(this.root, this.keys(), this.signal);
   }
 

@@ -40,7 +40,8 @@ export class TimelineFrame {
     const told = `timeline of ${data.header.spans} spans on ${data.lanes.length} units, ${data.header.makespan} cycles`;
     const hidden = () => element("canvas", { "aria-hidden": "true" });
     const [minimap, head, lanes] = [hidden(), hidden(), hidden()];
-    const over = element("canvas", { role: "img", tabindex: "0", "aria-label": `${told}; arrow keys go from span to span` });
+    const label = `${told}; arrow keys go from span to span`;
+    const over = element("canvas", { role: "img", tabindex: "0", "aria-label": label });
     this.canvases = { minimap, head, lanes, over };
     this.thumb = element("div", { class: "tl-thumb" });
     this.tip = element("div", { class: "tl-tip", hidden: true, "aria-hidden": "true" });
@@ -105,7 +106,8 @@ export class TimelineFrame {
       this.arrange();
     };
     const label = `${row.folded ? "unfold" : "fold"} ${row.label}: ${row.note}`;
-    const folding = button(`${row.folded ? "▸" : "▾"} ${row.label}`, fold, { class: "tl-fold", label, "aria-expanded": String(!row.folded) });
+    const text = `${row.folded ? "▸" : "▾"} ${row.label}`;
+    const folding = button(text, fold, { class: "tl-fold", label, "aria-expanded": String(!row.folded) });
     folding.append(...busy);
     return element("div", { class: "tl-label", style: place }, folding);
   }

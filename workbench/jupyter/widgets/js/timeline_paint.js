@@ -59,7 +59,8 @@ export function textured(colour, ground, lines) {
 
 /** Black or white, whichever is easier to read on a colour. */
 function inkOn(colour) {
-  const linear = partsOf(colour).map((part) => (part / 255 <= 0.04 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  const parts = partsOf(colour).map((part) => part / 255);
+  const linear = parts.map((part) => (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
   const light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   return light > 0.18 ? "#000" : "#fff";
 }
@@ -125,7 +126,8 @@ function paintLabel(context, data, span, { left, right, row, kind, palette }) {
   if (wide > room) [text, wide] = [kind.name, context.measureText(kind.name).width];
   if (wide > room) return;
   const x = (left + right - wide) / 2;
-  fillBox(context, kind.colour, x - 2, row.top, wide + 4, row.bar); // so that the texture does not run through the letters
+  // A plain ground, so that the texture does not run through the letters.
+  fillBox(context, kind.colour, x - 2, row.top, wide + 4, row.bar);
   writeText(context, text, x, row.top + row.bar / 2 + 0.5, kind.ink);
   row.words.push([x - 2, x + wide + 2]);
 }

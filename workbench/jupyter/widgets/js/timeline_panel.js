@@ -112,7 +112,8 @@ export function tellSpan(told, data, span, { clock, slack, waits, reasons, goTo 
   const one = ({ span: other, room }) => {
     const text = `${data.row[other]} ${kinds[data.kind[other]]} on ${data.lanes[data.laneOf(other)].name}`;
     const spare = element("span", { class: room ? "soft" : "tl-tight" }, room ? `+${clock.length(room)}` : "no slack");
-    return element("span", { class: "tl-wait" }, button(text, () => goTo(other), { label: `go to span ${text}` }), spare);
+    const link = button(text, () => goTo(other), { label: `go to span ${text}` });
+    return element("span", { class: "tl-wait" }, link, spare);
   };
   const list = (some) => {
     const more = some.length > MOST_WAITS ? [element("span", { class: "soft" }, `and ${some.length - MOST_WAITS} with more slack`)] : [];
