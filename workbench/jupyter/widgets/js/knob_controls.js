@@ -96,7 +96,8 @@ function knobSlider(knob, names, choose, signal) {
   let later = null;
   const typed = () => choose(field.value.trim());
   const slider = element("input", { type: "range", min: "0", step: "1", ...names,
-    "aria-label": `${knob.name}, values worth trying`, onpointerdown: () => (held = true), oninput: () => choose(values[Number(slider.value)]) });
+    "aria-label": `${knob.name}, values worth trying`,
+    onpointerdown: () => (held = true), oninput: () => choose(values[Number(slider.value)]) });
   const field = element("input", { type: "text", spellcheck: "false", ...names, "aria-label": `${knob.name}, any value`,
     onchange: typed, onkeydown: (event) => event.key === "Enter" && typed() });
   const marks = element("div", { class: "kn-marks", "aria-hidden": "true" });

@@ -12,8 +12,8 @@ import { TEXTURES, textured } from "./timeline_paint.js";
 const MEMORY_LAUNCHES = 8;
 const ROLE_KINDS = ["LOAD", "STORE", "COPY"]; // whose colours and lines roles have, as in the static picture
 const INSIDE_LINES = [[3, 0, 3, 6]];
-const SIGNS = "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so far; " +
-  "1/3 alone where there is no room for both";
+const SIGNS = "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so " +
+  "far; 1/3 alone where there is no room for both";
 const NOT_READ_PALE = 0.35; // as in the static picture: style.HELD
 const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
 let palettesMade = 0;
