@@ -205,7 +205,7 @@ def test_a_text_of_another_kernel_that_comes_late_is_not_taken_for_one_of_this(c
         page = seen.page
         held = Held(seen)
         page.locator(f".ex-row[data-pass='{text}']").click()
-        held.wait(2)  # its lines before and after scheduling
+        held.wait(1)  # what the pass changed
         page.get_by_label("kernel", exact=True).select_option(second.name)
         expect(page.locator(".ex-row[aria-current=true]")).not_to_have_attribute("data-pass", str(text))
         held.let_go()

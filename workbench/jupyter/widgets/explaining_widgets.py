@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from markupsafe import Markup
 
 from workbench.explaining.views.kernel_lists import CONTEXT
 from workbench.explaining.views.selections.lab_lists import MlirList
 from workbench.explaining.views.timelines import arrays, pipelines
-from workbench.ground.basics.highlight import mlir_line
+from workbench.ground.basics.highlight import box, diff_row, left_out
+from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.mlir_diff import shown
 from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later, in_columns
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from workbench.explaining.artefacts.pipeline_handle import PipelineView
     from workbench.explaining.views.kernel_lists.pass_lines import PassTrace
     from workbench.explaining.views.kernel_lists.pass_tables import Step
-    from workbench.ground.basics.mlir_diff import Diff
 
 EXPLAINING_SHEETS: Final = ("explaining.css",)
 
@@ -143,24 +142,56 @@ class PassesLook(Look):
         return self._traces[kernel]
 
     def answer_text(self, kernel: str, number: int) -> Later:
-        """A text line by line; and for lines that are known before or after scheduling their rows in the lab's lists,
-        from 1 on, 0 for none."""
-        return Later(lambda: self._text(self._trace(kernel), number))
+        """A whole text as HTML."""
 
-    def _text(self, trace: PassTrace, number: int) -> Answer:
-        places = range(len(trace.texts[number]))
-        known = {"rendered": trace.rendered_lines[number], "scheduled": trace.scheduled_lines[number]}
-        columns = {name: np.zeros(len(places), "<u4") for name in known}
-        for name, lines in known.items():
-            for place, line in lines.items() if self._launched else ():
-                columns[name][place] = self._starts[name][trace.kernel.kernel] + line
-        return {"lines": [mlir_line(line) for line in trace.texts[number]]}, [
-            each.tobytes() for each in columns.values()
-        ]
+        def drawn() -> Answer:
+            trace = self._trace(kernel)
+            lines = [self._line(trace, number, place) for place in range(len(trace.texts[number]))]
+            return {"html": _box("the whole text", lines)}
 
-    def answer_diff(self, kernel: str, before: int, after: int) -> Later:
-        """Stretches: how many lines are left out, or whether both texts have them, the first of each and how many."""
-        return Later(lambda: {"stretches": _stretches(self._trace(kernel).between(before, after))})
+        return Later(drawn)
+
+    def answer_diff(self, kernel: str, before: int, after: int, beside: bool) -> Later:
+        """The changes from one text to another as HTML: below each other, or `beside` each other."""
+        return Later(lambda: {"html": self._changes(self._trace(kernel), before, after, beside)})
+
+    def _changes(self, trace: PassTrace, before: int, after: int, beside: bool) -> Markup:
+        found = trace.between(before, after)
+        if found.empty:
+            return html('<p class="soft">Nothing changed but names.</p>')
+        old, new = partial(self._line, trace, before), partial(self._line, trace, after)
+        left, right = list[Markup](), list[Markup]()
+        for change in shown(found, CONTEXT):
+            if isinstance(change, int):
+                left.append(left_out(change, 1 if beside else 2))
+                right.append(left_out(change))
+            elif beside:
+                for was, now in zip_longest(change.before, change.after):
+                    left.append(old(was, None, "" if change.same else "minus"))
+                    right.append(new(now, None, "" if change.same else "plus"))
+            elif change.same:
+                left += [new(now, [was + 1, now + 1]) for was, now in zip(change.before, change.after, strict=True)]
+            else:
+                left += [old(was, [was + 1, ""], "minus") for was in change.before]
+                left += [new(now, ["", now + 1], "plus") for now in change.after]
+        return _box("before", left) + _box("after", right) if beside else _box("changes", left)
+
+    def _line(
+        self, trace: PassTrace, text: int, place: int | None, numbers: Sequence[int | str] | None = None, kind: str = ""
+    ) -> Markup:
+        """A line with its number, or with `numbers`. One that is known before or after scheduling has its rows in the
+        lab's lists, from 1 on."""
+        if place is None:
+            return diff_row("", [""], None)
+        known = {"rendered": trace.rendered_lines[text], "scheduled": trace.scheduled_lines[text]}
+        rows = {
+            name: self._starts[name][trace.kernel.kernel] + lines[place]
+            for name, lines in known.items()
+            if self._launched and place in lines
+        }
+        data = joined(html(' data-{}="{}"', name, row) for name, row in rows.items())
+        attributes = html(' tabindex="0"') + data if rows else data
+        return diff_row(f"{kind} k" if rows else kind, numbers or [place + 1], trace.texts[text][place], attributes)
 
     def recorded(self) -> Sequence[Question] | None:
         traces = self._traces
@@ -172,7 +203,11 @@ class PassesLook(Look):
             asked.append(("kernel", {"kernel": name}))
             asked += [("text", {"kernel": name, "number": number}) for number in range(count + 1)]
             pairs = {*pairwise(range(count + 1)), *([(0, count)] if count else [])}
-            asked += [("diff", {"kernel": name, "before": first, "after": last}) for first, last in sorted(pairs)]
+            asked += [
+                ("diff", {"kernel": name, "before": first, "after": last, "beside": beside})
+                for first, last in sorted(pairs)
+                for beside in (False, True)
+            ]
         return asked
 
 
@@ -191,15 +226,8 @@ def _about(step: Step) -> dict[str, object]:
     }
 
 
-def _stretches(diff: Diff) -> list[list[int]]:
-    found = list[list[int]]()
-    for change in shown(diff, CONTEXT):
-        if isinstance(change, int):
-            found.append([change])
-            continue
-        before, after = (lines[0] if lines else 0 for lines in (change.before, change.after))
-        found.append([int(change.same), before, len(change.before), after, len(change.after)])
-    return found
+def _box(label: str, lines: Sequence[Markup]) -> Markup:
+    return box(lines, html(' role="group" aria-label="{}"', label))
 
 
 class _ViewWidget(LabWidget):

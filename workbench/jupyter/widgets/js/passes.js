@@ -1,5 +1,5 @@
 // The passes of a kernel: which changed what, any two texts against each other, and a text with its lines selected.
-import { button, clamped, element, fillChoices, grouped, onKeys, wholeNumbers } from "./common.js";
+import { button, clamped, element, fillChoices, onKeys } from "./common.js";
 import { placeMarkup } from "./markup.js";
 
 const MODES = [
@@ -25,7 +25,6 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
       show();
     },
   });
-  const texts = new Map();
   const state = { kernels: [], kernel: null, of: null, passes: [], at: -1, pins: [], mode: "unified", folded: true, query: "" };
   let turn = 0;
 
@@ -55,7 +54,6 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
     fillChoices(parts.kernels, state.kernels.map(({ name }) => [name, name]), kernel);
     const found = await link.ask("kernel", { kernel });
     if (!found || signal.aborted || state.kernel !== kernel) return;
-    texts.clear();
     state.of = kernel; // whose passes these are: until they are there, those of another kernel are shown
     state.passes = found.answer.passes;
     state.pins = [];
@@ -99,29 +97,18 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
     show();
   }
 
-  async function textOf(number) {
-    if (!texts.has(number)) {
-      const { of } = state;
-      const found = await link.ask("text", { kernel: of, number });
-      if (!found || state.of !== of) return null;
-      const [rendered, scheduled] = found.buffers.map(wholeNumbers);
-      texts.set(number, { lines: found.answer.lines, rendered, scheduled });
-    }
-    return texts.get(number);
-  }
-
   async function show() {
     const mine = ++turn;
     if (!state.passes.length) return;
     for (const [mode, button] of parts.modes) button.setAttribute("aria-pressed", String(mode === state.mode));
     const [before, after] = pair();
-    const [old, now] = [await textOf(before), await textOf(after)];
-    const found = state.mode === "text" ? true : await link.ask("diff", { kernel: state.of, before, after });
-    if (mine !== turn || signal.aborted || !old || !now || !found) return;
+    const { of: kernel, mode } = state;
+    const changes = { kernel, before, after, beside: mode === "beside" };
+    const found = await (mode === "text" ? link.ask("text", { kernel, number: after }) : link.ask("diff", changes));
+    if (mine !== turn || signal.aborted || !found) return;
     parts.head.replaceChildren(...headOf(state, before, after));
-    const box = state.mode === "text" ? [wholeText(now)] : diffOf(state.mode, found.answer.stretches, old, now);
-    parts.shown.replaceChildren(...box);
-    parts.shown.classList.toggle("both", state.mode === "beside");
+    placeMarkup(parts.shown, found.answer.html);
+    parts.shown.classList.toggle("both", mode === "beside");
     mark();
   }
 
@@ -257,63 +244,4 @@ function headOf(state, before, after) {
     element("code", { class: "whole" }, each.pipeline),
     element("span", { class: "soft" }, each.source),
   ];
-}
-
-/** A line with its number, or those in the text before and in the one after; one that can be selected says which row of
- *  the lab's lists it is. */
-function passLine(kind, numbers, text, place) {
-  const known = text && (text.scheduled[place] || text.rendered[place]);
-  const line = element("div", { class: `l ${kind}${known ? " k" : ""}`, tabindex: known ? "0" : false });
-  if (known) {
-    if (text.scheduled[place]) line.dataset.scheduled = text.scheduled[place];
-    if (text.rendered[place]) line.dataset.rendered = text.rendered[place];
-  }
-  const sign = { plus: "+", minus: "-" }[kind] ?? "";
-  const body = element("span");
-  placeMarkup(body, text ? text.lines[place] : "&nbsp;");
-  line.append(...[...numbers, sign].map((each) => element("span", { class: "n", "data-n": each })), body);
-  return line;
-}
-
-function passBox(lines, label) {
-  const inside = element("div", { class: "in" }, ...lines);
-  return element("div", { class: "code", tabindex: "0", role: "group", "aria-label": label }, inside);
-}
-
-function wholeText(text) {
-  return passBox(text.lines.map((_, place) => passLine("", [place + 1], text, place)), "the whole text");
-}
-
-function leftOut(count, columns) {
-  const told = `${grouped(count)} line${count > 1 ? "s" : ""} the same`;
-  const dots = [...Array(columns).fill("…"), ""].map((each) => element("span", { class: "n", "data-n": each }));
-  return element("div", { class: "l at" }, ...dots, element("span", {}, told));
-}
-
-/** Two texts' stretches as boxes of lines: one below the other, or two side by side. */
-function diffOf(mode, stretches, old, now) {
-  const changed = stretches.some((each) => each.length > 1 && !each[0]);
-  if (!changed) return [element("p", { class: "soft" }, "Nothing changed but names.")];
-  const [left, right] = [[], []];
-  const unified = mode === "unified";
-  const numbers = (old, now, own) => (unified ? [old, now] : [own]);
-  for (const [same, before, befores, after, afters] of stretches) {
-    if (before === undefined) {
-      left.push(leftOut(same, unified ? 2 : 1));
-      right.push(leftOut(same, 1));
-      continue;
-    }
-    const lines = (count, made) => Array.from({ length: count }, (_, each) => made(before + each + 1, after + each + 1));
-    const gone = lines(befores, (was) => passLine(same ? "" : "minus", numbers(was, "", was), old, was - 1));
-    const come = lines(afters, (was, is) => passLine(same ? "" : "plus", numbers(same ? was : "", is, is), now, is - 1));
-    if (unified) {
-      left.push(...(same ? come : [...gone, ...come]));
-      continue;
-    }
-    for (let each = 0; each < Math.max(befores, afters); each++) {
-      left.push(gone[each] ?? passLine("", [""], null, 0));
-      right.push(come[each] ?? passLine("", [""], null, 0));
-    }
-  }
-  return unified ? [passBox(left, "changes")] : [passBox(left, "before"), passBox(right, "after")];
 }
