@@ -29,8 +29,7 @@ def opened(journey: wb.Journey, beside: wb.Journey | None = None) -> tuple[Timel
 
 def columns(front: Front, run: int, what: str) -> dict[str, Any]:
     """The message that answers with a block of columns."""
-    front.post({"id": 99, "ask": "columns", "given": {"run": run, "what": what}})
-    return front.sent[-1][0]
+    return front.ask("columns", run=run, what=what)
 
 
 def test_nothing_large_is_state_and_columns_come_as_bytes_when_asked_for():
