@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, cast
 
@@ -22,8 +23,8 @@ def begin() -> None:
         return
     html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
     machines, programs = own_name("simulator.machine.machine"), own_name("simulator.tileprogram.program")
-    html.for_type_by_name(machines, "Machine", lambda machine: _objects().machine_html(machine))
-    html.for_type_by_name(programs, "TileProgram", lambda program: _objects().program_html(program))
+    html.for_type_by_name(machines, "Machine", _shown_by("machine_html"))
+    html.for_type_by_name(programs, "TileProgram", _shown_by("program_html"))
     html.for_type(ModuleType, _module)
     plain.for_type(ModuleType, _module_text)
     cell_line.watch()
@@ -33,6 +34,10 @@ def begin() -> None:
 
 def _objects() -> Any:
     return importlib.import_module("workbench.explaining.views.pages.objects")
+
+
+def _shown_by(function: str) -> Callable[[object], str]:
+    return lambda shown: getattr(_objects(), function)(shown)
 
 
 def _module(module: ModuleType) -> str | None:
