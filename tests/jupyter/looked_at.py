@@ -29,6 +29,7 @@ const ask = async (what, given = {}) => {
   const key = JSON.stringify([what, given]);
   const found = answers.find(([each]) => each === key);
   if (!found) throw new Error(`no answer to ${key}`);
+  await window.held; // a promise where a test holds answers back
   const buffers = found[2].map((number) => fetch(`/${number}.bin`).then((each) => each.arrayBuffer()));
   return { answer: found[1], buffers: (await Promise.all(buffers)).map((each) => new DataView(each)) };
 };

@@ -130,7 +130,7 @@ def page(opened: tuple[ComparisonWidget, Front], chromium_browser: Browser) -> I
     with live(opened[0]) as address:
         made.goto(address)
         made.wait_for_selector(".cmp-times canvas")
-        made.wait_for_selector(".cmp-came, .cmp-went")
+        made.wait_for_selector(".cmp-findings :is(.came, .went)")
         yield made
         assert wrong == []
         made.close()

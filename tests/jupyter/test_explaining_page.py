@@ -203,12 +203,13 @@ def test_a_text_of_another_kernel_that_comes_late_is_not_taken_for_one_of_this(c
     ready = "document.querySelector('.ex-diff .l')"
     with looked_at(chromium_browser, look, "createPasses", EXPLAINING_SHEETS, ready) as seen:
         page = seen.page
-        held = Held(seen)
+        page.evaluate("() => { window.held = new Promise((go) => (window.letGo = go)); }")
         page.locator(f".ex-row[data-pass='{text}']").click()
-        held.wait(2)  # its lines before and after scheduling
+        becomes(lambda: seen.js("heard.at(-1)[0]"), "diff")
+        page.evaluate("() => { delete window.held; }")
         page.get_by_label("kernel", exact=True).select_option(second.name)
         expect(page.locator(".ex-row[aria-current=true]")).not_to_have_attribute("data-pass", str(text))
-        held.let_go()
+        page.evaluate("() => window.letGo()")
         page.locator(".ex-quiet button").first.click()
         page.get_by_role("button", name="whole text after").click()
         page.locator(f".ex-row[data-pass='{text - 1}'] .ex-name").click()

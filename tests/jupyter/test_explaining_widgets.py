@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import pytest
@@ -73,15 +74,17 @@ def test_a_passes_widget_has_every_text_and_every_change():
     assert [each["ops"] for each in told] == table[["ops_before", "ops_after"]].values.tolist()
     assert [each["added"] for each in told] == list(table.lines_added)
     for number in (0, len(kernel.passes)):
-        assert len(front.answer("passes.text", kernel=kernel.name, number=number)["lines"]) == len(
-            kernel.passes.lines(number)
-        )
+        text = front.answer("passes.text", kernel=kernel.name, number=number)["html"]
+        assert text.count('<div class="l ') == len(kernel.passes.lines(number))
     diff = kernel.passes.between(2, 9).diff
     assert diff is not None
-    stretches = front.answer("passes.diff", kernel=kernel.name, before=2, after=9)["stretches"]
-    assert sum(each[4] for each in stretches if len(each) > 1 and not each[0]) == diff.added
-    back = front.answer("passes.diff", kernel=kernel.name, before=9, after=2)["stretches"]
-    assert sum(each[4] for each in back if len(each) > 1 and not each[0]) == diff.removed
+    for beside in (False, True):
+        there, back = (
+            front.answer("passes.diff", kernel=kernel.name, before=before, after=after, beside=beside)["html"]
+            for before, after in ((2, 9), (9, 2))
+        )
+        assert there.count('<div class="l plus') == diff.added
+        assert back.count('<div class="l plus') == diff.removed
 
 
 def test_the_lab_has_the_three_views_and_their_rows_are_its_lists():
@@ -91,11 +94,12 @@ def test_the_lab_has_the_three_views_and_their_rows_are_its_lists():
     kernel = journey.scheduled.kernels[0]
     front.answer("list", name="scheduled")
     lines = kernel.passes.lines(len(kernel.passes))
-    front.answer("passes.text", kernel=kernel.name, number=len(kernel.passes))
-    rows = memoryview(bytes(front.sent[-1][1][1])).cast("I").tolist()
-    for place, row in list(enumerate(rows))[::5]:
-        if row:
-            front.answer("pick", name="scheduled", row=row)
+    text = front.answer("passes.text", kernel=kernel.name, number=len(kernel.passes))["html"]
+    rows = re.findall(r'<div class="l [^>]*>', text)
+    assert len(rows) == len(lines)
+    for place, tag in list(enumerate(rows))[::5]:
+        if found := re.search(r'data-scheduled="(\d+)"', tag):
+            front.answer("pick", name="scheduled", row=int(found[1]))
             assert journey.selection.selection == journey.select((kernel.name, int(lines.scheduled_line[place])))
 
 
@@ -125,5 +129,5 @@ def test_what_may_be_recorded_is_answered_whatever_is_selected(look: str):
 
 def test_passes_of_a_kernel_that_is_not_there():
     front = Front(softmax().scheduled.kernels[0].passes.widget())
-    for ask, given in (("kernel", {}), ("text", {"number": 0}), ("diff", {"before": 0, "after": 1})):
+    for ask, given in (("kernel", {}), ("text", {"number": 0}), ("diff", {"before": 0, "after": 1, "beside": False})):
         assert "there is no kernel 'k9'" in front.ask(f"passes.{ask}", kernel="k9", **given)["error"]

@@ -84,7 +84,7 @@ def test_a_key_on_a_slider_draws_the_new_timeline_above_that_of_the_start(j: wb.
     becomes(editor.page.locator(".kn-call code").inner_text, editor.widget.step.call)
     expect(editor.page.locator(".kn-call code")).to_have_attribute("title", re.compile("j: the journey at the start"))
     expect(editor.page.locator(".kn-figure").first).to_contain_text(f"{made.simulated.cycles:,}")
-    editor.page.wait_for_selector(".kn-came, .kn-went")
+    editor.page.wait_for_selector(".kn-findings :is(.came, .went)")
     # locked in time
     both = editor.page.locator(".kn-times .tl-thumb")
     editor.page.locator(".kn-times canvas[role=img]").first.press("w")

@@ -14,7 +14,7 @@ from simulator.errors import BadArgument
 from tests.jupyter.browserless import Front
 from tests.jupyter.timelines import by_host, softmax, two_cores
 from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.findings_at import about
+from workbench.explaining.findings.rule_search import about
 from workbench.explaining.views.timelines.columns import Columns, timeline_columns
 from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets import timeline_widget as timelines
@@ -29,8 +29,7 @@ def opened(journey: wb.Journey, beside: wb.Journey | None = None) -> tuple[Timel
 
 def columns(front: Front, run: int, what: str) -> dict[str, Any]:
     """The message that answers with a block of columns."""
-    front.post({"id": 99, "ask": "columns", "given": {"run": run, "what": what}})
-    return front.sent[-1][0]
+    return front.ask("columns", run=run, what=what)
 
 
 def test_nothing_large_is_state_and_columns_come_as_bytes_when_asked_for():

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from workbench.ground.packages import own_name
 from workbench.jupyter import cell_line, short_tracebacks
 from workbench.jupyter.loading_ahead import LoadingAhead
-
-if TYPE_CHECKING:
-    from simulator import Machine
-    from simulator.tileprogram.program import TileProgram
 
 _OPERATORS = "workbench.operators.ops"
 
@@ -25,8 +22,9 @@ def begin() -> None:
     if shell is None:  # a program that only imported it
         return
     html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
-    html.for_type_by_name(own_name("simulator.machine.machine"), "Machine", _machine)
-    html.for_type_by_name(own_name("simulator.tileprogram.program"), "TileProgram", _program)
+    machines, programs = own_name("simulator.machine.machine"), own_name("simulator.tileprogram.program")
+    html.for_type_by_name(machines, "Machine", _shown_by("machine_html"))
+    html.for_type_by_name(programs, "TileProgram", _shown_by("program_html"))
     html.for_type(ModuleType, _module)
     plain.for_type(ModuleType, _module_text)
     cell_line.watch()
@@ -38,12 +36,8 @@ def _objects() -> Any:
     return importlib.import_module("workbench.explaining.views.pages.objects")
 
 
-def _machine(machine: Machine) -> str:
-    return _objects().machine_html(machine)
-
-
-def _program(program: TileProgram) -> str:
-    return _objects().program_html(program)
+def _shown_by(function: str) -> Callable[[object], str]:
+    return lambda shown: getattr(_objects(), function)(shown)
 
 
 def _module(module: ModuleType) -> str | None:

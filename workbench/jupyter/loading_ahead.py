@@ -39,7 +39,7 @@ MODULES: Final = (
 
 @dataclass
 class LoadingAhead:
-    """What is still to be loaded in a session."""
+    """The modules that are still to be loaded in a session."""
 
     left: list[str] = field(default_factory=lambda: list(MODULES))
     _next: asyncio.TimerHandle | None = None

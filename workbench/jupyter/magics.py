@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -44,17 +43,17 @@ def unload(shell: Any) -> None:
             kinds.pop(name, None)
 
 
-def _told(magic: Callable[..., R]) -> Callable[..., R]:
+def _with_plain_errors(magic: Callable[..., R]) -> Callable[..., R]:
     """A magic that prints the user's mistakes in a few lines, without our traceback."""
 
     @wraps(magic)
-    def asked(*args: Any, **kwargs: Any) -> R:
+    def run(*args: Any, **kwargs: Any) -> R:
         try:
             return magic(*args, **kwargs)
         except WorkbenchError as error:
             raise UsageError(str(error)) from None
 
-    return no_var_expand(asked)  # braces and dollars belong to MLIR and Jinja here
+    return no_var_expand(run)  # braces and dollars belong to MLIR and Jinja here
 
 
 class CellMagics:
@@ -63,7 +62,7 @@ class CellMagics:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
-    @_told
+    @_with_plain_errors
     def mlir(self, line: str, cell: str) -> MlirCell | None:
         """Parses and verifies a cell of MLIR, and shows it in colour.
 
@@ -75,10 +74,11 @@ class CellMagics:
         `.text` is its text.
         """
         words = words_of("mlir", line, (), "pipeline", "as")
-        made = self._marked(cell, lambda: _cell_mlir().of_cell(cell, words.option("pipeline")))
-        return self._kept(words, made)
+        from workbench.jupyter.cell_mlir import of_cell
 
-    @_told
+        return self._kept(words, self._marked(cell, lambda: of_cell(cell, words.option("pipeline"))))
+
+    @_with_plain_errors
     def schedule(self, line: str, cell: str | None = None) -> Journey | None:
         """Schedules a kernel with the transform script in the cell.
 
@@ -89,10 +89,12 @@ class CellMagics:
         answer is the journey that `JOURNEY.with_(schedule={KERNEL: ...})` makes; NAME is the variable that gets it.
         """
         words = words_of("schedule", line, ("JOURNEY", "KERNEL"), "as")
+        from workbench.exploring.knobs.knob import kernel_of, scheduled_kernel
+
         j = journey_named(self._shell.user_ns, words[0])
-        kernel = _knob().kernel_of(j, words[1])
+        kernel = kernel_of(j, words[1])
         if cell is None:
-            today = _knob().scheduled_kernel(j.scheduled.record, kernel).schedule
+            today = scheduled_kernel(j.scheduled.record, kernel).schedule
             if not today:
                 raise UsageError(f"{kernel!r} is a template's kernel: it writes its loops itself and takes no script")
             self._shell.set_next_input(f"%%schedule {words[0]} {kernel}\n{today}\n")
@@ -110,7 +112,7 @@ class CellMagics:
         print(f"{kernel}: {before:,} -> {after:,} cycles of the whole ({after - before:+,})")
         return self._kept(words, made)
 
-    @_told
+    @_with_plain_errors
     def kernel(self, line: str, cell: str) -> Journey | None:
         """Registers the cell as the template of an operator: MLIR in the scheduled form, with Jinja.
 
@@ -122,10 +124,11 @@ class CellMagics:
         session with the tiles, buffers and options of the text. See docs/adding-an-op.md.
         """
         words = words_of("kernel", line, ("OPERATOR",), "kind", "like", "as", more=True)
-        templates: Any = importlib.import_module("workbench.jupyter.cell_template")
+        from workbench.jupyter.cell_template import Cell
+
         given = [self._value(expression) for expression in words.rest]
         like = self._value(words.option("like")) if words.option("like") else None
-        registered = templates.Cell(words[0], cell, like, words.option("kind") or "opaque", self._cell, _FIRST_LINE)
+        registered = Cell(words[0], cell, like, words.option("kind") or "opaque", self._cell, _FIRST_LINE)
         if not given:
             registered.register()
             print(f"{', '.join(registered.overloads)}: this cell makes it in all later traces")
@@ -180,11 +183,3 @@ class CellMagics:
                 for each in problems
             ]
             raise UsageError("\n".join([str(error).splitlines()[0], *told])) from None
-
-
-def _cell_mlir() -> Any:
-    return importlib.import_module("workbench.jupyter.cell_mlir")
-
-
-def _knob() -> Any:
-    return importlib.import_module("workbench.exploring.knobs.knob")

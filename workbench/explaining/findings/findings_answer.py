@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 
 from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.remedy_trials import Followed, Trials
+from workbench.explaining.findings.remedy_trials import Trials
 from workbench.explaining.findings.rule_search import place_of
 from workbench.explaining.findings.trial_tables import CardTable, StepTable
 from workbench.ground.basics.cards import Card
 from workbench.ground.environment.progress import counted, waiting
 from workbench.ground.environment.verb_options import knows_its_options
 from workbench.ground.errors import BadOption, WorkbenchError
+
+R = TypeVar("R")
 
 COLUMNS = ("kernel", "rule", "cycles", "share", "reason", "place", "nodes", "spans", "remedy", "predicted")
 STEPS = ("step", "rule", "kernel", "remedy", "predicted", "cycles", "gain", "kept", "untried")
@@ -63,7 +65,7 @@ class Findings(CardTable):
                 remedy = cast("Remedy", each.remedy)
                 if repr(remedy) not in known:
                     left = same_machine and remedy.machine
-                    known[repr(remedy)] = (None, _OTHER_MACHINE) if left else _gain(trials, remedy)
+                    known[repr(remedy)] = (None, _OTHER_MACHINE) if left else _or_why_not(trials.gain, remedy)
         results = [known[repr(each.remedy)] if each.remedy else (None, "") for each in found]
         made = CardTable(self)
         made._cards = tuple(
@@ -92,7 +94,7 @@ class Findings(CardTable):
         if remedy is None:
             raise BadOption(f"measured({row}): {found[row].rule!r} has no remedy to try")
         with waiting("try the remedy"):
-            gain, untried = _gain(trials, remedy)
+            gain, untried = _or_why_not(trials.gain, remedy)
         if gain is None:
             raise BadOption(f"measured({row}): {untried}")
         return trials.card(found[row])
@@ -113,13 +115,14 @@ class Findings(CardTable):
         done, failed, name = set[tuple[str, str]](), set[str](), "j"
         with waiting("follow the remedies"):
             for step in counted(range(1, steps + 1)):
-                left = [each for each in found if _open(each, done, same_machine) and _call(each) not in failed]
+                wanted = (each for each in found if _open(each, done, same_machine))
+                left = [each for each in wanted if each.remedy and each.remedy.call not in failed]
                 if not left:
                     break
                 each = max(left, key=_promise)
                 done.add((each.rule, each.kernel))
                 remedy = cast("Remedy", each.remedy)
-                journey, untried = _followed(trials, remedy)
+                journey, untried = _or_why_not(trials.followed, remedy)
                 after = journey.simulated.cycles if journey is not None else None
                 gain = None if after is None else trials.cycles - after
                 kept = gain is not None and gain > 0
@@ -173,31 +176,14 @@ def _row(each: Finding, trials: Trials) -> tuple[Any, ...]:
     )
 
 
-def _gain(trials: Trials, remedy: Remedy) -> tuple[int | None, str]:
-    """The measured cycles that a remedy saves; or why that cannot be measured."""
+def _or_why_not(work: Callable[[Remedy], R], remedy: Remedy) -> tuple[R | None, str]:
+    """The result of trying a remedy; or the reason why there is none."""
     try:
-        return trials.cycles - trials.measure(remedy), ""
+        return work(remedy), ""
+    except WorkbenchError as error:
+        return None, str(error)
     except Exception as error:  # a changed copy runs the user's code
-        return None, _why_not(error)
-
-
-def _why_not(error: Exception) -> str:
-    told = str(error)
-    return told if isinstance(error, WorkbenchError) else f"the changed copy raises {type(error).__name__}: {told}"
-
-
-def _followed(trials: Trials, remedy: Remedy) -> tuple[Followed | None, str]:
-    """The journey with a remedy, simulated; or why there is none."""
-    try:
-        journey = trials.follow(remedy)
-        _ = journey.simulated
-    except Exception as error:  # a changed copy runs the user's code
-        return None, _why_not(error)
-    return journey, ""
-
-
-def _call(each: Finding) -> str:
-    return each.remedy.call if each.remedy else ""
+        return None, f"the changed copy raises {type(error).__name__}: {error}"
 
 
 def _promise(each: Finding) -> int:

@@ -17,8 +17,7 @@ def folds(module: object) -> bool:
     from torch import nn
 
     return (
-        isinstance(module, nn.Conv2d)
-        and type(module) is nn.Conv2d
+        type(module) is nn.Conv2d
         and not has_hooks(module)
         and module.groups == 1
         and module.padding_mode == "zeros"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from simulator.tileprogram.program import Access, OpClass, Opcode, OpInfo
-from simulator.units import systolic, vector
+from simulator.units import vector
 from workbench.explaining.findings.int8_weights import INT8_WEIGHTS, is_plain_linear
 from workbench.explaining.findings.run_facts import ComputedFacts, Facts, moved_bytes
 
@@ -29,7 +29,7 @@ def spared_when_narrow(facts: Facts, kernel: ComputedFacts) -> int:
         if _is_wide(facts, value)
     )
     share = spared / max(sum(sizes.values()), 1)
-    passes = int(systolic.passes(program, facts.machine).max(initial=1)) if spared else 1
+    passes = facts.passes(kernel) if spared else 1
     products = kernel.part("matmul preload", "matmul stream", "matmul drain")
     moving = kernel.part(*kernel.transfers) * share + products * (1 - 1 / passes)
     return round(min(moving, kernel.cycles - _vector_cycles_narrow(facts, kernel)) if spared else 0)

@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Iterator
 
 _CALLS = frozenset(("numpy", "from_numpy", "__array__"))
-"""What turns a tensor into an array, or an array into a tensor."""
+"""Names of calls that turn a tensor into an array, or an array into a tensor."""
 
 
 def function_with_numpy(target: Callable[..., object]) -> str:

@@ -41,3 +41,13 @@ class Trials:
     """The finding with its remedy's gain as known by now."""
     binding: Binding
     """The part that binds the run."""
+
+    def gain(self, remedy: Remedy) -> int:
+        """Cycles that a remedy saves, measured."""
+        return self.cycles - self.measure(remedy)
+
+    def followed(self, remedy: Remedy) -> Followed:
+        """The journey with a remedy, simulated."""
+        journey = self.follow(remedy)
+        _ = journey.simulated
+        return journey

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -25,10 +26,17 @@ def found(facts: Facts, *, least: float | None = None) -> tuple[Finding, ...]:
 
     A rule that raises becomes a finding of its own, and the others still answer.
     """
-    every = [each for name, rule in rules().items() for each in _told(name, rule, facts)]
+    every = [each for name, rule in rules().items() for each in _findings_of_rule(name, rule, facts)]
     bound = LEAST_SHARE * facts.cycles if least is None else least
     worth = [each for each in every if each.cycles == 0 or each.cycles >= bound]
     return tuple(sorted(worth, key=partial(place_of, facts.binding.by)))
+
+
+def about(found: Iterable[Finding], spans: Sequence[int], kernel: str) -> tuple[Finding, ...]:
+    """The findings shown by one of these spans; if there are none, those of the kernel. Most cycles at stake first."""
+    found, wanted = tuple(found), set(spans)
+    shown = tuple(each for each in found if not wanted.isdisjoint(each.spans))
+    return shown or tuple(each for each in found if kernel and each.kernel == kernel)
 
 
 def place_of(binds: str, each: Finding) -> tuple[bool, bool, int]:
@@ -36,7 +44,7 @@ def place_of(binds: str, each: Finding) -> tuple[bool, bool, int]:
     return each.cycles == 0, each.about != binds, -each.cycles
 
 
-def _told(name: str, rule: Rule, facts: Facts) -> list[Finding]:
+def _findings_of_rule(name: str, rule: Rule, facts: Facts) -> list[Finding]:
     try:
         every = list(rule(facts))
         for each in every:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +15,7 @@ from simulator.analysis.binding import MEMORY, Binding, binding_of, part_of
 from simulator.analysis.critical_path import critical_path_of
 from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.program import Access, Opcode, Space
+from simulator.units import systolic
 from workbench.ir import HOST, KernelGraph, Literal, Node, ScheduledProgram, Sequence
 from workbench.scheduling.planning.common_memory_plan import residents
 
@@ -37,8 +38,7 @@ def bytes_of(kind: TensorType) -> int:
 
 def moved_bytes(program: TileProgram, argument: int) -> int:
     """Bytes of an argument that a launch's copies load and store."""
-    owner = np.repeat(program.opcode, np.diff(program.operand_start))
-    copies = (program.space == Space.DRAM) & np.isin(owner, [Opcode.LOAD, Opcode.STORE])
+    copies = (program.space == Space.DRAM) & np.isin(program.opcode[program.owners()], [Opcode.LOAD, Opcode.STORE])
     here = copies & (program.target == argument)
     return int((program.shape[here].prod(1) * program.element_bytes[here]).sum())
 
@@ -139,6 +139,15 @@ class Facts:
     @property
     def cycles(self) -> int:
         return self.trace.makespan
+
+    def passes(self, kernel: ComputedFacts) -> int:
+        """The most passes that a product of a kernel takes through the arrays: more than one for wide floats."""
+        return int(systolic.passes(kernel.scheduled.program, self.machine).max(initial=1))
+
+    def cycles_of(self, kernels: Collection[KernelFacts]) -> int:
+        """Cycles of kernels, with their launch overhead."""
+        begun = sum(len(kernel.launches) for kernel in kernels if kernel.scheduled)
+        return sum(kernel.cycles for kernel in kernels) + begun * self.machine.core.launch_overhead_cycles
 
     @functools.cached_property
     def origins(self) -> Mapping[str, Origin]:

@@ -19,17 +19,17 @@ def refuse_unsound(given: object, facts: Facts) -> None:
     _cycles("cycles", given.cycles, facts)
     if given.predicted is not None:
         _cycles("predicted", given.predicted, facts)
-    _text("reason", given.reason)
-    _text("about", given.about)
+    _typed("reason", given.reason, str, "text")
+    _typed("about", given.about, str, "text")
     if given.about and given.about not in PARTS:
         raise ValueError(f"about={given.about!r}: expected one of {list(PARTS)}, or '' for several")
-    _text("kernel", given.kernel)
+    _typed("kernel", given.kernel, str, "text")
     kernels = ["", *(kernel.name for kernel in facts.kernels)]
     if given.kernel not in kernels:
         raise ValueError(f"kernel={given.kernel!r}: expected one of {kernels}; '' is the whole program")
     _spans(given.spans, facts)
     _nodes(given.nodes, facts)
-    if cast("object", given.remedy) is not None:
+    if given.remedy is not None:
         _remedy(given.remedy, facts)
 
 
@@ -42,38 +42,33 @@ def _cycles(name: str, value: object, facts: Facts) -> None:
         raise ValueError(f"{name}={value:,}: a remedy cannot save more than the {facts.cycles:,} cycles of the run")
 
 
-def _text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r}, of type {type(value).__name__}; expected text")
+def _typed(name: str, value: object, kind: type, expected: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}={value!r}, of type {type(value).__name__}; expected {expected}")
 
 
-def _spans(spans: object, facts: Facts) -> None:
+def _spans(spans: tuple[object, ...], facts: Facts) -> None:
     rows = len(facts.trace)
-    if not isinstance(spans, tuple):
-        raise TypeError(f"spans={spans!r}, of type {type(spans).__name__}; expected a tuple of rows of events")
-    for span in cast("tuple[object, ...]", spans):
+    _typed("spans", spans, tuple, "a tuple of rows of events")
+    for span in spans:
         if not _whole(span) or not 0 <= cast("int", span) < rows:
             raise ValueError(f"spans has {span!r}; expected rows of events, whose number is {rows:,}")
 
 
-def _nodes(nodes: object, facts: Facts) -> None:
-    if not isinstance(nodes, tuple):
-        raise TypeError(f"nodes={nodes!r}, of type {type(nodes).__name__}; expected a tuple of names of nodes")
+def _nodes(nodes: tuple[object, ...], facts: Facts) -> None:
+    _typed("nodes", nodes, tuple, "a tuple of names of nodes")
     known = facts.origins
-    for node in cast("tuple[object, ...]", nodes):
+    for node in nodes:
         if node not in known:
             raise ValueError(f"nodes has {node!r}; expected names of nodes, captured or lowered: {sorted(known)}")
 
 
-def _remedy(remedy: object, facts: Facts) -> None:
-    if not isinstance(remedy, Remedy):
-        raise TypeError(f"remedy={remedy!r}, of type {type(remedy).__name__}; expected wb.Remedy(...)")
-    _text("remedy.call", remedy.call)
-    _text("remedy.change", remedy.change)
-    for name in ("options", "machine"):
-        given: object = getattr(remedy, name)
-        if not isinstance(given, Mapping):
-            raise TypeError(f"remedy.{name}={given!r}, of type {type(given).__name__}; expected a mapping")
+def _remedy(remedy: Remedy, facts: Facts) -> None:
+    _typed("remedy", remedy, Remedy, "wb.Remedy(...)")
+    _typed("remedy.call", remedy.call, str, "text")
+    _typed("remedy.change", remedy.change, str, "text")
+    _typed("remedy.options", remedy.options, Mapping, "a mapping")
+    _typed("remedy.machine", remedy.machine, Mapping, "a mapping")
     facts.machine.with_(**remedy.machine)  # raises for a wrong figure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from simulator.did_you_mean import did_you_mean, sentences
 from workbench.explaining.findings.batch_norms import FOLDED_BATCH_NORMS, with_batch_norms_folded
@@ -28,6 +28,8 @@ EVALUATION = "evaluation mode"
 FOLDED_WINDOW = "folded window"
 """`folded window:path`: the convolution at that path as one over the rows or columns of its window, laid beside each
 other."""
+Call: TypeAlias = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
+"""A callable and its arguments."""
 _OF_THE_WHOLE = (BFLOAT16, CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, INT8_WEIGHTS)
 """The changes that have no path."""
 
@@ -38,7 +40,7 @@ def changed(
     inputs: Sequence[object],
     kwargs: Mapping[str, object],
     graph: AtenGraph,
-) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+) -> Call:
     """The call with a change made to copies of its arguments; the originals stay unchanged. `graph` is its capture."""
     from workbench.operators.aten.overload_names import draws_lots
 
@@ -98,9 +100,7 @@ def call_of(name: str, written: str) -> str:
     return f"j.changed({name!r})  # {yours}: {written}"
 
 
-def _channels_last(
-    target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
-) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+def _channels_last(target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]) -> Call:
     import torch
     from torch import nn
 
@@ -128,9 +128,7 @@ def _weights(target: Callable[..., object]) -> list[torch.Tensor]:
     return [*target.parameters(), *target.buffers()] if isinstance(target, nn.Module) else []
 
 
-def _narrowed(
-    target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]
-) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+def _narrowed(target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object]) -> Call:
     import torch
     from torch import nn
 
@@ -143,18 +141,13 @@ def _narrowed(
     function = copied_module(BFLOAT16, target).bfloat16() if isinstance(target, nn.Module) else target
     given, keyed = cast("tuple[Any, Any]", pytrees.tree_map(narrow, (tuple(inputs), dict(kwargs))))
     before, after = (pytrees.tree_leaves(each) for each in ((tuple(inputs), dict(kwargs)), (given, keyed)))
-    if all(old is new for old, new in zip(before, after, strict=True)) and not any(map(_narrows, _weights(target))):
+    floats = (each for each in _weights(target) if each.is_floating_point())
+    same = all(old is new for old, new in zip(before, after, strict=True))
+    if same and all(each.dtype == torch.bfloat16 for each in floats):
         where = "weights and inputs" if isinstance(target, nn.Module) else "inputs"
         raise BadOption(f"{BFLOAT16!r}: none of the {where} is a tensor of float32 or float64, or a container of some")
     results_of_copy(BFLOAT16, function, given, keyed)  # which raises where PyTorch does
     return function, given, keyed
-
-
-def _narrows(weight: torch.Tensor) -> bool:
-    """True if `module.bfloat16()` changes a weight."""
-    import torch
-
-    return weight.is_floating_point() and weight.dtype != torch.bfloat16
 
 
 def _folded(target: Callable[..., object], path: str) -> nn.Module:

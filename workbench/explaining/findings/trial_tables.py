@@ -48,7 +48,7 @@ class CardTable(_ReadTable):
         return self._kept_of_rows("_cards")
 
     def _kept_of_rows(self, name: str) -> tuple[Any, ...]:
-        """What is kept for each row under a name; none if rows were removed in place."""
+        """The values kept for the rows under a name; none if rows were removed in place."""
         kept: tuple[Any, ...] = vars(self).get(name, ())
         return kept if len(kept) == len(self) else ()
 

@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from workbench.ground.basics.colours import HUES
-from workbench.ground.basics.html_builder import cut, escaped, html, joined
+from workbench.ground.basics.html_builder import NO_HTML, cut, escaped, html, joined
 from workbench.ground.basics.mlir_diff import Diff, shown
 
 _TOKEN = re.compile(
@@ -64,7 +64,7 @@ def code(
                 gutter=gutter,
             )
         )
-    return _box(rows + _rest_of(lines))
+    return box(rows + _rest_of(lines))
 
 
 def _rest_of(lines: Sequence[object]) -> list[Markup]:
@@ -94,7 +94,7 @@ def unified(found: Diff, *, context: int) -> Markup:
     rows: list[Markup] = []
     for change in shown(found, context):
         if isinstance(change, int):
-            rows.append(_left_out(change))
+            rows.append(left_out(change))
         elif change.same:
             rows += [_diff_row("", line, found.after) for line in change.after]
         else:
@@ -102,7 +102,7 @@ def unified(found: Diff, *, context: int) -> Markup:
             rows += _rest_of(change.before)
             rows += [_diff_row("plus", line, found.after) for line in change.after[:MOST_LINES]]
             rows += _rest_of(change.after)
-    return _box(rows)
+    return box(rows)
 
 
 def side_by_side(found: Diff, *, context: int) -> Markup:
@@ -111,36 +111,46 @@ def side_by_side(found: Diff, *, context: int) -> Markup:
     for change in shown(found, context):
         if isinstance(change, int):
             for side in sides:
-                side.append(_left_out(change))
+                side.append(left_out(change))
             continue
         for lines in zip_longest(change.before[:MOST_LINES], change.after[:MOST_LINES]):
             for side, line, text, kind in zip(
                 sides, lines, (found.before, found.after), ("minus", "plus"), strict=True
             ):
                 side.append(_diff_row("" if change.same else kind, line, text))
-    return html('<div class="scroll tall" tabindex="0"><div class="both">{}</div></div>', joined(map(_box, sides)))
+    return html('<div class="scroll tall" tabindex="0"><div class="both">{}</div></div>', joined(map(box, sides)))
 
 
 _SIGNS = {"plus": "+", "minus": "-", "": ""}
 
 
 def _diff_row(kind: str, line: int | None, text: Sequence[str]) -> Markup:
-    """Writes one line with its number; an empty one where the other side has more."""
-    if line is None:
-        return html(
-            '<div class="l"><span class="n" data-n=""></span><span class="n" data-n=""></span><span>&nbsp;</span></div>'
-        )
-    numbers = html('<span class="n" data-n="{}"></span><span class="n" data-n="{}"></span>', line + 1, _SIGNS[kind])
+    return diff_row("", [""], None) if line is None else diff_row(kind, [line + 1], text[line])
+
+
+def diff_row(kind: str, numbers: Sequence[int | str], line: str | None, attributes: Markup = NO_HTML) -> Markup:
+    """Writes one line with its numbers; an empty one where the other side has more."""
+    words = html("&nbsp;") if line is None else mlir_line(line)
+    sign = _SIGNS[kind.partition(" ")[0]]
+    gutter = joined(html('<span class="n" data-n="{}"></span>', each) for each in (*numbers, sign))
     return html(
-        '<div class="l {kind}">{numbers}<span>{}</span></div>', mlir_line(text[line]), kind=kind, numbers=numbers
+        '<div class="l {kind}"{attributes}>{gutter}<span>{words}</span></div>',
+        kind=kind,
+        attributes=attributes,
+        gutter=gutter,
+        words=words,
     )
 
 
-def _left_out(count: int) -> Markup:
-    told = f"{count} line{'s' * (count > 1)} the same"
-    dots = html('<span class="n" data-n="…"></span><span class="n" data-n=""></span>')
+def left_out(count: int, columns: int = 1) -> Markup:
+    """Tells in place of lines how many are the same, below so many columns of numbers."""
+    told = f"{count:,} line{'s' * (count > 1)} the same"
+    dots = joined(html('<span class="n" data-n="{}"></span>', each) for each in (*["…"] * columns, ""))
     return html('<div class="l at">{dots}<span>{told}</span></div>', dots=dots, told=told)
 
 
-def _box(rows: Iterable[Markup]) -> Markup:
-    return html('<div class="code" tabindex="0"><div class="in">{}</div></div>', joined(rows))
+def box(rows: Iterable[Markup], attributes: Markup = NO_HTML) -> Markup:
+    """Lines in a box that scrolls."""
+    return html(
+        '<div class="code" tabindex="0"{attributes}><div class="in">{}</div></div>', joined(rows), attributes=attributes
+    )

@@ -12,10 +12,11 @@ from workbench.exploring.summary import MOST_SPANS
 from workbench.ground.basics.table import Table
 from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Later
-from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
+from workbench.jupyter.widgets.timeline_widget import SHEETS, AnswersTimelines, TimelineSource
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
+    from workbench.explaining.views.comparisons.compare import Compared
     from workbench.exploring.comparison import Comparison
 
 NONE: Final = -1
@@ -24,8 +25,8 @@ _MOST: Final = 4
 """Timelines below each other that can be taken in at once."""
 
 
-class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "comparing.css")):
-    """What `wb.compare(...).widget()` returns. `row` is the marked row of `.nodes`, -1 for none; set, it is marked."""
+class ComparisonWidget(AnswersTimelines, LabWidget, module="comparing.js", sheets=(*SHEETS, "comparing.css")):
+    """The result of `wb.compare(...).widget()`. `row` is the marked row of `.nodes`, -1 for none; set, it is marked."""
 
     row = traitlets.Int(NONE).tag(sync=True)
 
@@ -49,16 +50,17 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
     def answer_open(self) -> Answer:
         """All tables; the timelines are asked for one by one."""
         record = self.comparison.record
+        ratios = record.ratios()
+        heads = ["µs" if name == "time_us" else name.replace("_", " ") for name in ratios.columns]
         return {
             "names": list(record.names),
             "sentences": record.sentences(totals=len(record.names) == 2),
-            "journeys": _told(record.ratios()),
-            "changes": _as_named(record.changes()),
-            "stages": _as_named(record.stages()),
+            "journeys": {**_plain(ratios), "columns": heads},
+            "changes": _plain(record.changes()),
+            "stages": _plain(record.stages()),
             "lines": [
                 {
                     "what": line.what,
-                    "module": line.module,
                     "change": line.change,
                     "cycles": list(line.cycles),
                     "bytes": list(line.bytes),
@@ -70,7 +72,7 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
         }
 
     def answer_spans(self, row: int) -> Answer:
-        """Which spans of each timeline are of a row of the table."""
+        """The spans of each timeline that belong to a row of the table."""
         record = self.comparison.record
         if not 0 <= row < len(record.lines):
             raise BadOption(f"there is no row {row}; rows are 0 to {len(record.lines) - 1}")
@@ -80,14 +82,8 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
         """The row of the table that a span is of."""
         return {"row": self.comparison.record.line_of(run, span)}
 
-    def answer_columns(self, run: int, what: str) -> Later:
-        return Later(lambda: self._sources[run].columns(what))
-
-    def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
-        return Later(lambda: self._sources[run].findings(unit, cycle))
-
-    def answer_about(self, run: int, span: int) -> Later:
-        return Later(lambda: self._sources[run].findings_of(span))
+    def _source(self, run: int) -> TimelineSource:
+        return self._sources[run]
 
     def answer_findings(self) -> Later:
         """Those that came and went, seen from the first journey."""
@@ -96,18 +92,8 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
             record = self.comparison.record
             if max(map(len, record.traces)) > MOST_SPANS:
                 return {"note": "with this many spans they take a while: .findings has them", "moved": [], "stay": 0}
-            moved = [each for each in record.findings if each.change != "stays"]
-            rows = [
-                {
-                    "change": each.change,
-                    "rule": each.rule,
-                    "what": record.title(each.groups),
-                    "reason": each.reason,
-                    "cycles": [None if of is None else of.cycles for of in each.each],
-                }
-                for each in moved
-            ]
-            return {"moved": rows, "stay": len(record.findings) - len(moved)}
+            moved = moved_findings(record)
+            return {"moved": moved, "stay": len(record.findings) - len(moved)}
 
         return Later(found)
 
@@ -120,14 +106,23 @@ class ComparisonWidget(LabWidget, module="comparing.js", sheets=(*SHEETS, "compa
         return f"ComparisonWidget({'' if self.live else 'closed, '}{self.comparison!r})"
 
 
-def _told(table: Table) -> dict[str, object]:
-    """A table with its columns named as a person reads them."""
-    columns = ["µs" if name == "time_us" else name.replace("_", " ") for name in table.columns]
-    return {**_as_named(table), "columns": columns}
+def moved_findings(compared: Compared) -> list[dict[str, object]]:
+    """The findings that came and went, in plain values."""
+    return [
+        {
+            "change": each.change,
+            "rule": each.rule,
+            "what": compared.title(each.groups),
+            "reason": each.reason,
+            "cycles": [None if of is None else of.cycles for of in each.each],
+        }
+        for each in compared.findings
+        if each.change != "stays"
+    ]
 
 
-def _as_named(table: Table) -> dict[str, object]:
-    """A table of which columns are journeys, by the names that the user gave them."""
+def _plain(table: Table) -> dict[str, object]:
+    """A table in plain values."""
     return {"columns": list(table.columns), "rows": [list(row) for row in table.rows]}
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from markupsafe import Markup
 
 from workbench.explaining.views.kernel_lists import CONTEXT
 from workbench.explaining.views.selections.lab_lists import MlirList
 from workbench.explaining.views.timelines import arrays, pipelines
-from workbench.ground.basics.highlight import mlir_line
+from workbench.ground.basics.highlight import box, diff_row, left_out
+from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.mlir_diff import shown
 from workbench.ground.errors import BadOption
-from workbench.jupyter.widgets.answers import Answer, Later
-from workbench.jupyter.widgets.look import Look
+from workbench.jupyter.widgets.answers import Answer, Later, in_columns
+from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from workbench.explaining.artefacts.pipeline_handle import PipelineView
     from workbench.explaining.views.kernel_lists.pass_lines import PassTrace
     from workbench.explaining.views.kernel_lists.pass_tables import Step
-    from workbench.explaining.views.timelines.columns import Columns
-    from workbench.ground.basics.mlir_diff import Diff
 
 EXPLAINING_SHEETS: Final = ("explaining.css",)
-
 
 MOST_RECORDED: Final = 1_500
 """Matmuls of a run that a page without Python keeps; each is about a kilobyte."""
@@ -42,7 +39,7 @@ MOST_RECORDED_SPANS: Final = 20_000
 
 
 class ArrayLook(Look):
-    """What the browser asks: which spans are matmuls, and one of them on its array."""
+    """Answers about matmuls: which spans they are, and one of them on its array."""
 
     name = "array"
 
@@ -55,19 +52,19 @@ class ArrayLook(Look):
         trace = self._of_run().record
         block = arrays.matmul_columns(trace)
         first = self._first if self._first is not None else next(iter(arrays.matmuls(trace)), None)
-        return _sent(block, {"first": first})
+        return in_columns(block, first=first)
 
     def answer_walk(self, span: int) -> Answer:
         run = self._of_run()
-        return _sent(arrays.walk_columns(arrays.walk_of(run.record, span), run.record, run.scheduled.launches), {})
+        return in_columns(arrays.walk_columns(arrays.walk_of(run.record, span), run.record, run.scheduled.launches))
 
-    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]] | None:
+    def recorded(self) -> Sequence[Question] | None:
         spans = arrays.matmuls(self._of_run().record)
         return None if len(spans) > MOST_RECORDED else [("open", {}), *(("walk", {"span": span}) for span in spans)]
 
 
 class PipelineLook(Look):
-    """What the browser asks: the launches, and one with its iterations."""
+    """Answers about launches that run tiles, and about the iterations of one of them."""
 
     name = "pipeline"
 
@@ -89,13 +86,13 @@ class PipelineLook(Look):
     def answer_launch(self, launch: int, loop: str | None) -> Later:
         run = self._of_run()
         view = pipelines.pipeline_of(run.record, run.scheduled.launches, launch, loop)
-        return Later(lambda: _sent(pipelines.pipeline_columns(view), {}))
+        return Later(lambda: in_columns(pipelines.pipeline_columns(view)))
 
-    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]] | None:
+    def recorded(self) -> Sequence[Question] | None:
         run = self._of_run()
         if len(run.record) > MOST_RECORDED_SPANS:
             return None
-        asked: list[tuple[str, Mapping[str, object]]] = [("open", {})]
+        asked: list[Question] = [("open", {})]
         for launch in pipelines.of_tiles(run.record):
             view = pipelines.pipeline_of(run.record, run.scheduled.launches, launch, None)
             asked += [("launch", {"launch": launch, "loop": loop}) for loop in (None, *view.known_loops)]
@@ -103,8 +100,7 @@ class PipelineLook(Look):
 
 
 class PassesLook(Look):
-    """What the browser asks: the kernels, the passes of one, a text between two passes, and what changed from one
-    text to another."""
+    """Answers about kernels: the passes of one, a text between two passes, and the changes from one text to another."""
 
     name = "passes"
 
@@ -121,7 +117,7 @@ class PassesLook(Look):
 
     @cached_property
     def _starts(self) -> dict[str, dict[str, int]]:
-        """Where each kernel's lines begin in the lab's lists of MLIR on tensors and on tiles."""
+        """The first row of each kernel's lines in the lab's lists of MLIR on tensors and on tiles."""
         found = dict[str, dict[str, int]]()
         for name, texts in (
             ("rendered", {each.module.kernel: each.module.mlir for each in self._traces.values() if each.module}),
@@ -146,36 +142,72 @@ class PassesLook(Look):
         return self._traces[kernel]
 
     def answer_text(self, kernel: str, number: int) -> Later:
-        """A text line by line; and for lines that are known before or after scheduling their rows in the lab's lists,
-        from 1 on, 0 for none."""
-        return Later(lambda: self._text(self._trace(kernel), number))
+        """A whole text as HTML."""
 
-    def _text(self, trace: PassTrace, number: int) -> Answer:
-        places = range(len(trace.texts[number]))
-        known = {"rendered": trace.rendered_lines[number], "scheduled": trace.scheduled_lines[number]}
-        columns = {name: np.zeros(len(places), "<u4") for name in known}
-        for name, lines in known.items():
-            for place, line in lines.items() if self._launched else ():
-                columns[name][place] = self._starts[name][trace.kernel.kernel] + line
-        return {"lines": [mlir_line(line) for line in trace.texts[number]]}, [
-            each.tobytes() for each in columns.values()
-        ]
+        def drawn() -> Answer:
+            trace = self._trace(kernel)
+            lines = [self._line(trace, number, place) for place in range(len(trace.texts[number]))]
+            return {"html": _box("the whole text", lines)}
 
-    def answer_diff(self, kernel: str, before: int, after: int) -> Later:
-        """Stretches: how many lines are left out, or whether both texts have them, the first of each and how many."""
-        return Later(lambda: {"stretches": _stretches(self._trace(kernel).between(before, after))})
+        return Later(drawn)
 
-    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]] | None:
+    def answer_diff(self, kernel: str, before: int, after: int, beside: bool) -> Later:
+        """The changes from one text to another as HTML: below each other, or `beside` each other."""
+        return Later(lambda: {"html": self._changes(self._trace(kernel), before, after, beside)})
+
+    def _changes(self, trace: PassTrace, before: int, after: int, beside: bool) -> Markup:
+        found = trace.between(before, after)
+        if found.empty:
+            return html('<p class="soft">Nothing changed but names.</p>')
+        old, new = partial(self._line, trace, before), partial(self._line, trace, after)
+        left, right = list[Markup](), list[Markup]()
+        for change in shown(found, CONTEXT):
+            if isinstance(change, int):
+                left.append(left_out(change, 1 if beside else 2))
+                right.append(left_out(change))
+            elif beside:
+                for was, now in zip_longest(change.before, change.after):
+                    left.append(old(was, None, "" if change.same else "minus"))
+                    right.append(new(now, None, "" if change.same else "plus"))
+            elif change.same:
+                left += [new(now, [was + 1, now + 1]) for was, now in zip(change.before, change.after, strict=True)]
+            else:
+                left += [old(was, [was + 1, ""], "minus") for was in change.before]
+                left += [new(now, ["", now + 1], "plus") for now in change.after]
+        return _box("before", left) + _box("after", right) if beside else _box("changes", left)
+
+    def _line(
+        self, trace: PassTrace, text: int, place: int | None, numbers: Sequence[int | str] | None = None, kind: str = ""
+    ) -> Markup:
+        """A line with its number, or with `numbers`. One that is known before or after scheduling has its rows in the
+        lab's lists, from 1 on."""
+        if place is None:
+            return diff_row("", [""], None)
+        known = {"rendered": trace.rendered_lines[text], "scheduled": trace.scheduled_lines[text]}
+        rows = {
+            name: self._starts[name][trace.kernel.kernel] + lines[place]
+            for name, lines in known.items()
+            if self._launched and place in lines
+        }
+        data = joined(html(' data-{}="{}"', name, row) for name, row in rows.items())
+        attributes = html(' tabindex="0"') + data if rows else data
+        return diff_row(f"{kind} k" if rows else kind, numbers or [place + 1], trace.texts[text][place], attributes)
+
+    def recorded(self) -> Sequence[Question] | None:
         traces = self._traces
         if sum(len(text) for trace in traces.values() for text in trace.texts) > MOST_RECORDED_LINES:
             return None
-        asked: list[tuple[str, Mapping[str, object]]] = [("open", {})]
+        asked: list[Question] = [("open", {})]
         for name, trace in traces.items():
             count = len(trace.steps)
             asked.append(("kernel", {"kernel": name}))
             asked += [("text", {"kernel": name, "number": number}) for number in range(count + 1)]
             pairs = {*pairwise(range(count + 1)), *([(0, count)] if count else [])}
-            asked += [("diff", {"kernel": name, "before": first, "after": last}) for first, last in sorted(pairs)]
+            asked += [
+                ("diff", {"kernel": name, "before": first, "after": last, "beside": beside})
+                for first, last in sorted(pairs)
+                for beside in (False, True)
+            ]
         return asked
 
 
@@ -194,70 +226,44 @@ def _about(step: Step) -> dict[str, object]:
     }
 
 
-def _stretches(diff: Diff) -> list[list[int]]:
-    found = list[list[int]]()
-    for change in shown(diff, CONTEXT):
-        if isinstance(change, int):
-            found.append([change])
-            continue
-        before, after = (lines[0] if lines else 0 for lines in (change.before, change.after))
-        found.append([int(change.same), before, len(change.before), after, len(change.after)])
-    return found
+def _box(label: str, lines: Sequence[Markup]) -> Markup:
+    return box(lines, html(' role="group" aria-label="{}"', label))
 
 
-def _sent(block: Columns, beside: dict[str, object]) -> Answer:
-    return {**beside, "header": dict(block.header)}, [memoryview(block.data)]
+class _ViewWidget(LabWidget):
+    """A view alone, as a widget; readers without a kernel see the view's own HTML."""
+
+    def __init__(self, view: ArrayView | PipelineView | Passes, look: Look) -> None:
+        self._view = view
+        super().__init__(look)
+
+    def static_html(self) -> Markup:
+        return self._view.html()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._view!r})"
 
 
-class ArrayWidget(LabWidget, module="array_widget.js", sheets=EXPLAINING_SHEETS):
-    """What `j.simulated.array(span).widget()` returns."""
+class ArrayWidget(_ViewWidget, module="look_widget.js", sheets=EXPLAINING_SHEETS):
+    """The result of `j.simulated.array(span).widget()`."""
 
     def __init__(self, view: ArrayView) -> None:
-        self._view = view
-        super().__init__(ArrayLook(lambda: view.run, view.span))
-
-    def static_html(self) -> Markup:
-        return self._view.html()
-
-    def __repr__(self) -> str:
-        return f"ArrayWidget({self._view!r})"
+        super().__init__(view, ArrayLook(lambda: view.run, view.span))
 
 
-class PipelineWidget(LabWidget, module="pipeline_widget.js", sheets=EXPLAINING_SHEETS):
-    """What `j.simulated.pipeline(kernel).widget()` returns."""
+class PipelineWidget(_ViewWidget, module="look_widget.js", sheets=EXPLAINING_SHEETS):
+    """The result of `j.simulated.pipeline(kernel).widget()`."""
 
     def __init__(self, view: PipelineView) -> None:
-        self._view = view
-        super().__init__(PipelineLook(lambda: view.run, view.record.launch, view.loop))
-
-    def static_html(self) -> Markup:
-        return self._view.html()
-
-    def __repr__(self) -> str:
-        return f"PipelineWidget({self._view!r})"
+        super().__init__(view, PipelineLook(lambda: view.run, view.record.launch, view.loop))
 
 
-class PassesWidget(LabWidget, module="passes_widget.js", sheets=EXPLAINING_SHEETS):
-    """What `kernel.passes.widget()` returns."""
+class PassesWidget(_ViewWidget, module="look_widget.js", sheets=EXPLAINING_SHEETS):
+    """The result of `kernel.passes.widget()`."""
 
     def __init__(self, view: Passes) -> None:
-        self._view = view
-        super().__init__(PassesLook(lambda: [view.trace], None))
-
-    def static_html(self) -> Markup:
-        return self._view.html()
-
-    def __repr__(self) -> str:
-        return f"PassesWidget({self._view!r})"
+        super().__init__(view, PassesLook(lambda: [view.trace], None))
 
 
-def array(view: ArrayView) -> ArrayWidget:
-    return ArrayWidget(view)
-
-
-def pipeline(view: PipelineView) -> PipelineWidget:
-    return PipelineWidget(view)
-
-
-def passes(view: Passes) -> PassesWidget:
-    return PassesWidget(view)
+array, pipeline, passes = ArrayWidget, PipelineWidget, PassesWidget
+"""The names by which the views ask for their widgets."""

@@ -39,13 +39,13 @@ class FindingsLook(Look):
 
         def measured() -> Answer:
             with in_background("try the remedy", self._over):
-                return {"card": self._told(row, self._findings.measured(row))}
+                return {"card": self._plain(row, self._findings.measured(row))}
 
         return Later(measured)
 
     def _cards(self) -> Answer:
         with in_background("findings", self._over):
-            cards = [self._told(row, card) for row, card in enumerate(self._findings.cards)]
+            cards = [self._plain(row, card) for row, card in enumerate(self._findings.cards)]
             return {"cards": cards, "binding": self._findings.binding}
 
     def recorded(self) -> list[Question]:
@@ -57,7 +57,7 @@ class FindingsLook(Look):
             self._found = self._ask_rules()
         return self._found
 
-    def _told(self, row: int, card: Card) -> Mapping[str, object]:
+    def _plain(self, row: int, card: Card) -> Mapping[str, object]:
         spans = [int(each) for each in self._findings.records[row].spans]
         return {
             "html": card.html(),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workbench.exploring.knobs.turned_knobs import Turned
 
 
-def knob_told(knob: Knob) -> dict[str, object]:
+def knob_values(knob: Knob) -> dict[str, object]:
     """A knob with its value at the start and those worth trying."""
     return {
         "name": knob.name,
@@ -39,7 +39,7 @@ def _holds(value: Value) -> str:
     return "word" if isinstance(value, str) else "number"
 
 
-def step_told(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object]:
+def step_values(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object]:
     """A step: what it costs against the start or why it is refused, and what was turned for it."""
     first = history[0]
     before = [each for each in history if each.number < step.number and not each.refused]
@@ -50,11 +50,7 @@ def step_told(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object
         "cycles": step.cycles,
         "bytes": step.bytes,
         "more_cycles": None if step.cycles is None else step.cycles - (first.cycles or 0),
-        "more_bytes": None if step.bytes is None else step.bytes - (first.bytes or 0),
-        "than_start": {
-            "cycles": _than(step.cycles, first.cycles),
-            "bytes": _than(step.bytes, first.bytes),
-        },
+        "than_start": {"cycles": _than(step.cycles, first.cycles), "bytes": _than(step.bytes, first.bytes)},
         "refused": step.refused,
         "problems": [{"line": problem.line, "message": problem.message} for problem in step.problems],
         "call": step.call,
@@ -70,7 +66,7 @@ def step_told(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object
 
 
 def _than(now: int | None, first: int | None) -> str:
-    """How much that is beside the start."""
+    """The difference to the start, in words."""
     if now is None or first is None:
         return ""
     if now == first:
@@ -107,7 +103,7 @@ def _what(step: Step[Any], turned: Sequence[tuple[Knob, Value]], written: Sequen
     return ", ".join(parts) or "the same again"
 
 
-def map_told(sweep: Sweep[Any], step: Step[Any], *, done: bool) -> dict[str, object]:
+def map_values(sweep: Sweep[Any], step: Step[Any], *, done: bool) -> dict[str, object]:
     """As much of a map as is known: each cell's number, how much colour it has, and the cell in words. `step` is the
     one in force, which may have moved on since the map was begun; the map is told beside that one."""
     now = step.setting

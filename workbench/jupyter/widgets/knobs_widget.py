@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.exploring.knobs.knob import kernel_knobs, kernel_names, scheduled_kernel, text_of, value_from
 from workbench.exploring.summary import MOST_SPANS
-from workbench.ground.basics import markup
-from workbench.ground.basics.html_builder import html, joined
-from workbench.ground.basics.svg_painter import svg_of
+from workbench.ground.basics.html_builder import html
 from workbench.ground.environment.progress import counted, in_background
 from workbench.ground.errors import BadOption, Stopped
 from workbench.ir.kernel_names import with_full_kernel
 from workbench.jupyter.widgets.answers import Answer, Later
-from workbench.jupyter.widgets.knob_words import knob_told, map_told, step_told
+from workbench.jupyter.widgets.comparison_widget import moved_findings
+from workbench.jupyter.widgets.knob_words import knob_values, map_values, step_values
 from workbench.jupyter.widgets.look import Look
-from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
+from workbench.jupyter.widgets.timeline_widget import SHEETS, AnswersTimelines, TimelineSource, runs_html
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ START: Final = 0
 """The timelines by number: that of the start, and that of the current step."""
 
 
-class KnobsLook(Look):
+class KnobsLook(AnswersTimelines, Look):
     """Answers the knobs' module. `begin` makes the session when somebody first looks."""
 
     name = "knobs"
@@ -81,8 +79,8 @@ class KnobsLook(Look):
         kernels = kernel_names(experiment.start.scheduled.record)
         chosen = self._kernel_meant(kernels)
         own = self._own_knobs(chosen)
-        shared = [knob_told(knob) for knob in experiment.knobs().knobs]
-        steps = [step_told(step, experiment.history) for step in experiment.history]
+        shared = [knob_values(knob) for knob in experiment.knobs().knobs]
+        steps = [step_values(step, experiment.history) for step in experiment.history]
         return {
             "kernels": kernels,
             "kernel": chosen,
@@ -99,11 +97,11 @@ class KnobsLook(Look):
         return {"kernel": chosen, "knobs": self._own_knobs(chosen)}
 
     def _own_knobs(self, kernel: str) -> list[dict[str, object]]:
-        return [knob_told(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
+        return [knob_values(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
 
     def answer_present(self, kernel: str) -> Answer:
-        """What the kernel's knobs can be with all that is turned now; nothing where others are fused now."""
-        return {"knobs": [knob_told(knob) for knob in self._present(kernel).values()]}
+        """The values of the kernel's knobs that can be had beside all turned ones; none where others are fused now."""
+        return {"knobs": [knob_values(knob) for knob in self._present(kernel).values()]}
 
     def _present(self, kernel: str) -> dict[str, Knob]:
         """The kernel's knobs by their names, each with the values worth trying beside what is turned now."""
@@ -115,7 +113,7 @@ class KnobsLook(Look):
         return {knob.name: knob for knob in knobs}
 
     def _kernel_meant(self, kernels: list[str]) -> str:
-        """That which is selected, else the one asked for, else the one that runs longest."""
+        """The selected kernel, else the requested one, else the one that runs longest."""
         if selected := self._kernel_selected(kernels):
             return selected
         if self._kernel and (asked := with_full_kernel(self._kernel, kernels)) in kernels:
@@ -185,12 +183,12 @@ class KnobsLook(Look):
         return {}
 
     def answer_progress(self) -> Answer:
-        """How far the newest setting is; what went wrong with it that is no refusal is raised."""
+        """The progress of the newest setting; raises what went wrong with it, other than a refusal."""
         self.experiment.wait(0)
         return {"busy": self.experiment.busy, "line": self.experiment.progress}
 
     def answer_findings(self, step: int) -> Later:
-        """What came and went since the start; nothing where a newer step has come meanwhile."""
+        """The findings that came and went since the start; nothing where a newer step has come meanwhile."""
 
         def found() -> Answer:
             experiment = self.experiment
@@ -198,29 +196,16 @@ class KnobsLook(Look):
             if max(map(len, runs)) > MOST_SPANS:
                 return {"note": "j.findings has them; with this many spans they take a while", "moved": [], "stay": 0}
             told = experiment.against_start.record
-            moved = [
-                {"change": each.change, "rule": each.rule, "what": told.title(each.groups), "reason": each.reason}
-                for each in told.findings
-                if each.change != "stays"
-            ]
+            moved = moved_findings(told)
             stay = sum(each.each[-1].count for each in told.findings if each.change == "stays" and each.each[-1])
             return {"moved": moved, "stay": stay} if experiment.current.number == step else {}
 
         return Later(found)
 
     def _tell_step(self, step: Step[Journey]) -> None:
-        self.tell("step", {**step_told(step, self.experiment.history), "now": self.experiment.current.number})
+        self.tell("step", {**step_values(step, self.experiment.history), "now": self.experiment.current.number})
 
     # Timelines
-
-    def answer_columns(self, run: int, what: str) -> Later:
-        return Later(lambda: self._source(run).columns(what))
-
-    def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
-        return Later(lambda: self._source(run).findings(unit, cycle))
-
-    def answer_about(self, run: int, span: int) -> Later:
-        return Later(lambda: self._source(run).findings_of(span))
 
     def _source(self, run: int) -> TimelineSource:
         journey = self.experiment.start if run == START else self.experiment.journey
@@ -245,7 +230,7 @@ class KnobsLook(Look):
         """As much of the map as is known; what went wrong that is no refusal is raised."""
         sweep = self._swept()
         done = sweep.wait(0)
-        return {"map": map_told(sweep, self.experiment.current, done=done)}
+        return {"map": map_values(sweep, self.experiment.current, done=done)}
 
     def answer_stop(self) -> Later:
         """Ends the filling; what is there stays."""
@@ -273,8 +258,8 @@ class KnobsLook(Look):
         return self._sweep
 
 
-class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SHEETS)):
-    """What `j.knobs("k0").widget()` returns: knobs are turned in it and with `w.experiment.turn(...)`, and
+class KnobsWidget(LabWidget, module="look_widget.js", sheets=(*SHEETS, *KNOB_SHEETS)):
+    """The result of `j.knobs("k0").widget()`: knobs are turned in it and with `w.experiment.turn(...)`, and
     `w.journey` is what came of it."""
 
     def __init__(self, experiment: Experiment[Journey], kernel: str | None, *, ends_session: bool) -> None:
@@ -296,17 +281,8 @@ class KnobsWidget(LabWidget, module="knobs_widget.js", sheets=(*SHEETS, *KNOB_SH
         runs: list[tuple[str, Simulated]] = [("start", self.experiment.start.simulated)]
         if self.step.number:
             runs.insert(0, ("now", self.journey.simulated))
-        whole = max(run.cycles for _, run in runs)
-        drawn = [
-            html(
-                "<p><b>{name}</b>: {:,} cycles</p>{}",
-                run.cycles,
-                svg_of(gantt_picture(run.gantt(), scale=whole)),
-                name=name,
-            )
-            for name, run in runs
-        ]
-        return markup.fragment(joined(drawn)) + self.experiment.html()
+        heads = [(html("<p><b>{name}</b>: {:,} cycles</p>", run.cycles, name=name), run) for name, run in runs]
+        return runs_html(heads) + self.experiment.html()
 
     def __repr__(self) -> str:
         return f"KnobsWidget({'' if self.live else 'closed, '}{self.experiment!r})"

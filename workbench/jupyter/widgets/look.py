@@ -13,13 +13,13 @@ from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.answers import Answer, Buffer, Later
 
 Question = tuple[str, Mapping[str, object]]
-"""What a module asks: `("grid", {"kernel": "k0"})` is `link.ask("grid", {kernel: "k0"})`."""
+"""A module's question: `("grid", {"kernel": "k0"})` is `link.ask("grid", {kernel: "k0"})`."""
 
 Tell = Callable[[str, Mapping[str, object], Sequence[Buffer]], None]
 
 
 class Look:
-    """What answers one view. Subclasses say their `name`, which their module is registered by in `looks.js`."""
+    """Answers one view. Subclasses say their `name`, which their module is registered by in `looks.js`."""
 
     name: ClassVar[str]
 
@@ -27,7 +27,7 @@ class Look:
         self._tell: Tell | None = None
 
     def attach(self, tell: Tell) -> None:
-        """Where `tell` goes from now on."""
+        """Says where `tell` goes from now on."""
         self._tell = tell
 
     def tell(self, what: str, given: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import numpy as np
@@ -20,57 +20,47 @@ from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html
 from workbench.ground.basics.svg_painter import side_by_side, svg_of
 from workbench.ground.errors import BadOption
-from workbench.jupyter.widgets.answers import Answer, Later
-from workbench.jupyter.widgets.look import Look
+from workbench.jupyter.widgets.answers import Answer, Later, in_columns
+from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 MEMORY_SHEETS: Final = ("memory.css",)
 
 
 class MemoryLook(Look):
-    """What the browser asks: the launches, one launch in columns, and to select a buffer or a tile."""
+    """Answers about launches: all of them, one in columns; and selects a buffer or a tile."""
 
     name = "memory"
 
     def __init__(self, replays: Callable[[], Replays], selection: SelectionModel | None) -> None:
         super().__init__()
-        self._of_run, self._model = replays, selection
-
-    @property
-    def _replays(self) -> Replays:
-        return self._of_run()
+        self._replays, self._model = replays, selection
 
     def answer_open(self) -> Answer:
         """The launches of the run."""
-        return {
-            "kernels": self._replays.kernels,
-            "launches": [list(times) for times in self._replays.times],
-            "cycles": self._replays.trace.makespan,
-            "selects": self._model is not None,
-        }
+        replays = self._replays()
+        launches = [list(times) for times in replays.times]
+        cycles, selects = replays.trace.makespan, self._model is not None
+        return {"kernels": replays.kernels, "launches": launches, "cycles": cycles, "selects": selects}
 
     def answer_launch(self, launch: int) -> Answer | Later:
         """One launch, to be gone through without asking again."""
-        last = len(self._replays.times) - 1
+        last = len(self._replays().times) - 1
         if not 0 <= launch <= last:
             raise BadOption(f"there is no launch {launch}; the launches are 0 to {last}")
-        return Later(lambda: self._columns(launch))
-
-    def _columns(self, launch: int) -> Answer:
-        made = replay_columns(self._replays.of(launch))
-        return {"header": dict(made.header)}, [memoryview(made.data)]
+        return Later(lambda: in_columns(replay_columns(self._replays().of(launch))))
 
     def answer_buffer(self, launch: int, number: int) -> Answer:
         """Selects a buffer."""
-        return self._select(BufferAt(self._replays.kernels[launch], number))
+        return self._select(BufferAt(self._replays().kernels[launch], number))
 
     def answer_tile(self, launch: int, touch: int) -> Answer:
         """Selects the box in a row of the kernel's tiles."""
-        return self._select(TileAt(self._replays.kernels[launch], touch))
+        return self._select(TileAt(self._replays().kernels[launch], touch))
 
-    def recorded(self) -> Sequence[tuple[str, Mapping[str, object]]]:
+    def recorded(self) -> Sequence[Question]:
         """All that is asked without selecting: a page without Python has it with it."""
-        return [("open", {}), *(("launch", {"launch": launch}) for launch in range(len(self._replays.times)))]
+        return [("open", {}), *(("launch", {"launch": launch}) for launch in range(len(self._replays().times)))]
 
     def _select(self, what: object) -> Answer:
         if self._model is None:
@@ -80,7 +70,7 @@ class MemoryLook(Look):
 
 
 class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
-    """What `j.simulated.scratchpad.widget()` returns. `cycle` is the one that it shows, and moves it when it is set."""
+    """The result of `j.simulated.scratchpad.widget()`. `cycle` is the cycle that it shows; set, it moves there."""
 
     cycle = traitlets.Int(0).tag(sync=True)
 

@@ -89,7 +89,7 @@ def about_selection(chosen: Selection) -> dict[str, object]:
 
 
 def counts_of(chosen: Selection) -> tuple[str, ...]:
-    """How much a selection has at each stage."""
+    """The size of a selection at each stage."""
     counts = [
         (len(chosen.source_lines), "line of Python", "lines of Python"),
         (len(chosen.nodes), "call", "calls"),

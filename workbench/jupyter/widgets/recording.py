@@ -176,7 +176,7 @@ def _left_out(listing: Listing) -> str:
 
 
 def _names(index: OriginIndex, selections: _Numbered[Selection]) -> dict[str, int | str]:
-    """What can be typed: the number of what is selected, or why nothing is."""
+    """Text that can be typed -> the number of its selection, or why it selects nothing."""
     found = dict[str, int | str]()
     numbered = (name.partition("_")[0] for name in index.kernel_nodes)
     here = {node.origin.place for node in index.captured.values()}

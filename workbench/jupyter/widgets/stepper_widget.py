@@ -16,7 +16,7 @@ from workbench.exploring.summary import overview
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html
 from workbench.ground.errors import BadOption, WorkbenchError
-from workbench.jupyter.widgets.answers import Answer, Later
+from workbench.jupyter.widgets.answers import Answer
 from workbench.jupyter.widgets.es_modules import joined_modules
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
 from workbench.jupyter.widgets.findings_look import FindingsLook
@@ -35,8 +35,8 @@ from workbench.jupyter.widgets.plain_values import (
     stage_cards,
 )
 from workbench.jupyter.widgets.recording import recorded
-from workbench.jupyter.widgets.timeline_widget import SHEETS, TimelineSource
-from workbench.jupyter.widgets.widget_base import LabWidget, said
+from workbench.jupyter.widgets.timeline_widget import SHEETS, AnswersTimelines, TimelineSource
+from workbench.jupyter.widgets.widget_base import LabWidget, error_text
 from workbench.stages.journey_request import Request
 from workbench.stages.pipeline import Stages
 
@@ -51,8 +51,8 @@ _MOST_ROWS: Final = 1000
 _SHEETS: Final = ("stepper.css", *SHEETS, *MEMORY_SHEETS, *EXPLAINING_SHEETS, *KNOB_SHEETS)
 
 
-class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
-    """What `j.widget()` returns. `selection` is what is selected, in it and in all widgets of the journey."""
+class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_SHEETS):
+    """The result of `j.widget()`. `selection` is what is selected, in it and in all widgets of the journey."""
 
     def __init__(
         self, journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, stage: str
@@ -74,7 +74,7 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
 
     @property
     def selection(self) -> Selection | None:
-        """What is selected, None where nothing is. It is set to anything that `j.select` takes."""
+        """The selection, None where nothing is selected. It is set to anything that `j.select` takes."""
         return self._model.selection
 
     @selection.setter
@@ -92,7 +92,7 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
     # What the browser asks
 
     def answer_open(self) -> Answer:
-        """What is there at once; all else is asked for part by part."""
+        """The parts that are there at once; all others are asked for one by one."""
         self._lists.clear()
         return {"stages": self._cards(), "at": self._first, "checkable": list(CHECKED), "looks": list(self.looks)}
 
@@ -106,20 +106,8 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
         marked = [] if chosen is None else [packed(listing.rows_of(chosen))]
         return {"list": about, "stages": self._cards(), "selection": self._about(chosen)}, marked
 
-    def answer_columns(self, run: int, what: str) -> Later:
-        """A block of the timeline's picture: `run` is 0, the only one. Dependences take long to find; nobody who
-        presses something waits for them."""
-        return Later(lambda: self._timeline.columns(what))
-
-    def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
-        return Later(lambda: self._timeline.findings(unit, cycle))
-
-    def answer_about(self, run: int, span: int) -> Later:
-        return Later(lambda: self._timeline.findings_of(span))
-
-    @property
-    def _timeline(self) -> TimelineSource:
-        """Made when somebody first looks."""
+    def _source(self, run: int) -> TimelineSource:
+        """The journey's timeline, made when somebody first looks: run 0 is the only one."""
         if not self._timelines:
             made = TimelineSource(self._stages.simulated(), lambda: self._journey.findings.records)
             self._timelines.append(made)
@@ -194,7 +182,7 @@ class Stepper(LabWidget, module="stepper_widget.js", sheets=_SHEETS):
         try:
             self._stages.simulated()
         except WorkbenchError as error:
-            wrong = markup.fragment(html("<p>{}</p>", said(error)))
+            wrong = markup.fragment(html("<p>{}</p>", error_text(error)))
         seen = overview(self._request, self._stages, None, self._checks.values()).html()
         return seen + wrong + (self.selection.html() if self.selection else "")
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import traitlets
 from markupsafe import Markup
 
-from workbench.explaining.findings.findings_at import about
-from workbench.explaining.findings.rule_search import found
+from workbench.explaining.findings.rule_search import about, found
 from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.views.timelines.columns import Columns, critical_columns, dependence_columns, timeline_columns
 from workbench.explaining.views.timelines.gantt_picture import gantt_picture
@@ -22,7 +21,7 @@ from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.environment.verb_options import knows_its_options
 from workbench.ground.errors import BadOption
-from workbench.jupyter.widgets.answers import Answer, Later
+from workbench.jupyter.widgets.answers import Answer, Later, in_columns
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ SHEETS: Final = ("timeline.css",)
 
 
 class TimelineSource:
-    """What the browser asks of one run: columns, and what findings say of idle time. Whoever shows timelines has one
-    for each and answers with it. `findings` are those of the run, where somebody has them already."""
+    """Answers about the timeline of one run: its columns, and the findings about idle time and spans. `findings` are
+    those of the run, where somebody has them already."""
 
     def __init__(self, simulated: Simulated, findings: Callable[[], Sequence[Finding]] | None = None) -> None:
         self.simulated, self._ask_rules = simulated, findings
@@ -59,8 +58,7 @@ class TimelineSource:
         }
         if what not in blocks:
             raise BadOption(f"a timeline has no columns {what!r}; it has {', '.join(blocks)}")
-        block = blocks[what]()
-        return {"header": dict(block.header)}, [memoryview(block.data)]
+        return in_columns(blocks[what]())
 
     def findings(self, unit: str, cycle: int) -> Answer:
         """The findings that the spans around idle time show, else those of their kernel. Of a run so long that rules
@@ -70,20 +68,21 @@ class TimelineSource:
             return {"note": "j.findings has more; for a run of this many spans it takes a while"}
         place = gap_in(self.view, trace, unit, cycle)
         spans = [row for row in (place.next_span, place.waited_for) if row >= 0]
-        return self._told(spans, trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin))
+        kernel = trace.kernels[int(trace.launch[spans[0]])] if spans else self._kernel_at(place.begin)
+        return self._findings_about(spans, kernel)
 
     def findings_in(self, cycle: int) -> Answer:
         """The findings of the kernel that runs in a cycle."""
-        return self._told([], self._kernel_at(cycle))
+        return self._findings_about([], self._kernel_at(cycle))
 
     def findings_of(self, span: int) -> Answer:
         """The findings that a span shows, else those of its kernel."""
         trace = self.simulated.record
         if not 0 <= span < len(trace):
             raise BadOption(f"there is no span {span}; rows of j.simulated.events are 0 to {len(trace) - 1}")
-        return {} if len(trace) > MOST_SPANS else self._told([span], trace.kernels[int(trace.launch[span])])
+        return {} if len(trace) > MOST_SPANS else self._findings_about([span], trace.kernels[int(trace.launch[span])])
 
-    def _told(self, spans: Sequence[int], kernel: str) -> Answer:
+    def _findings_about(self, spans: Sequence[int], kernel: str) -> Answer:
         told = about(self._findings, spans, kernel)
         rows = [{"rule": e.rule, "kernel": e.kernel, "cycles": e.cycles, "reason": e.reason} for e in told]
         return {"findings": rows}
@@ -96,8 +95,31 @@ class TimelineSource:
         return self.simulated.record.kernels[launch] if begin <= cycle < end else ""
 
 
-class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
-    """What `j.simulated.widget()` returns. `spans` are the rows of the events that are selected, in it and from Python;
+def runs_html(runs: Sequence[tuple[Markup, Simulated]]) -> Markup:
+    """Timelines below each other in one scale, each under its head, for readers without a kernel."""
+    whole = max(run.cycles for _, run in runs)
+    return markup.fragment(joined(head + svg_of(gantt_picture(run.gantt(), scale=whole)) for head, run in runs))
+
+
+class AnswersTimelines:
+    """The answers of widgets and views that show timelines, by the number of a run."""
+
+    def _source(self, run: int) -> TimelineSource:
+        raise NotImplementedError
+
+    def answer_columns(self, run: int, what: str) -> Later:
+        """A block of columns. Dependences take long to find; nobody who presses something waits for them."""
+        return Later(lambda: self._source(run).columns(what))
+
+    def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
+        return Later(lambda: self._source(run).findings(unit, cycle))
+
+    def answer_about(self, run: int, span: int) -> Later:
+        return Later(lambda: self._source(run).findings_of(span))
+
+
+class TimelineWidget(AnswersTimelines, LabWidget, module="timeline_widget.js", sheets=SHEETS):
+    """The result of `j.simulated.widget()`. `spans` are the selected rows of the events, set in it and from Python;
     `spans_beside` those of the second run, where there is one."""
 
     spans = traitlets.List(traitlets.Int()).tag(sync=True)
@@ -136,28 +158,19 @@ class TimelineWidget(LabWidget, module="timeline_widget.js", sheets=SHEETS):
     def answer_open(self) -> Answer:
         return {"titles": [repr(each.simulated) for each in self._sources] if len(self._sources) > 1 else [""]}
 
-    def answer_columns(self, run: int, what: str) -> Answer:
-        return self._sources[run].columns(what)
-
-    def answer_gap(self, run: int, unit: str, cycle: int) -> Answer:
-        return self._sources[run].findings(unit, cycle)
-
-    def answer_about(self, run: int, span: int) -> Later:
-        return Later(lambda: self._sources[run].findings_of(span))
+    def _source(self, run: int) -> TimelineSource:
+        return self._sources[run]
 
     # For readers without a kernel
 
     def static_html(self) -> Markup:
         runs = [source.simulated for source in self._sources]
-        whole = max(run.cycles for run in runs)
-        parts = [html("<p>{}</p>{}", repr(run), svg_of(gantt_picture(run.gantt(), scale=whole))) for run in runs]
-        return markup.fragment(joined(parts))
+        return runs_html([(html("<p>{}</p>", repr(run)), run) for run in runs])
 
     def __repr__(self) -> str:
         told = " beside ".join(repr(source.simulated) for source in self._sources) or "closed"
         return f"TimelineWidget({told})"
 
 
-def timeline(runs: Sequence[Simulated]) -> TimelineWidget:
-    """The widget of one run or two."""
-    return TimelineWidget(runs)
+timeline = TimelineWidget
+"""The name by which runs ask for their widget."""

@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # anywidget, ipywidgets and IPython say no types of what is used here.
-"""What all widgets of the lab have in common: questions and answers, what goes wrong, and what is left in a notebook.
+"""The common part of all widgets of the lab: questions and answers, errors, and what is left in a notebook.
 
 The browser asks (`link.ask("lines", {...})` in common.js), and the method `answer_lines` answers. So nothing large is
 state of the widget: it is sent when it is looked at. What a method raises is shown in the widget.
@@ -42,6 +42,8 @@ class LabWidget(anywidget.AnyWidget):
 
     module_text = traitlets.Unicode("").tag(sync=True)
     """The ES module, which a page imports once however many widgets it has: see loader.js."""
+    look = traitlets.Unicode("").tag(sync=True)
+    """The view that `look_widget.js` shows: the first of the widget's."""
     live: bool = True
     """Until it is closed."""
     _module: ClassVar[str] = ""
@@ -61,8 +63,8 @@ class LabWidget(anywidget.AnyWidget):
     def __init__(self, *looks: Look, **traits: Any) -> None:
         self._ends: list[Callable[[], None]] = []
         self._looks = {look.name: look for look in looks}
-        super().__init__(**traits)
-        self.on_msg(self._asked)
+        super().__init__(look=next(iter(self._looks), ""), **traits)
+        self.on_msg(self._on_message)
         for look in looks:
             look.attach(self.tell)
             self.at_close(look.close)
@@ -81,7 +83,7 @@ class LabWidget(anywidget.AnyWidget):
 
     # Questions and answers
 
-    def _asked(self, _: object, content: object, buffers: list[Buffer]) -> None:
+    def _on_message(self, _: object, content: object, buffers: list[Buffer]) -> None:
         """Answers one message of the browser's, whatever comes."""
         if not isinstance(content, Mapping):
             return  # of no front end of ours
@@ -105,7 +107,7 @@ class LabWidget(anywidget.AnyWidget):
         try:
             found = work_out() or {}
         except (Exception, KeyboardInterrupt) as error:  # an interrupt of the kernel is for its current work
-            self._send_if_live({"id": number, "error": said(error)})
+            self._send_if_live({"id": number, "error": error_text(error)})
             return
         if isinstance(found, Later):
             threading.Thread(target=self._answer, args=(number, found.make), daemon=True).start()
@@ -134,7 +136,7 @@ class LabWidget(anywidget.AnyWidget):
         self.live = False
         while self._ends:
             self._ends.pop()()
-        self.on_msg(self._asked, remove=True)
+        self.on_msg(self._on_message, remove=True)
         self.layout.close()  # a widget of its own
         super().close()
         vars(self).pop("_repr_mimebundle_", None)  # ipywidgets puts None there, which cannot be asked
@@ -142,7 +144,7 @@ class LabWidget(anywidget.AnyWidget):
     # The state that a notebook keeps
 
     def static_html(self) -> Markup:
-        """What readers without a kernel see: HTML that needs nothing else."""
+        """HTML for readers without a kernel, which needs nothing else."""
         raise NotImplementedError
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, object], dict[str, object]]:
@@ -154,11 +156,9 @@ class LabWidget(anywidget.AnyWidget):
     def _ipython_display_(self) -> None:
         """The static twin and the widget, as outputs of their own: a notebook that was opened and not run shows no
         other part of a widget's output."""
-        if not self.live:
-            publish_display_data({"text/plain": repr(self)})
-            return
         bundle, _ = self._repr_mimebundle_()
-        publish_display_data({"text/plain": repr(self), "text/html": bundle.pop("text/html")})
+        if twin := bundle.pop("text/html", None):
+            publish_display_data({"text/plain": repr(self), "text/html": twin})
         publish_display_data(bundle)
 
     def _twin(self) -> Markup:
@@ -168,7 +168,7 @@ class LabWidget(anywidget.AnyWidget):
         return f"{type(self).__name__}({'' if self.live else 'closed'})"
 
 
-def said(error: Exception | KeyboardInterrupt) -> str:
+def error_text(error: Exception | KeyboardInterrupt) -> str:
     """An error as the widget says it: ours in their own words, all others with what they are."""
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted. Press again to go on."

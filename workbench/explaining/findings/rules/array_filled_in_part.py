@@ -15,10 +15,8 @@ import numpy.typing as npt
 
 from simulator.analysis.binding import ARRAYS
 from simulator.tileprogram.program import Opcode
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts, KernelFacts, bytes_of, channels_innermost, numbers_of
+from workbench.explaining.findings import Facts, Finding, KernelFacts, Remedy, finding, percent
+from workbench.explaining.findings.run_facts import bytes_of, channels_innermost, numbers_of
 from workbench.explaining.findings.source_changes import FOLDED_WINDOW, call_of
 from workbench.ir import Node
 

@@ -11,10 +11,7 @@ import numpy as np
 
 from simulator.analysis.binding import CORES
 from simulator.tileprogram.barriers import meetings
-from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.number_words import percent, times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, finding, percent, times
 
 
 @finding("barrier waits")

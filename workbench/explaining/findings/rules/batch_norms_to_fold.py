@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.explaining.findings.batch_norms import FOLDED_BATCH_NORMS, batch_norm_pairs
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.number_words import times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.findings.source_changes import call_of
 
 _WRITTEN = "torch.nn.utils.fusion.fuse_conv_bn_eval(conv, bn) in place of both"
@@ -22,7 +19,7 @@ def batch_norms_to_fold(facts: Facts) -> Iterator[Finding]:
     norms = tuple(norm.name for _, norm in batch_norm_pairs(facts.lowered.captured, facts.module_at))
     kernels = [kernel for kernel in facts.computed if kernel.nodes and set(kernel.nodes) <= set(norms)]
     launched = sum(len(kernel.launches) for kernel in kernels)
-    saved = sum(kernel.cycles for kernel in kernels) + launched * facts.machine.core.launch_overhead_cycles
+    saved = facts.cycles_of(kernels)
     if saved <= 0:
         return
     with_products = [kernel for kernel in facts.computed if not set(norms).isdisjoint(kernel.nodes)]

@@ -10,11 +10,8 @@ from collections.abc import Iterator
 
 from simulator.analysis.binding import ISSUE
 from simulator.records.spans import Cause
-from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding, Remedy
+from workbench.explaining.findings import LEAST_SHARE, ComputedFacts, Facts, Finding, Remedy, finding, percent, times
 from workbench.explaining.findings.mapping_remedies import WiderTile, wider_tile
-from workbench.explaining.findings.number_words import percent, times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts
 
 SHOWS = 0.1
 """Of a kernel's cycles."""
@@ -43,7 +40,7 @@ def bound_by_issue(facts: Facts) -> Iterator[Finding]:
 
 
 def _helps(kernel: ComputedFacts, wider: WiderTile | None) -> str:
-    """What makes them fewer, as far as it was tried."""
+    """Says which mapping has fewer instructions, as far as mappings were tried."""
     if wider:
         return f"wider tiles do the same work with {len(wider.program):,}"
     if not kernel.scheduled.schedule:

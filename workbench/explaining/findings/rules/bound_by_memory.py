@@ -9,12 +9,9 @@ from collections.abc import Iterator
 
 from simulator.analysis.binding import MEMORY
 from simulator.machine.machine import Machine
-from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding, percent
 from workbench.explaining.findings.narrower_numbers import heaviest, weights_share
-from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts
 
 AT_PEAK = 0.8
 """The share of the memory's peak rate over a kernel's time: the rest are the first load and the last store."""
@@ -26,7 +23,7 @@ WAITS = 0.2
 def memory_at_its_peak(facts: Facts) -> Iterator[Finding]:
     rate = float(facts.machine.bus_bytes_per_cycle)
     for kernel in facts.computed:
-        moved = _asked(facts, kernel)
+        moved = _needed_bytes(facts, kernel)
         if at_memorys_peak(facts, kernel):
             yield Finding(
                 kernel.name,
@@ -65,10 +62,10 @@ def bound_by_memory(facts: Facts) -> Iterator[Finding]:
 def at_memorys_peak(facts: Facts, kernel: ComputedFacts) -> bool:
     """True if a kernel moves bytes nearly as fast as the memory can."""
     able = AT_PEAK * float(facts.machine.bus_bytes_per_cycle) * kernel.cycles
-    return 0 < able <= _asked(facts, kernel)
+    return 0 < able <= _needed_bytes(facts, kernel)
 
 
-def _asked(facts: Facts, kernel: ComputedFacts) -> int:
+def _needed_bytes(facts: Facts, kernel: ComputedFacts) -> int:
     """The bytes that a kernel asks for; unused bytes of requests are not among them, since they could be saved."""
     return int(facts.memory_use.asked[kernel.spans].sum())
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import MEMORY
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.number_words import times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.scheduling.planning.common_memory_plan import AUTO, planned
 
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.number_words import times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, finding, times
 from workbench.ir import Node, Ref
 
 

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import HOST
-from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.explaining.findings.int8_weights import INT8_WEIGHTS, has_dynamic_linear
-from workbench.explaining.findings.number_words import times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.findings.source_changes import call_of
 from workbench.ir.host_work import BREAK, WITHOUT_OPERATORS, HostStep
 
@@ -48,7 +45,7 @@ def host_trips(facts: Facts) -> Iterator[Finding]:
 
 
 def _helps(step: HostStep) -> str:
-    """What spares the step, which is more than any faster host."""
+    """Says how to spare the step, which saves more than any faster host."""
     if any(work.op.startswith(_QUANTIZED) for work in step.work):
         return _WITH_KERNELS
     return _BETWEEN if step.op == BREAK else _WITHOUT

@@ -11,10 +11,7 @@ import numpy as np
 
 from simulator import Launched
 from simulator.analysis.binding import LAUNCHES
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.number_words import percent, times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, percent, times
 
 if TYPE_CHECKING:
     from simulator import Trace

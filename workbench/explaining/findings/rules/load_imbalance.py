@@ -14,10 +14,7 @@ import numpy as np
 from simulator.analysis.binding import ARRAYS, CORES, waits_at_end
 from simulator.tileprogram.program import I64, Opcode
 from simulator.units.unit_table import UNIT_OF, unit_named
-from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.number_words import percent, times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts, KernelFacts
+from workbench.explaining.findings import Facts, Finding, KernelFacts, finding, percent, times
 
 SHOWS = 0.1
 """Of a kernel's cycles."""

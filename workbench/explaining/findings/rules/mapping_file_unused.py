@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, finding
 from workbench.scheduling.mappings.mapping_file import NO_ENTRY
 
 

@@ -1,13 +1,11 @@
-"""Given tiles, orders or slots. A user gives a mapping for a reason, or to try it; if the mapping that scheduling would
-choose is faster, the difference is the cost of the given one. Both are scheduled and simulated."""
+"""Mappings of one's own. A user gives tiles, orders or slots for a reason, or to try them; if the mapping that
+scheduling would choose is faster, the difference is the cost of the given one. Both are scheduled and simulated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, Remedy, finding
 
 _GIVEN = "user"
 """The reason of a given mapping."""

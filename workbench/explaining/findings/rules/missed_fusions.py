@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Access
-from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, finding
 from workbench.lowering.product_room import FEW, READ_ONCE, SHARED
 
 if TYPE_CHECKING:

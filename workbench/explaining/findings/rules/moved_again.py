@@ -15,11 +15,8 @@ import numpy as np
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode, Space, TileProgram
-from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding
+from workbench.explaining.findings import LEAST_SHARE, ComputedFacts, Facts, Finding, finding, percent
 from workbench.explaining.findings.mapping_remedies import wider_tile
-from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts
 
 _LOADS = ("load transfer",)
 SHOWS = 0.05

@@ -12,10 +12,7 @@ import numpy as np
 from simulator.analysis.binding import MEMORY
 from simulator.machine.tile_form import Tile
 from simulator.tileprogram.program import Opcode, Space
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.number_words import times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, Remedy, finding, times
 from workbench.ir import KernelGraph
 from workbench.lowering.layout_options import LEAST, Layout
 from workbench.lowering.layouts import laid_out

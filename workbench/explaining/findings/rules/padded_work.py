@@ -11,11 +11,9 @@ import numpy as np
 
 from simulator.analysis.binding import ARRAYS, MEMORY, VECTOR
 from simulator.records.spans import Launched
-from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding, percent
 from workbench.explaining.findings.rules.short_transfers import longer_rows
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts, numbers_of
+from workbench.explaining.findings.run_facts import numbers_of
 from workbench.ir import Node
 
 SHOWS = 0.05
@@ -99,7 +97,7 @@ def _moved(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ..
 
 
 def _wholes(facts: Facts, kernel: ComputedFacts) -> str:
-    """What the memory moves whole, and why parts of it are not needed."""
+    """Names the pieces that the memory moves as a whole, and says why parts of them are not needed."""
     block = facts.machine.dram_block
     own = [each for each in facts.trace.launches if isinstance(each, Launched) and each.kernel == kernel.name]
     places = [what for what in kernel.transfers if what.startswith(("gather", "scatter"))]

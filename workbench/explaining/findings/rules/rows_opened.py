@@ -11,10 +11,7 @@ import numpy as np
 
 from simulator.analysis.binding import MEMORY
 from simulator.records.spans import CHANNEL_COUNTERS, Wait
-from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts
+from workbench.explaining.findings import Facts, Finding, finding, percent
 
 SHOWS = 0.05
 """Of a kernel's cycles."""

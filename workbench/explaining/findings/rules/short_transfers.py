@@ -14,15 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode
-from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding, Remedy
+from workbench.explaining.findings import LEAST_SHARE, ComputedFacts, Facts, Finding, Remedy, finding, percent
 from workbench.explaining.findings.longer_rows import another_axis_innermost, stretches
 from workbench.explaining.findings.mapping_remedies import wider_tile
-from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts, bytes_of
+from workbench.explaining.findings.run_facts import bytes_of
 from workbench.explaining.findings.source_changes import CHANNELS_LAST, call_of
 from workbench.ir import ScheduledKernel, TensorType
 
@@ -87,16 +86,22 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
 
 def _lost(facts: Facts, kernel: ComputedFacts, shorter: float) -> tuple[int, tuple[int, ...]]:
     """Cycles of the critical path that full stretches would save, and the copies with these cycles."""
-    use, trace = facts.memory_use, facts.trace
+    use = facts.memory_use
     width, rate = facts.machine.dma.bytes_per_cycle, float(facts.machine.bus_bytes_per_cycle)
-    spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
-    spans = spans[np.isin(trace.kind[spans], [Opcode.LOAD, Opcode.STORE]) & (use.stretch[spans] > 0)]
+    spans = _copies(facts, kernel)
     spans = spans[use.stretch[spans] < shorter]
     least = np.maximum(use.requested[spans] / rate, use.asked[spans] / width)
     useless = 1 - least.sum() / max(use.cycles[spans].sum(), 1)
     on_path = sum(kernel.path_of(span, *_TRANSFERS) for span in spans.tolist())
     lost = max(0, round(on_path * useless))
     return lost, tuple(spans.tolist()) if lost else ()
+
+
+def _copies(facts: Facts, kernel: ComputedFacts) -> npt.NDArray[np.int64]:
+    """The loads and stores of stretches with their cycles on the critical path."""
+    spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
+    copied = np.isin(facts.trace.kind[spans], [Opcode.LOAD, Opcode.STORE])
+    return spans[copied & (facts.memory_use.stretch[spans] > 0)]
 
 
 def longer_rows(facts: Facts, kernel: ComputedFacts, spans: tuple[int, ...]) -> tuple[Remedy | None, int | None]:
@@ -116,8 +121,7 @@ def _saved_by_rows(facts: Facts, kernel: ComputedFacts, images: list[TensorType]
     pixels."""
     use, trace, machine = facts.memory_use, facts.trace, facts.machine
     width, rate, mapping = machine.dma.bytes_per_cycle, float(machine.bus_bytes_per_cycle), kernel.scheduled.mapping
-    spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
-    spans = spans[np.isin(trace.kind[spans], [Opcode.LOAD, Opcode.STORE]) & (use.stretch[spans] > 0)]
+    spans = _copies(facts, kernel)
     read, written = _rows(images)
     loads = trace.kind[spans] == Opcode.LOAD
     row = np.where(loads, read, written)

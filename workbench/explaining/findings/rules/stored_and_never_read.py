@@ -11,10 +11,8 @@ import numpy as np
 
 from simulator.analysis.binding import MEMORY
 from simulator.tileprogram.program import Opcode, Space
-from workbench.explaining.findings.finding_record import Finding
-from workbench.explaining.findings.number_words import percent
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts, moved_bytes
+from workbench.explaining.findings import ComputedFacts, Facts, Finding, finding, percent
+from workbench.explaining.findings.run_facts import moved_bytes
 
 _STORES = ("store", "scatter")
 
@@ -51,7 +49,7 @@ def _needed(facts: Facts) -> Iterator[str]:
 
 
 def _stored(facts: Facts, kernel: ComputedFacts) -> Iterator[tuple[int, int, str]]:
-    """What all launches of a kernel write: the launch, the argument and its value."""
+    """All that the launches of a kernel write: the launch, the argument and its value."""
     for place, launch in enumerate(facts.scheduled.launches.launches):
         if launch.kernel == kernel.name:
             for number, argument in enumerate(kernel.scheduled.program.arguments):

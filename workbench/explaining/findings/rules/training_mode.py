@@ -5,16 +5,16 @@ may not help, and the rule has no remedy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from workbench.explaining.findings.evaluation import goes_with_evaluation
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.number_words import times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts, KernelFacts
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
+from workbench.explaining.findings.batch_norms import ModuleAt
 from workbench.explaining.findings.source_changes import EVALUATION, call_of
 from workbench.ir import Literal, Node
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _NORM = "aten._native_batch_norm_legit_functional."
 _DRAWS = ("aten.native_dropout.", "aten.bernoulli.", "aten.rrelu_with_noise")
@@ -34,46 +34,37 @@ def training_mode(facts: Facts) -> Iterator[Finding]:
     trained = [node for node in nodes if _trains(node)]
     sure = [node for node in trained if _goes(facts, node)]
     for each, remedied in ((sure, True), ([node for node in trained if node not in sure], False)):
-        if each and (found := _found(facts, _Trained(each), remedied=remedied)):
+        if each and (found := _found(facts, each, remedied=remedied)):
             yield found
 
 
-@dataclass(frozen=True)
-class _Trained:
-    """The nodes that work in training mode."""
-
-    nodes: list[Node]
-
-    @property
-    def norms(self) -> list[Node]:
-        return [node for node in self.nodes if node.op.startswith(_NORM)]
-
-    @property
-    def words(self) -> str:
-        drops = len(self.nodes) - len(self.norms)
-        named = [(len(self.norms), "batch norm"), (drops, "dropout")]
-        means = ["mean and variance of each batch are computed"] * bool(self.norms) + ["numbers are drawn"] * bool(
-            drops
-        )
-        what = " and ".join(times(count, noun) for count, noun in named if count)
-        return f"{what} {'works' if len(self.nodes) == 1 else 'work'} in training mode: {' and '.join(means)}"
+def _words(nodes: Sequence[Node]) -> str:
+    """Says which nodes work in training mode, and what they then compute."""
+    norms = sum(node.op.startswith(_NORM) for node in nodes)
+    kinds = [
+        (norms, "batch norm", "mean and variance of each batch are computed"),
+        (len(nodes) - norms, "dropout", "numbers are drawn"),
+    ]
+    what = " and ".join(times(count, noun) for count, noun, _ in kinds if count)
+    means = " and ".join(computed for count, _, computed in kinds if count)
+    return f"{what} {'works' if len(nodes) == 1 else 'work'} in training mode: {means}"
 
 
-def _found(facts: Facts, trained: _Trained, *, remedied: bool) -> Finding | None:
-    modules = {node.origin.module for node in trained.nodes} if remedied else set[str]()
-    ours = {node.name for node in trained.nodes}
+def _found(facts: Facts, trained: Sequence[Node], *, remedied: bool) -> Finding | None:
+    modules = {node.origin.module for node in trained} if remedied else set[str]()
+    ours = {node.name for node in trained}
     ours |= {node.name for node in facts.lowered.captured.nodes if node.origin.module in modules}  # it counts batches
     touched = [kernel for kernel in facts.kernels if not ours.isdisjoint(kernel.nodes)]
-    taken = min(_taken(facts, touched), facts.cycles)
+    taken = min(facts.cycles_of(touched), facts.cycles)
     if taken <= 0:
         return None
     written = "; inference does not need this" if remedied else _YOURS
     return Finding(
         "",
         taken,
-        trained.words + written,
+        _words(trained) + written,
         tuple(sorted(span for kernel in touched for span in kernel.spans.tolist())),
-        nodes=tuple(node.name for node in trained.nodes),
+        nodes=tuple(node.name for node in trained),
         remedy=Remedy(call_of(EVALUATION, "model.eval()"), change=EVALUATION) if remedied else None,
     )
 
@@ -89,10 +80,33 @@ def _goes(facts: Facts, node: Node) -> bool:
     """True if `model.eval()` changes it: if no module is known, any node of a module counts."""
     if facts.module_at is None:
         return bool(node.origin.module)
-    return goes_with_evaluation(facts.module_at, node.origin.module)
+    return _goes_with_evaluation(facts.module_at, node.origin.module)
 
 
-def _taken(facts: Facts, kernels: Iterable[KernelFacts]) -> int:
-    """Cycles of kernels, with their launch overhead."""
-    begun = sum(len(kernel.launches) for kernel in kernels if kernel.scheduled)
-    return sum(kernel.cycles for kernel in kernels) + begun * facts.machine.core.launch_overhead_cycles
+def _goes_with_evaluation(module_at: ModuleAt, path: str) -> bool:
+    """True if it is one of PyTorch's own modules in training mode, and no module above has its own `train` or `eval`.
+
+    The effect of `self.training` in a user's module is not known. A batch norm without running statistics computes mean
+    and variance in evaluation as well.
+    """
+    from torch import nn
+
+    from workbench.ground.torch_inside.module_inside import is_dropout, is_norm_of_batches
+
+    module = module_at(path)
+    parts = path.split(".") if path else []
+    above = [module_at(".".join(parts[:count])) for count in range(len(parts) + 1)]
+    if any(_switches_by_itself(each) for each in above if isinstance(each, nn.Module)):
+        return False
+    if not isinstance(module, nn.Module) or not module.training:
+        return False
+    if is_norm_of_batches(module):
+        return getattr(module, "running_mean", None) is not None
+    return is_dropout(module) or isinstance(module, (nn.RReLU, nn.MultiheadAttention))
+
+
+def _switches_by_itself(module: nn.Module) -> bool:
+    from torch import nn
+
+    own = type(module)
+    return own.train is not nn.Module.train or own.eval is not nn.Module.eval

@@ -16,11 +16,8 @@ import numpy as np
 from simulator.records.spans import Cause
 from simulator.tileprogram.more_slots import with_room_for_all, with_slots
 from simulator.tileprogram.program import Opcode
-from workbench.explaining.findings.finding_record import LEAST_SHARE, Finding, Remedy
+from workbench.explaining.findings import LEAST_SHARE, Facts, Finding, KernelFacts, Remedy, finding, percent, times
 from workbench.explaining.findings.mapping_remedies import remapped
-from workbench.explaining.findings.number_words import percent, times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts, KernelFacts
 from workbench.ir import ScheduledKernel
 from workbench.scheduling.user_mapping import mapping_of, rounds_of
 

@@ -15,10 +15,7 @@ from simulator.analysis.binding import ARRAYS
 from simulator.machine.machine import Machine
 from simulator.tileprogram.program import I64, Opcode, TileProgram
 from simulator.units import systolic
-from workbench.explaining.findings.finding_record import Finding, Remedy
-from workbench.explaining.findings.number_words import percent, times
-from workbench.explaining.findings.rule_registry import finding
-from workbench.explaining.findings.run_facts import Facts, KernelFacts
+from workbench.explaining.findings import Facts, Finding, KernelFacts, Remedy, finding, percent, times
 
 SHOWS = 0.1
 """Of a kernel's cycles."""

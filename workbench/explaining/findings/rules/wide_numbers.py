@@ -9,15 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.analysis.binding import ARRAYS, MEMORY
-from simulator.units import systolic
-from workbench.explaining.findings.finding_record import Finding, Remedy
+from workbench.explaining.findings import Facts, Finding, Remedy, finding, times
 from workbench.explaining.findings.narrower_numbers import spared_when_narrow
-from workbench.explaining.findings.number_words import times
 from workbench.explaining.findings.numpy_use import function_with_numpy
-from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
 from workbench.explaining.findings.rules.bound_by_memory import at_memorys_peak
-from workbench.explaining.findings.run_facts import ComputedFacts, Facts
 from workbench.explaining.findings.source_changes import BFLOAT16, call_of
 
 _OF_MODULES = "model.bfloat16(), with inputs of torch.bfloat16, if its numbers suffice"
@@ -30,7 +26,7 @@ def wide_numbers(facts: Facts) -> Iterator[Finding]:
     if trains:
         return
     by_memory = [kernel for kernel in facts.computed if at_memorys_peak(facts, kernel)]
-    by_arrays = [kernel for kernel in facts.computed if at_peak(facts, kernel) and _takes_passes(facts, kernel)]
+    by_arrays = [kernel for kernel in facts.computed if at_peak(facts, kernel) and facts.passes(kernel) > 1]
     spared = [spared_when_narrow(facts, kernel) for kernel in facts.computed]
     faster = (kernel for kernel, cycles in zip(facts.computed, spared, strict=True) if cycles > 0)
     bound = [each for each in faster if each in by_memory or each in by_arrays]
@@ -49,11 +45,7 @@ def wide_numbers(facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _takes_passes(facts: Facts, kernel: ComputedFacts) -> bool:
-    return bool(systolic.passes(kernel.scheduled.program, facts.machine).max(initial=1) > 1)
-
-
 def _numpys(facts: Facts) -> str:
-    """That some of the traced code may not take the remedy."""
+    """Names a function of the traced code that uses NumPy, with which the remedy may fail; empty if none does."""
     name = function_with_numpy(facts.function) if facts.function is not None else ""
     return f". {name} uses NumPy, which has no bfloat16: the remedy fails where such numbers reach it" if name else ""

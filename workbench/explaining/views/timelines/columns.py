@@ -140,10 +140,11 @@ def _channel_header(trace: Trace) -> dict[str, float | int]:
 
 
 def _channels(trace: Trace) -> dict[str, npt.NDArray[Any]]:
-    """Bytes of each channel by piece of time, channel after channel; and where these pieces begin and the last ends."""
+    """Bytes that each channel has moved at each border of the pieces of time, channel by channel; and the borders."""
     if not len(trace.channel_bytes):
         return {}
-    return {"channel_times": trace.channel_times, "channel_bytes": trace.channel_bytes.ravel()}
+    moved = np.pad(np.cumsum(trace.channel_bytes, axis=1), ((0, 0), (1, 0)))
+    return {"channel_times": trace.channel_times, "channel_moved": moved.ravel()}
 
 
 def dependence_columns(trace: Trace) -> Columns:

@@ -1,7 +1,9 @@
 // One matmul on its systolic array, cycle by cycle. Times are cycles of the array's clock since the first of them.
 import { ArrayWalk } from "./array_data.js";
 import { TILE_LEFT, paintArray, paintArrayTiles } from "./array_paint.js";
-import { atEnd, element, grouped, oncePerFrame, onKeys, watchSize, watchTheme } from "./common.js";
+import {
+  atEnd, button, clamped, element, factsOf, fillChoices, grouped, legendOf, oncePerFrame, onKeys, watchSize, watchTheme,
+} from "./common.js";
 import { columnsOf } from "./timeline_data.js";
 
 const ARRAY_SPEEDS = [1, 10, 100, 1000, 10000]; // cycles a second
@@ -11,7 +13,9 @@ const PLAY_SECONDS = 20; // the slowest speed that takes no longer is chosen at 
 export function createArray(host, { link, signal, spans = () => [] }) {
   const root = element("div", { class: "wb-array" });
   host.append(root);
-  const parts = makeArrayParts(root);
+  const step = (by) => scrub(at + by);
+  const turn = (each) => (speed = each);
+  const parts = makeArrayParts(root, { load: (which) => load(walk.header[which]), scrub, step, toTile, play, turn });
   let matmuls = null; // their rows of the events, by when they start
   let walk = null;
   let meant = null; // the span that was asked for last: answers may come late
@@ -27,7 +31,7 @@ export function createArray(host, { link, signal, spans = () => [] }) {
   }, signal);
 
   function go(cycle) {
-    at = Math.min(Math.max(Math.round(cycle), 0), walk?.header.length ?? 0);
+    at = clamped(Math.round(cycle), 0, walk?.header.length ?? 0);
     parts.slider.value = at;
     paint();
   }
@@ -106,19 +110,6 @@ export function createArray(host, { link, signal, spans = () => [] }) {
     if (span !== null) load(span);
   }
 
-  parts.before.addEventListener("click", () => load(walk.header.before), { signal });
-  parts.after.addEventListener("click", () => load(walk.header.after), { signal });
-  parts.play.addEventListener("click", play, { signal });
-  parts.slider.addEventListener("input", () => scrub(Number(parts.slider.value)), { signal });
-  parts.speed.addEventListener("change", () => (speed = Number(parts.speed.value)), { signal });
-  for (const [button, act] of [
-    [parts.tileBefore, () => toTile(-1)],
-    [parts.cycleBefore, () => scrub(at - 1)],
-    [parts.cycleAfter, () => scrub(at + 1)],
-    [parts.tileAfter, () => toTile(1)],
-  ]) {
-    button.addEventListener("click", act, { signal });
-  }
   parts.tiles.addEventListener("pointerdown", (event) => {
     const wide = parts.tiles.clientWidth - TILE_LEFT;
     scrub(((event.offsetX - TILE_LEFT) / wide) * walk.header.length);
@@ -126,8 +117,8 @@ export function createArray(host, { link, signal, spans = () => [] }) {
   onKeys(
     root,
     {
-      ArrowLeft: () => scrub(at - 1),
-      ArrowRight: () => scrub(at + 1),
+      ArrowLeft: () => step(-1),
+      ArrowRight: () => step(1),
       PageUp: () => toTile(-1),
       PageDown: () => toTile(1),
       Home: () => scrub(0),
@@ -143,40 +134,42 @@ export function createArray(host, { link, signal, spans = () => [] }) {
   return { selected, shown: selected, go, get walk() { return walk; }, get at() { return at; } };
 }
 
-function makeArrayParts(root) {
-  const button = (text, told) => element("button", { type: "button", title: told, "aria-label": told }, text);
+/** The parts of the view, and what its controls do: `act` names it. */
+function makeArrayParts(root, act) {
   const parts = {
     why: element("p", { class: "soft" }, "Opening the array…"),
     body: element("div", { hidden: true }),
     title: element("b"),
-    before: button("◀", "the matmul before on this array"),
-    after: button("▶", "the next matmul on this array"),
+    before: button("◀", () => act.load("before"), { label: "the matmul before on this array" }),
+    after: button("▶", () => act.load("after"), { label: "the next matmul on this array" }),
     grid: element("canvas", { role: "img", tabindex: "0" }),
     facts: element("dl", { class: "ex-facts" }),
     formulas: element("tbody"),
     sum: element("p"),
     symbols: element("p", { class: "soft" }),
-    slider: element("input", { type: "range", min: 0, step: 1, "aria-label": "cycle of the array" }),
-    tileBefore: button("|‹", "the tile before (PageUp)"),
-    cycleBefore: button("‹", "a cycle back (←)"),
-    play: button("▶ play", "play and stop (p)"),
-    cycleAfter: button("›", "a cycle on (→)"),
-    tileAfter: button("›|", "the next tile (PageDown)"),
-    speed: element("select", { "aria-label": "cycles a second" }),
+    slider: element("input", { type: "range", min: 0, step: 1, "aria-label": "cycle of the array",
+      oninput: () => act.scrub(Number(parts.slider.value)) }),
+    play: button("▶ play", act.play, { label: "play and stop (p)" }),
+    speed: element("select", { "aria-label": "cycles a second", onchange: () => act.turn(Number(parts.speed.value)) }),
     tiles: element("canvas", { role: "img", "aria-label": "tiles over time; press to go there" }),
     told: element("p", { class: "ex-told" }),
   };
-  parts.speed.append(...ARRAY_SPEEDS.map((each) => element("option", { value: each }, `${grouped(each)} cycles/s`)));
+  fillChoices(parts.speed, ARRAY_SPEEDS.map((each) => [each, `${grouped(each)} cycles/s`]), ARRAY_SPEEDS[0]);
   const heads = ["part", "formula", "numbers", "cycles"].map((name) => element("th", { scope: "col" }, name));
   const table = element("table", { class: "t" }, element("thead", {}, element("tr", {}, ...heads)), parts.formulas);
-  const legend = element("div", { class: "legend" }, ...[
+  const legend = legendOf([
     ["k-MATMUL", "multiplies"],
     ["k-VECTOR", "multiplies for the next tile"],
     ["k-LOAD", "moves in, or waits in the array"],
     ["k-STORE", "results on their way out"],
-  ].map(([colour, told]) => element("span", {}, element("i", { style: `background:var(--${colour})` }), told)));
-  const controls = element("div", { class: "ex-controls" }, parts.tileBefore, parts.cycleBefore, parts.play,
-    parts.cycleAfter, parts.tileAfter, parts.slider, parts.speed);
+  ].map(([colour, told]) => [{ style: `background:var(--${colour})` }, told]));
+  const controls = element("div", { class: "ex-controls" },
+    button("|‹", () => act.toTile(-1), { label: "the tile before (PageUp)" }),
+    button("‹", () => act.step(-1), { label: "a cycle back (←)" }),
+    parts.play,
+    button("›", () => act.step(1), { label: "a cycle on (→)" }),
+    button("›|", () => act.toTile(1), { label: "the next tile (PageDown)" }),
+    parts.slider, parts.speed);
   const front = element("div", { class: "ex-front" }, parts.grid);
   const scroll = element("div", { class: "scroll", tabindex: "0" }, table);
   const words = element("div", { class: "ex-words" }, scroll, parts.sum, parts.symbols);
@@ -195,11 +188,10 @@ function fillArray(parts, walk, go) {
   parts.before.disabled = header.before === null;
   parts.after.disabled = header.after === null;
   parts.slider.max = header.length;
-  parts.facts.replaceChildren(...header.facts.flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]));
+  parts.facts.replaceChildren(...factsOf(header.facts));
   const starts = { preload: walk.moves_in[0], stream: walk.enters[0], drain: walk.enters.at(-1) + walk.streams.at(-1) };
   parts.formulas.replaceChildren(...header.parts.map(([name, formula, numbers, cycles]) => {
-    const jump = element("button", { type: "button", title: `go to where it begins` }, name);
-    jump.addEventListener("click", () => go(starts[name]));
+    const jump = button(name, () => go(starts[name]), { title: "go to where it begins" });
     return element("tr", { "data-part": name }, element("td", {}, jump), element("td", {}, formula),
       element("td", {}, numbers), element("td", { class: "r" }, grouped(cycles)));
   }));
@@ -225,4 +217,3 @@ function tellCycle(parts, walk, cycle) {
   parts.grid.setAttribute("aria-label", `the array at ${parts.told.textContent}`);
   for (const row of parts.formulas.children) row.classList.toggle("now", doing.includes(row.dataset.part));
 }
-

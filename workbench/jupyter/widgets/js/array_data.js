@@ -1,4 +1,5 @@
 // One matmul on its array as numbers: what `workbench.explaining.views.timelines.arrays` packed, and what is at work in a cycle.
+import { clamped } from "./common.js";
 import { columnsOf } from "./timeline_data.js";
 
 /** What the array does in a cycle: as `workbench.explaining.views.timelines.arrays` says, for a picture of every cycle. */
@@ -17,11 +18,11 @@ export class ArrayWalk {
   }
 
   movedIn(tile, cycle) {
-    return Math.min(Math.max(cycle - this.moves_in[tile] + 1, 0), this.moved_in[tile]);
+    return clamped(cycle - this.moves_in[tile] + 1, 0, this.moved_in[tile]);
   }
 
   streamed(tile, cycle) {
-    return Math.min(Math.max(cycle - this.enters[tile] + 1, 0), this.streams[tile]);
+    return clamped(cycle - this.enters[tile] + 1, 0, this.streams[tile]);
   }
 
   /** Tiles of which an element may be at work. */

@@ -1,6 +1,7 @@
 // Draws an array in one cycle, and its tiles over time.
 import { elementStates } from "./array_data.js";
-import { colourOf, grouped } from "./common.js";
+import { CANVAS_FONT, coloursOf, fillBox, frameBox, partsOf, sizedContext, writeText } from "./canvas.js";
+import { clamped, grouped } from "./common.js";
 
 const MOST_CELLS = 128; // a side; of larger arrays a cell stands for several elements
 const ARRAY_SIDE = 264; // pixels
@@ -9,27 +10,15 @@ const TILE_ROW = 12;
 const MOST_TILE_ROWS = 12;
 const LINES_FROM = 6; // pixels of a cell, from which on cells are told apart by lines
 export const TILE_LEFT = 34;
-
-/** A canvas as sharp as the screen; returns its context. */
-export function sizedContext(canvas, width, height) {
-  const ratio = devicePixelRatio || 1;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  return context;
-}
+const ARRAY_COLOURS = ["raised", "k-LOAD", "k-MATMUL", "k-VECTOR", "k-STORE", "line", "soft", "ink"];
 
 export function paintArray(canvas, root, walk, cycle) {
   const { rows, wide } = walk.header;
   const scale = ARRAY_SIDE / Math.max(rows, wide);
   const [width, height] = [wide * scale, rows * scale];
   const context = sizedContext(canvas, width + 2 * GUTTER, height + 2);
-  const named = (name) => colourOf(root, name);
-  const colours = [named("raised"), named("k-LOAD"), named("k-MATMUL"), named("k-VECTOR")];
-  const parts = colours.map((colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number));
+  const palette = coloursOf(root, ARRAY_COLOURS);
+  const parts = ARRAY_COLOURS.slice(0, 4).map((name) => partsOf(palette[name])); // by the states of elements
   parts[1] = parts[1].map((each, place) => 0.35 * each + 0.65 * parts[0][place]);
   const block = Math.ceil(Math.max(rows, wide) / MOST_CELLS);
   const [down, across] = [Math.ceil(rows / block), Math.ceil(wide / block)];
@@ -53,16 +42,14 @@ export function paintArray(canvas, root, walk, cycle) {
   small.getContext("2d").putImageData(image, 0, 0);
   context.imageSmoothingEnabled = false;
   context.drawImage(small, GUTTER, 1, across * block * scale, down * block * scale);
-  context.strokeStyle = named("line");
-  context.lineWidth = 1;
-  if (block * scale >= LINES_FROM) lineCells(context, walk, scale);
-  context.strokeStyle = named("soft");
-  context.strokeRect(GUTTER, 1, width, height);
-  paintGutters(context, walk, cycle, scale, width, named);
+  if (block * scale >= LINES_FROM) lineCells(context, walk, scale, palette.line);
+  frameBox(context, palette.soft, 1, GUTTER, 1, width, height);
+  paintGutters(context, walk, cycle, scale, width, palette);
 }
 
-function lineCells(context, walk, scale) {
+function lineCells(context, walk, scale, colour) {
   const { rows, wide } = walk.header;
+  context.strokeStyle = colour;
   context.beginPath();
   for (let i = 1; i < rows; i++) {
     context.moveTo(GUTTER, 1 + i * scale);
@@ -76,17 +63,13 @@ function lineCells(context, walk, scale) {
 }
 
 /** To the left the rows that move in behind what is in use, to the right sums that move out. */
-function paintGutters(context, walk, cycle, scale, width, named) {
+function paintGutters(context, walk, cycle, scale, width, palette) {
   const incoming = walk.lastBegun(walk.moves_in, cycle);
   const waits = cycle >= walk.enters[0] && incoming > walk.lastBegun(walk.enters, cycle);
-  if (waits) {
-    context.fillStyle = named("k-LOAD");
-    context.fillRect(1, 1, GUTTER - 5, walk.movedIn(incoming, cycle) * scale);
-  }
+  if (waits) fillBox(context, palette["k-LOAD"], 1, 1, GUTTER - 5, walk.movedIn(incoming, cycle) * scale);
   for (let tile = 0; tile < walk.count; tile++) {
     if (!(walk.complete[tile] <= cycle && cycle < walk.out[tile])) continue;
-    context.fillStyle = named("k-STORE");
-    context.fillRect(width + GUTTER + 4, 1, GUTTER - 5, (walk.out[tile] - cycle) * scale);
+    fillBox(context, palette["k-STORE"], width + GUTTER + 4, 1, GUTTER - 5, (walk.out[tile] - cycle) * scale);
   }
 }
 
@@ -95,36 +78,28 @@ export function paintArrayTiles(canvas, root, walk, cycle) {
   const shown = Math.min(walk.count, MOST_TILE_ROWS);
   const height = shown * TILE_ROW + 18;
   const context = sizedContext(canvas, width, height);
-  const named = (name) => colourOf(root, name);
+  const palette = coloursOf(root, ARRAY_COLOURS);
+  const { ink, soft } = palette;
   const now = walk.lastBegun(walk.enters, cycle);
-  const first = Math.max(0, Math.min(now - Math.floor(shown / 2), walk.count - shown));
+  const first = clamped(now - Math.floor(shown / 2), 0, walk.count - shown);
   const scale = (width - TILE_LEFT - 2) / walk.header.length;
-  const colours = [named("k-LOAD"), named("k-MATMUL"), named("k-STORE")];
-  const [ink, soft] = [named("ink"), named("soft")];
-  context.font = "10.5px system-ui, sans-serif";
-  context.textBaseline = "middle";
+  context.font = CANVAS_FONT;
   for (let place = 0; place < shown; place++) {
     const tile = first + place;
     const over = walk.enters[tile] + walk.streams[tile];
-    const edges = [
-      [walk.moves_in[tile], walk.moves_in[tile] + walk.moved_in[tile]],
-      [walk.enters[tile], over],
-      [over, walk.out[tile]],
+    const stages = [
+      ["k-LOAD", walk.moves_in[tile], walk.moves_in[tile] + walk.moved_in[tile]],
+      ["k-MATMUL", walk.enters[tile], over],
+      ["k-STORE", over, walk.out[tile]],
     ];
-    context.textAlign = "right";
-    context.fillStyle = tile === now ? ink : soft;
-    context.fillText(grouped(tile), TILE_LEFT - 6, place * TILE_ROW + TILE_ROW / 2);
-    edges.forEach(([begin, end], part) => {
-      if (end <= begin) return;
-      context.fillStyle = colours[part];
-      context.fillRect(TILE_LEFT + begin * scale, place * TILE_ROW + 1, Math.max((end - begin) * scale, 0.7), TILE_ROW - 3);
-    });
+    const top = place * TILE_ROW;
+    writeText(context, grouped(tile), TILE_LEFT - 6, top + TILE_ROW / 2, tile === now ? ink : soft, "right");
+    for (const [name, begin, end] of stages) {
+      const wide = Math.max((end - begin) * scale, 0.7);
+      if (end > begin) fillBox(context, palette[name], TILE_LEFT + begin * scale, top + 1, wide, TILE_ROW - 3);
+    }
   }
-  context.fillStyle = soft;
-  context.textAlign = "left";
-  context.fillText(grouped(walk.ofRun(0)), TILE_LEFT, height - 8);
-  context.textAlign = "right";
-  context.fillText(grouped(walk.ofRun(walk.header.length)), width - 2, height - 8);
-  context.fillStyle = ink;
-  context.fillRect(TILE_LEFT + cycle * scale - 0.75, 0, 1.5, shown * TILE_ROW + 2);
+  writeText(context, grouped(walk.ofRun(0)), TILE_LEFT, height - 8, soft);
+  writeText(context, grouped(walk.ofRun(walk.header.length)), width - 2, height - 8, soft, "right");
+  fillBox(context, ink, TILE_LEFT + cycle * scale - 0.75, 0, 1.5, shown * TILE_ROW + 2);
 }

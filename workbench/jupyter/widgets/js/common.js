@@ -1,4 +1,4 @@
-// What all widgets share: their frame, the link to Python, the theme, sizes and keys.
+// What all widgets share: their frame, the link to Python, elements, the theme, sizes and keys.
 
 /** Makes `{ render }` of a function that builds one widget.
  *  It is called with `{ model, root, link, signal }`; all that it starts ends when `signal` aborts. */
@@ -27,14 +27,50 @@ export function widget(build) {
   };
 }
 
-/** An element with attributes and children; `true` and `false` set and leave out an attribute. */
+/** An element with attributes and children; `true` and `false` set and leave out an attribute, and a function hears an
+ *  event: `{ onclick: () => ... }`. */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== false && value !== undefined) made.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") made.addEventListener(name.slice(2), value);
+    else if (value !== false && value !== undefined) made.setAttribute(name, value === true ? "" : value);
   }
   made.append(...children);
   return made;
+}
+
+/** A button that calls `act`. Its `label` is its name where the text does not say enough, and its title. */
+export function button(text, act, { label, ...attributes } = {}) {
+  return element("button", { type: "button", "aria-label": label, title: label, onclick: act, ...attributes }, text);
+}
+
+/** Fills a `select` with `[value, text]`, and hides it where there is nothing to choose. */
+export function fillChoices(select, entries, chosen) {
+  select.replaceChildren(...entries.map(([value, text]) => element("option", { value }, text)));
+  select.value = chosen;
+  select.hidden = entries.length < 2;
+}
+
+/** A table in a box that scrolls, both named `label`. Cells are texts, elements or ready cells; those of the columns
+ *  `right`, by their places, stand to the right. */
+export function tableOf(label, heads, rows, { right = [], box = "scroll" } = {}) {
+  const cell = (tag, told, place) => told instanceof HTMLTableCellElement ? told
+    : element(tag, { class: right.includes(place) && "r", scope: tag === "th" && "col" }, told);
+  const line = (tag, cells) => element("tr", {}, ...cells.map((told, place) => cell(tag, told, place)));
+  const table = element("table", { class: "t", "aria-label": label },
+    element("thead", {}, line("th", heads)), element("tbody", {}, ...rows.map((cells) => line("td", cells))));
+  return element("div", { class: box, tabindex: "0", role: "group", "aria-label": label }, table);
+}
+
+/** The items of a list of facts, `[what, text or elements]` each. */
+export function factsOf(pairs) {
+  return pairs.flatMap(([what, told]) => [element("dt", {}, what), element("dd", {}, ...[told].flat())]);
+}
+
+/** A legend: `[attributes of a mark, what it means]`. */
+export function legendOf(entries, attributes = { class: "legend" }) {
+  const marked = ([mark, what]) => element("span", {}, element("i", mark), what);
+  return element("div", attributes, ...entries.map(marked));
 }
 
 /** An id that no other widget of the page has. `crypto.randomUUID` is missing where a page comes by plain http. */
@@ -152,15 +188,6 @@ export function watchTheme(changed, signal) {
   atEnd(signal, () => observer.disconnect());
 }
 
-/** A variable of the style sheet as a colour that a canvas takes. */
-export function colourOf(root, name) {
-  const probe = element("i", { style: `display:none;color:var(--${name})` });
-  root.append(probe);
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
-}
-
 /** Calls `changed(width, height)` for every size that the element has, but never while it is not laid out. */
 export function watchSize(target, changed, signal) {
   const observer = new ResizeObserver((entries) => {
@@ -226,6 +253,31 @@ export function oncePerFrame(act, signal, look = null) {
 /** `12,345`. */
 export function grouped(number) {
   return number.toLocaleString("en-US");
+}
+
+/** `+12,345`, and nothing before what is not more. */
+export function signed(number) {
+  return number > 0 ? `+${grouped(number)}` : grouped(number);
+}
+
+/** The class of a difference in cycles or bytes; none for nothing. */
+export function toneOf(more) {
+  return more > 0 ? "worse" : more < 0 ? "better" : "";
+}
+
+/** A number moved into the range from `least` to `most`. */
+export function clamped(number, least, most) {
+  return Math.min(Math.max(number, least), most);
+}
+
+/** The first whole number from `low` on that `holds`, as all above it do; `high` if none below it does. */
+export function firstWhere(low, high, holds) {
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** A column of whole numbers that Python sent: `memoryview` of little-endian u32. */

@@ -1,5 +1,5 @@
 // The tables of a comparison: what changed, the journeys and their stages, and the one that can be sorted.
-import { element, grouped } from "./common.js";
+import { button, element, grouped, signed, tableOf, toneOf } from "./common.js";
 
 const ASCENDING = "ascending";
 const DESCENDING = "descending";
@@ -8,15 +8,13 @@ const FEW_CHANGES = 12; // machines of other kinds differ in every figure: that 
 /** What changed, and the stages side by side. */
 export function comparedTables({ changes, journeys, stages, names }) {
   const made = ({ columns, rows }, label, right = true) =>
-    element("div", { class: "scroll", tabindex: "0" }, element("table", { class: "t", "aria-label": label },
-      element("thead", {}, element("tr", {}, ...columns.map((each) => element("th", {}, each)))),
-      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((cell) => cellOf(cell, right)))))));
+    tableOf(label, columns, rows.map((row) => row.map((cell) => cellOf(cell, right))));
   const part = (title, table, { open, right }) => element("details", { class: "cmp-part", open },
     element("summary", {}, `${title} `, element("span", { class: "soft" }, String(table.rows.length))), made(table, title, right));
   const few = changes.rows.length <= FEW_CHANGES;
   return [
     made(journeys, `cycles and time of ${names.join(", ")}`),
-    element("div", { class: "cmp-pair" }, 
+    element("div", { class: "cmp-pair" },
       part("What they were made with, where it differs", changes, { open: few, right: false }),
       part("Stages", stages, { open: true, right: true })),
   ];
@@ -29,7 +27,7 @@ function cellOf(cell, right) {
 }
 
 /** The rows of `.nodes`, by any column: a press on a row chooses it. */
-export function comparedTable({ lines, names }, { choose, signal }) {
+export function comparedTable({ lines, names }, { choose }) {
   const [first, ...others] = names;
   const columns = [
     { title: "what", key: (line) => line.what },
@@ -44,10 +42,8 @@ export function comparedTable({ lines, names }, { choose, signal }) {
   let way = DESCENDING;
   let chosen = -1;
   const heads = columns.map((column) => {
-    const button = element("button", { type: "button" }, column.title);
-    const head = element("th", { scope: "col", class: column.number ? "r" : "" }, button);
-    button.addEventListener("click", () => sort(column), { signal });
-    return head;
+    const press = button(column.title, () => sort(column));
+    return element("th", { scope: "col", class: column.number ? "r" : "" }, press);
   });
   const rows = lines.map((line, place) => {
     const name = element("button", { type: "button", "aria-pressed": "false", disabled: !line.marks,
@@ -55,12 +51,12 @@ export function comparedTable({ lines, names }, { choose, signal }) {
     const cells = columns.slice(1).map((column) => {
       const value = column.key(line);
       if (!column.number) return element("td", {}, value);
-      const tone = column.signed ? (value > 0 ? "worse" : value < 0 ? "better" : "soft") : "";
-      return element("td", { class: `r ${tone}` }, column.signed && value > 0 ? `+${grouped(value)}` : grouped(value));
+      return column.signed
+        ? element("td", { class: `r ${toneOf(value) || "soft"}` }, signed(value))
+        : element("td", { class: "r" }, grouped(value));
     });
-    const row = element("tr", { "data-row": place }, element("td", {}, name), ...cells);
-    if (line.marks) row.addEventListener("click", () => choose(place), { signal });
-    return row;
+    const press = () => line.marks && choose(place);
+    return element("tr", { "data-row": place, onclick: press }, element("td", {}, name), ...cells);
   });
   const body = element("tbody", {}, ...rows);
 

@@ -1,6 +1,7 @@
 // Journeys side by side: what changed, a table to sort, and all timelines locked in time.
 import { atEnd, element, grouped, wholeNumbers, widget } from "./common.js";
 import { comparedTable, comparedTables } from "./compared_tables.js";
+import { movedFinding } from "./findings.js";
 import { askedBlock, askingCallbacks, createTimelines } from "./timeline_pair.js";
 
 const NO_LINE = -1;
@@ -10,12 +11,15 @@ export default widget(async ({ model, root, link, signal }) => {
   root.append(body);
   const opened = (await link.ask("open"))?.answer;
   if (!opened || signal.aborted) return;
-  const mark = (row) => {
+  const keep = (row) => {
     model.set("row", row);
     model.save_changes();
+  };
+  const mark = (row) => {
+    keep(row);
     show(row);
   };
-  const table = comparedTable(opened, { choose: (row) => mark(row === model.get("row") ? NO_LINE : row), signal });
+  const table = comparedTable(opened, { choose: (row) => mark(row === model.get("row") ? NO_LINE : row) });
   const findings = element("div", { class: "cmp-findings" }, element("p", { class: "soft" }, "Looking for findings that came and went…"));
   const pictures = element("div", { class: "cmp-times tl-together" });
   body.replaceChildren(
@@ -43,8 +47,7 @@ export default widget(async ({ model, root, link, signal }) => {
     const found = await link.ask("line", { run, span });
     if (!found) return;
     marked = found.answer.row; // the other timelines keep what they show: one span is looked at
-    model.set("row", marked);
-    model.save_changes();
+    keep(marked);
     table.mark(marked);
   }
 
@@ -71,9 +74,6 @@ function fillFindings(host, found, names) {
   host.replaceChildren(
     element("div", { class: "cmp-title" }, "Findings that came and went ",
       element("span", { class: "soft" }, found.note ?? `${found.stay} stay`)),
-    ...found.moved.map((each) =>
-      element("p", { class: `cmp-${each.change}` }, element("b", {}, each.change), ` · ${each.rule} · ${each.what} `,
-        element("span", { class: "soft" }, `(${stakes(each)}) ${each.reason}`)),
-    ),
+    ...found.moved.map((each) => movedFinding(each, stakes(each))),
   );
 }

@@ -1,12 +1,12 @@
 // What the rules have found, as cards: press one to select what it is about, and try what it advises.
-import { element, uniqueId } from "./common.js";
+import { button, element, uniqueId } from "./common.js";
 import { placeMarkup } from "./markup.js";
 
 /** Draws the findings in `host`. `spans()` are the selected rows of the events, `choose(text)` selects a kernel. */
 export function createFindings(host, { link, signal, spans, choose, pick }) {
   const list = element("div", { class: "findings", role: "list" });
   const said = element("p", { class: "soft", role: "status" }, "The rules are looking…");
-  const only = element("input", { type: "checkbox" });
+  const only = element("input", { type: "checkbox", onchange: draw });
   const tools = element("label", { class: "fi-only" }, only, "only of what is selected");
   const binds = element("p", { class: "fi-binds", hidden: true });
   host.append(binds, tools, said, list);
@@ -14,8 +14,8 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   const trying = new Set(); // the rows of those that are being measured
 
   function boxOf(card, row) {
-    const show = element("button", { type: "button", "aria-label": `show ${card.title}` }, "show");
-    show.addEventListener("click", () => (card.kernel ? choose(card.kernel) : pick(card.spans[0], "spans")), { signal });
+    const goThere = () => (card.kernel ? choose(card.kernel) : pick(card.spans[0], "spans"));
+    const show = button("show", goThere, { "aria-label": `show ${card.title}` });
     const body = element("div", {});
     placeMarkup(body, card.html);
     const buttons = element("div", { class: "fi-acts" }, ...(card.kernel || card.spans.length ? [show] : []));
@@ -25,7 +25,7 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
 
   /** The button that tries a remedy, and why it cannot where nobody can be asked. */
   function measureOf(card, row) {
-    const measure = element("button", { type: "button" });
+    const measure = button("", tryIt);
     const says = (text) => {
       measure.textContent = text;
       measure.setAttribute("aria-label", `${text}: what the remedy of ${card.title} saves`); // begins with what is seen
@@ -39,21 +39,18 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
       measure.setAttribute("aria-describedby", why.id);
       return [measure, why];
     }
-    measure.addEventListener(
-      "click",
-      async () => {
-        measure.disabled = true;
-        says("trying…");
-        trying.add(row);
-        const found = await link.ask("measure", { row });
-        trying.delete(row);
-        if (signal.aborted) return;
-        if (found) cards[row] = { ...cards[row], ...found.answer.card };
-        draw();
-      },
-      { signal },
-    );
     return [measure];
+
+    async function tryIt() {
+      measure.disabled = true;
+      says("trying…");
+      trying.add(row);
+      const found = await link.ask("measure", { row });
+      trying.delete(row);
+      if (signal.aborted) return;
+      if (found) cards[row] = { ...cards[row], ...found.answer.card };
+      draw();
+    }
   }
 
   function draw() {
@@ -66,7 +63,6 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
     said.textContent = left ? `${shown.length} of ${cards.length} findings` : `${cards.length} findings, those about what binds the run first`;
   }
 
-  only.addEventListener("change", draw, { signal });
   link.atGone(draw);
   async function openCards() {
     const found = await link.ask("open");
@@ -79,4 +75,11 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
     draw();
   }
   return { selected: () => only.checked && draw(), shown: draw, ready: openCards() };
+}
+
+/** A finding that came or went between two journeys; in parentheses the cycles at stake, where they are known. */
+export function movedFinding({ change, rule, what, reason }, stakes = "") {
+  const named = ` · ${rule} · ${what}${stakes ? " " : ": "}`;
+  return element("p", { class: change }, element("b", {}, change), named,
+    element("span", { class: "soft" }, stakes ? `(${stakes}) ${reason}` : reason));
 }

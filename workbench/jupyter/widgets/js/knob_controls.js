@@ -1,5 +1,5 @@
 // One knob: a slider over the values worth trying, a field for any other, and why a value is refused.
-import { element, oncePerFrame, uniqueId } from "./common.js";
+import { button, element, oncePerFrame, uniqueId } from "./common.js";
 
 const MOST_MARKS = 6; // more would lie on each other
 
@@ -8,7 +8,7 @@ const MOST_MARKS = 6; // more would lie on each other
 export function knobControl(host, knob, { turn, allowed, signal }) {
   const id = uniqueId("wb-knob");
   const said = element("div", { class: "kn-said", id, role: "status" });
-  const parts = { switch: knobSwitch, word: knobChoice, number: knobSlider, order: knobSlider }[knob.holds](knob, id);
+  const make = { switch: knobSwitch, word: knobChoice, number: knobSlider, order: knobSlider }[knob.holds];
   let now = knob.start;
   let offered = knob;
   const choose = (text) => {
@@ -18,22 +18,20 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
     said.replaceChildren();
     turn(text);
   };
-  parts.listen(oncePerFrame(choose, signal), signal);
-  const ask = element("button", { type: "button", class: "kn-ask", "aria-label": `which values of ${knob.name} can be had`,
-    title: "try every value worth trying, and say which can be had" }, "?");
-  ask.addEventListener(
-    "click",
-    async () => {
-      ask.disabled = true;
-      said.replaceChildren(element("span", { class: "soft" }, "trying each value…"));
-      const found = await allowed();
-      ask.disabled = false;
-      const left = found?.length === 0; // Python tries the values of one knob at a time
-      said.replaceChildren(...(left ? [element("span", { class: "soft" }, "another knob was asked for meanwhile: press again")] : []),
-        ...(found ?? []).map(([value, why]) => knobVerdict(value, why)));
-    },
-    { signal },
-  );
+  const parts = make(knob, { "aria-label": knob.name, "aria-describedby": id }, oncePerFrame(choose, signal), signal);
+  parts.show(knob.start);
+  const tryAll = async () => {
+    ask.disabled = true;
+    said.replaceChildren(element("span", { class: "soft" }, "trying each value…"));
+    const found = await allowed();
+    ask.disabled = false;
+    const left = found?.length === 0; // Python tries the values of one knob at a time
+    const again = left ? [element("span", { class: "soft" }, "another knob was asked for meanwhile: press again")] : [];
+    said.replaceChildren(...again, ...(found ?? []).map(([value, why]) =>
+      element("span", { class: why ? "kn-why" : "kn-good" }, `${value} ${why ? `✗ ${why}` : "✓"}`)));
+  };
+  const ask = button("?", tryAll, { class: "kn-ask", "aria-label": `which values of ${knob.name} can be had`,
+    title: "try every value worth trying, and say which can be had" });
   ask.hidden = knob.holds === "word" && knob.values.length < 2; // a text can be anything: there is nothing to try
   const range = element("span", { class: "kn-range soft" }, knob.holds === "switch" ? "" : knob.range);
   const name = element("span", { class: "kn-name mono", title: knob.about }, knob.kernel ? knob.name : knob.item);
@@ -74,55 +72,42 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   };
 }
 
-function knobVerdict(value, why) {
-  if (!why) return element("span", { class: "kn-good" }, `${value} ✓`);
-  return element("span", { class: "kn-why" }, `${value} ✗ ${why}`);
-}
-
-function knobSwitch(knob, id) {
-  const box = element("input", { type: "checkbox", "aria-label": knob.name, "aria-describedby": id });
+/** On or off. The makers of controls take the names of a field, and `choose(text)` for what somebody chose. */
+function knobSwitch(knob, names, choose) {
+  const box = element("input", { type: "checkbox", ...names, onchange: () => choose(box.checked ? "on" : "off") });
   const show = (text) => (box.checked = text === "on");
-  show(knob.start);
-  return {
-    shown: [element("span", { class: "kn-wide" }, box)],
-    inputs: [box],
-    show,
-    listen: (choose, signal) => box.addEventListener("change", () => choose(box.checked ? "on" : "off"), { signal }),
-  };
+  return { shown: [element("span", { class: "kn-wide" }, box)], inputs: [box], show };
 }
 
 /** A word: one of several, or anything where nothing else is known. */
-function knobChoice(knob, id) {
-  const several = knob.values.length > 1;
-  const field = several
-    ? element("select", { "aria-label": knob.name, "aria-describedby": id }, ...knob.values.map((each) => element("option", {}, each)))
-    : element("input", { type: "text", spellcheck: "false", "aria-label": knob.name, "aria-describedby": id });
+function knobChoice(knob, names, choose) {
+  const listened = { ...names, onchange: () => choose(field.value) };
+  const field = knob.values.length > 1
+    ? element("select", listened, ...knob.values.map((each) => element("option", {}, each)))
+    : element("input", { type: "text", spellcheck: "false", ...listened });
   const show = (text) => (field.value = text);
-  show(knob.start);
-  return {
-    shown: [element("span", { class: "kn-wide" }, field)],
-    inputs: [field],
-    field,
-    show,
-    listen: (choose, signal) => field.addEventListener("change", () => choose(field.value), { signal }),
-  };
+  return { shown: [element("span", { class: "kn-wide" }, field)], inputs: [field], field, show };
 }
 
 /** A number or an order: a slider over what is worth trying, and a field. */
-function knobSlider(knob, id) {
+function knobSlider(knob, names, choose, signal) {
   let values = [];
-  const slider = element("input", { type: "range", min: "0", step: "1",
-    "aria-label": `${knob.name}, values worth trying`, "aria-describedby": id });
-  const field = element("input", { type: "text", spellcheck: "false", "aria-label": `${knob.name}, any value`, "aria-describedby": id });
-  const marks = element("div", { class: "kn-marks", "aria-hidden": "true" });
-  const inputs = [slider, field];
   let held = false; // marks do not move under the pointer
   let later = null;
+  const typed = () => choose(field.value.trim());
+  const slider = element("input", { type: "range", min: "0", step: "1", ...names,
+    "aria-label": `${knob.name}, values worth trying`,
+    onpointerdown: () => (held = true), oninput: () => choose(values[Number(slider.value)]) });
+  const field = element("input", { type: "text", spellcheck: "false", ...names, "aria-label": `${knob.name}, any value`,
+    onchange: typed, onkeydown: (event) => event.key === "Enter" && typed() });
+  const marks = element("div", { class: "kn-marks", "aria-hidden": "true" });
+  const inputs = [slider, field];
   const release = () => {
     held = false;
     later?.();
     later = null;
   };
+  for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) addEventListener(end, release, { signal });
   const offer = (given) => {
     values = given;
     const last = values.length - 1;
@@ -145,21 +130,7 @@ function knobSlider(knob, id) {
     slider.setAttribute("aria-valuetext", text);
     field.value = text;
   };
-  show(knob.start);
-  return {
-    shown: [element("span", { class: "kn-slide" }, slider, marks), field],
-    inputs,
-    field,
-    show,
-    offer,
-    whenLeft: (act) => (held ? (later = act) : act()),
-    listen(choose, signal) {
-      slider.addEventListener("pointerdown", () => (held = true), { signal });
-      for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) addEventListener(end, release, { signal });
-      slider.addEventListener("input", () => choose(values[Number(slider.value)]), { signal });
-      field.addEventListener("change", () => choose(field.value.trim()), { signal });
-      const typed = (event) => event.key === "Enter" && choose(field.value.trim());
-      field.addEventListener("keydown", typed, { signal });
-    },
-  };
+  const whenLeft = (act) => (held ? (later = act) : act());
+  const shown = [element("span", { class: "kn-slide" }, slider, marks), field];
+  return { shown, inputs, field, show, offer, whenLeft };
 }

@@ -1,5 +1,5 @@
 // The map of mappings: cycles over two knobs, filled in the background; a cell that is pressed is taken.
-import { element, onKeys } from "./common.js";
+import { button, clamped, element, legendOf, onKeys } from "./common.js";
 
 const MAP_POLL_MILLISECONDS = 250;
 const NO_SECOND_KNOB = "";
@@ -18,23 +18,22 @@ function headsOf(map) {
 /** What colours and frames mean; unseen until there is a map. */
 function mapLegend() {
   const marks = [["shades", "fast to slow"], ["refused", "refused"], ["best", "best"], ["now", "the setting now"]];
-  return element("div", { class: "legend kn-legend", hidden: true },
-    ...marks.map(([look, what]) => element("span", {}, element("i", { class: look }), what)));
+  return legendOf(marks.map(([look, what]) => [{ class: look }, what]), { class: "legend kn-legend", hidden: true });
 }
 
 /** `ask(what, given)` resolves to what Python answers; `knobs()` are those that can be chosen. */
 export function knobMap(host, { ask, knobs, take, signal }) {
   const down = element("select", { "aria-label": "the knob downwards" });
   const across = element("select", { "aria-label": "the knob across" });
-  const fill = element("button", { type: "button" }, "Fill the map");
-  const stop = element("button", { type: "button", disabled: true }, "Stop");
+  const stop = button("Stop", () => ask("stop"), { disabled: true });
   const bar = element("progress", { max: "1", value: "0", "aria-label": "settings that are known", hidden: true });
   const summary = element("p", { class: "kn-summary", role: "status" });
   const told = element("p", { class: "kn-told soft", role: "status", "aria-live": "polite" });
-  const place = element("div", { class: "scroll", tabindex: "-1" });
+  const place = element("div", { class: "scroll", tabindex: "-1", onmouseover: say, onfocusin: say, onclick: press });
   const legend = mapLegend();
   const root = element("details", { class: "kn-part" }, element("summary", {}, "Map of mappings: cycles over two knobs"),
-    element("div", { class: "kn-tools" }, down, element("span", { class: "soft" }, "by"), across, fill, stop, bar),
+    element("div", { class: "kn-tools" },
+      down, element("span", { class: "soft" }, "by"), across, button("Fill the map", begin), stop, bar),
     place, legend, told, summary);
   host.append(root);
   let at = [0, 0];
@@ -87,15 +86,11 @@ export function knobMap(host, { ask, knobs, take, signal }) {
     place.dataset.of = headsOf(map);
     const corner = element("th", { scope: "col", class: "soft" }, map.down ? `${map.down} ↓  ${map.across} →` : `${map.across} →`);
     const head = element("tr", {}, corner, ...map.columns.map((each) => element("th", { scope: "col" }, each)));
-    cells = map.rows.map((_, r) => map.columns.map((_, c) => {
-      const made = element("td", { role: "gridcell", "data-row": r, "data-column": c, tabindex: "-1" });
-      return made;
-    }));
+    cells = map.rows.map((_, r) =>
+      map.columns.map((_, c) => element("td", { role: "gridcell", "data-row": r, "data-column": c, tabindex: "-1" })));
     const rows = map.rows.map((each, r) => element("tr", {}, element("th", { scope: "row" }, each), ...cells[r]));
-    const table = element("table", { class: "kn-map", role: "grid",
-      "aria-label": nameOf(map) },
-      element("thead", {}, head), element("tbody", {}, ...rows));
-    place.replaceChildren(table);
+    place.replaceChildren(element("table", { class: "kn-map", role: "grid", "aria-label": nameOf(map) },
+      element("thead", {}, head), element("tbody", {}, ...rows)));
     legend.hidden = false;
     at = map.now ?? [0, 0];
     cells[at[0]][at[1]].tabIndex = 0;
@@ -114,7 +109,7 @@ export function knobMap(host, { ask, knobs, take, signal }) {
 
   function focus(r, c) {
     cells[at[0]]?.[at[1]]?.setAttribute("tabindex", "-1");
-    at = [Math.min(Math.max(r, 0), cells.length - 1), Math.min(Math.max(c, 0), cells[0].length - 1)];
+    at = [clamped(r, 0, cells.length - 1), clamped(c, 0, cells[0].length - 1)];
     const cell = cells[at[0]][at[1]];
     cell.tabIndex = 0;
     cell.focus();
@@ -125,23 +120,26 @@ export function knobMap(host, { ask, knobs, take, signal }) {
     take(Number(cell.dataset.row), Number(cell.dataset.column));
   }
 
-  const cellOf = (event) => event.target.closest?.("td");
-  const say = (event) => cellOf(event) && (told.textContent = cellOf(event).title);
-  place.addEventListener("mouseover", say, { signal });
-  place.addEventListener("focusin", say, { signal });
-  place.addEventListener("click", (event) => {
+  function cellOf(event) {
+    return event.target.closest?.("td");
+  }
+
+  function say(event) {
+    if (cellOf(event)) told.textContent = cellOf(event).title;
+  }
+
+  function press(event) {
     const cell = cellOf(event);
     if (!cell) return;
     focus(Number(cell.dataset.row), Number(cell.dataset.column));
     choose(cell);
-  }, { signal });
+  }
+
   const move = (down_, across_) => () => cells.length && focus(at[0] + down_, at[1] + across_);
   onKeys(place, {
     ArrowDown: move(1, 0), ArrowUp: move(-1, 0), ArrowRight: move(0, 1), ArrowLeft: move(0, -1),
     Enter: (event) => choose(cellOf(event)), " ": (event) => choose(cellOf(event)),
   }, signal);
-  fill.addEventListener("click", begin, { signal });
-  stop.addEventListener("click", () => ask("stop"), { signal });
 
   /** Marks where the knobs stand now. */
   async function follow() {

@@ -1,19 +1,21 @@
 // A kernel's transform script as text: lines with their numbers, and what is wrong at its own line.
-import { element } from "./common.js";
+import { atEnd, button, element } from "./common.js";
 
 const TYPING_MILLISECONDS = 700; // who pauses for so long wants to see what it does
 
 /** `read()` resolves to `{ text, why }`, `write(text)` tries one, `own()` takes it away. */
 export function knobScript(host, { read, write, own, signal }) {
   const numbers = element("pre", { class: "kn-numbers", "aria-hidden": "true" });
-  const text = element("textarea", { class: "mono", spellcheck: "false", wrap: "off", "aria-label": "transform script", rows: "12" });
+  const text = element("textarea", { class: "mono", spellcheck: "false", wrap: "off", rows: "12",
+    "aria-label": "transform script", oninput: tryLater, onscroll: () => (numbers.scrollTop = text.scrollTop),
+    onkeydown: (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && attempt() });
   const problems = element("div", { class: "kn-problems", role: "status" });
-  const run = element("button", { type: "button", title: "Ctrl+Enter" }, "Try it");
-  const back = element("button", { type: "button", disabled: true }, "Use the knobs again");
+  const run = button("Try it", () => attempt(), { title: "Ctrl+Enter" });
+  const back = button("Use the knobs again", () => (back.dataset.restores ? restore() : leave()), { disabled: true });
   const note = element("span", { class: "soft" });
   const body = element("div", { class: "kn-script" }, numbers, text);
-  const root = element("details", { class: "kn-part" }, element("summary", {}, "Transform script"),
-    element("div", { class: "kn-tools" }, run, back, note), body, problems);
+  const root = element("details", { class: "kn-part", ontoggle: () => refresh() },
+    element("summary", {}, "Transform script"), element("div", { class: "kn-tools" }, run, back, note), body, problems);
   host.append(root);
   let kept = "";
   let timer = 0;
@@ -79,27 +81,21 @@ export function knobScript(host, { read, write, own, signal }) {
     text.setSelectionRange(before, before + (text.value.split("\n")[line - 1]?.length ?? 0));
   }
 
-  text.addEventListener("input", () => {
+  function tryLater() {
     say([], "", "it is tried when you pause");
     clearTimeout(timer);
     timer = setTimeout(attempt, TYPING_MILLISECONDS);
-  }, { signal });
-  text.addEventListener("scroll", () => (numbers.scrollTop = text.scrollTop), { signal });
-  text.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) attempt();
-  }, { signal });
-  run.addEventListener("click", attempt, { signal });
-  back.addEventListener("click", () => {
-    if (!back.dataset.restores) leave();
-    else {
-      forget();
-      say([], "");
-      wayBack(false, false);
-      refresh();
-    }
-  }, { signal });
-  root.addEventListener("toggle", () => refresh(), { signal });
-  signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+  }
+
+  /** Puts the script that is in force in place of a text that was refused. */
+  function restore() {
+    forget();
+    say([], "");
+    wayBack(false, false);
+    refresh();
+  }
+
+  atEnd(signal, () => clearTimeout(timer));
 
   return {
     refresh,
@@ -130,9 +126,8 @@ export function knobScript(host, { read, write, own, signal }) {
     wrong = new Map(found.filter(({ line }) => line).map(({ line, message }) => [line, message]));
     paint();
     const lines = found.map(({ line, message }) => {
-      const said = element("button", { type: "button", class: "kn-why" }, `${line ? `line ${line}: ` : ""}${message}`);
-      if (line) said.addEventListener("click", () => goTo(line), { signal });
-      return said;
+      const place = line ? `line ${line}: ` : "";
+      return button(place + message, () => line && goTo(line), { class: "kn-why" });
     });
     const all = refused ? element("span", { class: "kn-why" }, refused) : element("span", { class: "soft" }, doing);
     problems.replaceChildren(...(lines.length ? lines : refused || doing ? [all] : []));

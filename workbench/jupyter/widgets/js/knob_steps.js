@@ -1,11 +1,11 @@
 // What a setting costs against the start, the findings that came and went, the call that makes it, and all settings.
-import { element, grouped } from "./common.js";
+import { button, element, grouped, signed, toneOf } from "./common.js";
 
 const COPIED_MILLISECONDS = 1500;
 const CALL_TOLD = "the call that makes this journey; j: the journey at the start";
 
 /** The figures of the current step. */
-export function knobFigures(host, { signal }) {
+export function knobFigures(host) {
   const [cycles, bytes, findings] = ["cycles", "DRAM bytes", "findings"].map((what) => {
     const number = element("b", {}, "…");
     const told = element("span", { class: "soft" });
@@ -14,8 +14,7 @@ export function knobFigures(host, { signal }) {
   });
   const working = element("div", { class: "kn-busy", role: "status", hidden: true }, element("progress", {}), element("span", {}));
   const code = element("code", { tabindex: "0", title: CALL_TOLD, "aria-label": CALL_TOLD });
-  const copy = element("button", { type: "button", title: "copy the call" }, "copy");
-  copy.addEventListener("click", () => knobCopy(code, copy), { signal });
+  const copy = button("copy", () => knobCopy(code, copy), { title: "copy the call" });
   host.append(working, element("div", { class: "kn-call" }, code, copy));
   return {
     show(step) {
@@ -25,13 +24,9 @@ export function knobFigures(host, { signal }) {
       bytes.told.textContent = step.than_start.bytes;
       code.textContent = step.values.length || step.scripts.length ? step.call : `${step.call}  # nothing is turned`;
     },
-    findings(found) {
+    findings(told, found = null) {
       const count = (change) => found.moved.filter((each) => each.change === change).length;
-      findings.number.textContent = found.note ? "…" : `${count("came")} came, ${count("went")} went`;
-      findings.told.textContent = found.note ?? `${found.stay} stay`;
-    },
-    noFindings(told) {
-      findings.number.textContent = "…";
+      findings.number.textContent = found ? `${count("came")} came, ${count("went")} went` : "…";
       findings.told.textContent = told;
     },
     busy(line) {
@@ -52,39 +47,23 @@ async function knobCopy(code, copy) {
   setTimeout(() => (copy.textContent = "copy"), COPIED_MILLISECONDS);
 }
 
-/** Findings that came and went, with their reasons. */
-export function knobFindings(host) {
-  return (found) => {
-    host.replaceChildren(
-      ...found.moved.map((each) =>
-        element("p", { class: `kn-${each.change}` }, element("b", {}, each.change), ` · ${each.rule} · ${each.what}: `,
-          element("span", { class: "soft" }, each.reason)),
-      ),
-    );
-    host.hidden = !found.moved.length;
-  };
-}
-
 /** Every step, newest first: a press goes back to one that was not refused. */
-export function knobHistory(host, { back, signal }) {
-  const list = element("ol", { class: "kn-history", "aria-label": "settings that were tried, the newest first" });
+export function knobHistory(host, { back }) {
+  const press = (event) => {
+    const pressed = event.target.closest("button");
+    if (pressed) back(Number(pressed.dataset.step));
+  };
+  const label = "settings that were tried, the newest first";
+  const list = element("ol", { class: "kn-history", "aria-label": label, onclick: press });
   host.append(element("div", { class: "kn-title" }, "History"), list);
-  list.addEventListener(
-    "click",
-    (event) => {
-      const pressed = event.target.closest("button");
-      if (pressed) back(Number(pressed.dataset.step));
-    },
-    { signal },
-  );
   return (steps, now) => {
     list.replaceChildren(
       ...[...steps].reverse().map((step) => {
         const what = element("span", { class: "kn-what" }, step.what);
-        const more = step.refused ? "refused" : step.number ? knobDifference(step.more_cycles) : "";
+        const more = step.refused ? "refused" : step.number ? signed(step.more_cycles) : "";
         const cells = [element("span", { class: "soft" }, String(step.number)), what,
           element("span", { class: "r" }, step.refused ? "" : grouped(step.cycles)),
-          element("span", { class: `r kn-more ${step.more_cycles > 0 ? "worse" : step.more_cycles < 0 ? "better" : ""}` }, more)];
+          element("span", { class: `r kn-more ${toneOf(step.more_cycles)}` }, more)];
         if (step.refused) return element("li", { class: "kn-step", title: step.refused }, ...cells);
         const button = element("button", { type: "button", class: "kn-step", "data-step": step.number,
           "aria-label": `${step.number} ${step.what}, ${grouped(step.cycles)} cycles, ${more}: back to this step` }, ...cells);
@@ -98,8 +77,4 @@ export function knobHistory(host, { back, signal }) {
       if (above < list.scrollTop || above + current.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = above;
     }
   };
-}
-
-function knobDifference(amount) {
-  return amount > 0 ? `+${grouped(amount)}` : grouped(amount);
 }

@@ -1,9 +1,10 @@
 // Knobs to turn: each change is scheduled and simulated in the background, and the new timeline stands above the old.
-import { atEnd, element } from "./common.js";
+import { atEnd, button, element, grouped } from "./common.js";
+import { movedFinding } from "./findings.js";
 import { knobControl } from "./knob_controls.js";
 import { knobMap } from "./knob_map.js";
 import { knobScript } from "./knob_script.js";
-import { knobFigures, knobFindings, knobHistory } from "./knob_steps.js";
+import { knobFigures, knobHistory } from "./knob_steps.js";
 import { askedBlock, askingCallbacks, createTimelines } from "./timeline_pair.js";
 
 const AT_START = 0; // the timelines by number
@@ -23,26 +24,26 @@ class KnobEditor {
   constructor(host, link, signal) {
     Object.assign(this, { host, link, signal, steps: [], early: [], now: 0, kernel: "", unanswered: 0, controls: new Map() });
     this.root = element("div", { class: "wb-knobs" });
-    this.kernels = element("select", { "aria-label": "kernel" });
+    this.kernels = element("select", { "aria-label": "kernel", onchange: () => this.select(this.kernels.value) });
     this.own = element("div", { class: "kn-own" });
     this.shared = element("div", {});
     this.note = element("p", { class: "kn-why", role: "alert", hidden: true });
-    const unscript = element("button", { type: "button", title: "the knobs count again" }, "Drop it");
+    const unscript = button("Drop it", () => this.script.leave(), { title: "the knobs count again" });
     this.scripted = element("p", { class: "kn-rests", role: "status", hidden: true },
       "A script of yours sets tile, order and cores of this kernel.", unscript);
-    const reset = element("button", { type: "button" }, "Back to the start");
+    const reset = button("Back to the start", () => this.back(AT_START));
     const left = element("div", { class: "kn-left" },
       element("div", { class: "kn-tools" }, this.kernels, reset), this.note, this.scripted, this.own, this.shared);
     const figures = element("div", { class: "kn-figures" });
     const history = element("div", { class: "kn-past" });
     const right = element("div", { class: "kn-right" }, figures, history);
-    const findings = element("div", { class: "kn-findings", hidden: true, tabindex: "0", role: "group", "aria-label": "findings that came and went" });
+    this.findings = element("div", { class: "kn-findings", hidden: true, tabindex: "0", role: "group",
+      "aria-label": "findings that came and went" });
     const pictures = element("div", { class: "kn-pictures" });
-    this.root.append(element("div", { class: "kn-top" }, left, right), findings, pictures);
+    this.root.append(element("div", { class: "kn-top" }, left, right), this.findings, pictures);
     host.append(this.root);
-    this.figures = knobFigures(figures, { signal });
-    this.tellFindings = knobFindings(findings);
-    this.tellHistory = knobHistory(history, { back: (step) => this.back(step), signal });
+    this.figures = knobFigures(figures);
+    this.tellHistory = knobHistory(history, { back: (step) => this.back(step) });
     this.pictures = knobPictures(pictures, link, signal);
     this.script = knobScript(this.root, {
       read: async () => (await link.ask("script", { kernel: this.kernel }))?.answer,
@@ -57,9 +58,6 @@ class KnobEditor {
       take: (row, column) => this.ask("take", { row, column }),
       signal,
     });
-    unscript.addEventListener("click", () => this.script.leave(), { signal });
-    reset.addEventListener("click", () => this.back(AT_START), { signal });
-    this.kernels.addEventListener("change", () => this.select(this.kernels.value), { signal });
     link.on("step", (step) => this.take(step));
     link.atGone(() => this.restAll());
   }
@@ -128,21 +126,21 @@ class KnobEditor {
 
   /** Knobs of the whole journey: drawn when they are first opened. */
   addShared(title, knobs) {
-    const field = element("input", { type: "search", placeholder: "find…", "aria-label": `find among ${title}` });
     const list = element("div", { class: "kn-list" });
-    const part = element("details", { class: "kn-part" },
-      element("summary", {}, `${title} `, element("span", { class: "soft" }, String(knobs.length))), field, list);
-    this.shared.append(part);
     const search = () => {
       for (const row of list.children) row.hidden = !row.dataset.words.includes(field.value.trim().toLowerCase());
     };
-    part.addEventListener("toggle", () => {
+    const toggle = () => {
       if (!part.open || list.firstChild) return;
       for (const knob of knobs) this.add(list, knob, this.signal);
       search(); // who typed sooner than the list was drawn has asked for some of it
       this.settle();
-    }, { signal: this.signal });
-    field.addEventListener("input", search, { signal: this.signal });
+    };
+    const field = element("input", { type: "search", placeholder: "find…", "aria-label": `find among ${title}`,
+      oninput: search });
+    const part = element("details", { class: "kn-part", ontoggle: toggle },
+      element("summary", {}, `${title} `, element("span", { class: "soft" }, String(knobs.length))), field, list);
+    this.shared.append(part);
   }
 
   async turn(knob, text) {
@@ -242,7 +240,7 @@ class KnobEditor {
     if (last.refused) return;
     this.offer();
     this.figures.show(last);
-    this.figures.noFindings("");
+    this.figures.findings("");
     const drawn = await this.pictures.show(last.number, this.steps[AT_START], last);
     if (!drawn || this.signal.aborted) return;
     this.findFindings(last.number); // all that takes long comes after the picture
@@ -275,15 +273,20 @@ class KnobEditor {
 
   async findFindings(number) {
     if (number === AT_START) {
-      this.figures.noFindings("turn a knob, and see what comes and goes");
-      this.tellFindings({ moved: [] });
+      this.figures.findings("turn a knob, and see what comes and goes");
+      this.tellFindings([]);
       return;
     }
-    this.figures.noFindings("looking…");
+    this.figures.findings("looking…");
     const found = (await this.link.ask("findings", { step: number }))?.answer;
     if (!found?.moved || this.now !== number || this.signal.aborted) return;
-    this.figures.findings(found);
-    this.tellFindings(found);
+    this.figures.findings(found.note ?? `${found.stay} stay`, found.note ? null : found);
+    this.tellFindings(found.moved);
+  }
+
+  tellFindings(moved) {
+    this.findings.replaceChildren(...moved.map((each) => movedFinding(each)));
+    this.findings.hidden = !moved.length;
   }
 }
 
@@ -306,13 +309,6 @@ function knobPictures(host, link, signal) {
     blocks.clear();
   });
 
-  function made(runs, titles) {
-    const part = element("div", { class: "kn-times tl-together" });
-    host.append(part);
-    const callbacks = runs.map((run) => askingCallbacks(link, run));
-    return { part, timelines: createTimelines(part, runs.map((run) => blocks.get(run)), titles, callbacks) };
-  }
-
   return {
     host,
     /** Whether it is drawn and nothing newer is under way. */
@@ -326,8 +322,12 @@ function knobPictures(host, link, signal) {
         blocks.set(run, block);
       }
       const before = shown;
-      const told = (step) => `${step.number ? "now" : "start"}: ${step.cycles.toLocaleString("en-US")} cycles`;
-      shown = made(runs, runs.map((run) => told(run === AT_START ? start : now)));
+      const told = (step) => `${step.number ? "now" : "start"}: ${grouped(step.cycles)} cycles`;
+      const titles = runs.map((run) => told(run === AT_START ? start : now));
+      const part = element("div", { class: "kn-times tl-together" });
+      host.append(part);
+      const callbacks = runs.map((run) => askingCallbacks(link, run));
+      shown = { part, timelines: createTimelines(part, runs.map((run) => blocks.get(run)), titles, callbacks) };
       keepView(before, shown);
       end(before); // in one step: the next frame has the new picture
       await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));

@@ -1,5 +1,5 @@
 // A list of any length: only the rows in sight are in the page, and they come from Python page by page.
-import { element, onKeys, oncePerFrame, uniqueId, watchSize } from "./common.js";
+import { clamped, element, firstWhere, onKeys, oncePerFrame, uniqueId, watchSize } from "./common.js";
 import { placeMarkup } from "./markup.js";
 
 const ROW = 20; // pixels
@@ -26,12 +26,9 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   let rulerOf = marked; // the rows that the ruler shows
   let toSight = false; // whether the first marked row is to be scrolled to
   const heads = element("div", { class: "heads", "aria-hidden": "true" });
-  const rows = element("div", { class: "rows", role: "presentation" });
-  const box = element(
-    "div",
-    { class: `list of-${name}`, role: "listbox", tabindex: "0", "aria-label": label, "aria-multiselectable": "true" },
-    rows,
-  );
+  const rows = element("div", { class: "rows", role: "presentation", onclick: press });
+  const box = element("div", { class: `list of-${name}`, role: "listbox", id: uniqueId("wb-list"), tabindex: "0",
+    "aria-label": label, "aria-multiselectable": "true" }, rows);
   const ruler = element("div", { class: "ruler", "aria-hidden": "true" });
   const title = element("div", { class: "sticky mono", "aria-hidden": "true" });
   root.append(heads, element("div", { class: "scroller" }, title, box, ruler));
@@ -108,21 +105,29 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   }
 
   function paint(number, row) {
-    const chosen = has(number);
+    const chosen = marked[markedFrom(number)] === number;
     row.classList.toggle("s", chosen);
     row.classList.toggle("at", number === active);
     row.setAttribute("aria-selected", String(chosen));
   }
 
-  function has(number) {
-    const place = firstAtLeast(marked, number);
-    return marked[place] === number;
+  /** The place among the marked rows of the first that is not before a row. */
+  function markedFrom(row) {
+    return firstWhere(0, marked.length, (place) => marked[place] >= row);
   }
 
   function nameSticky(top) {
     const at = about.outline.findLastIndex(([start]) => start <= top);
     placeMarkup(title, at < 0 ? "" : about.outline[at][1]);
     title.hidden = at < 0 || about.outline[at][0] === top;
+  }
+
+  function press(event) {
+    const row = event.target.closest(".row");
+    if (!row || getSelection().toString()) return; // a text is being selected to copy
+    activate(Number(row.dataset.row));
+    draw();
+    pick(Number(row.dataset.row));
   }
 
   /** Ticks beside the list, where the selected rows are in the whole of it. */
@@ -154,7 +159,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     toSight = false;
     if (sideways && document.activeElement !== box) box.scrollLeft = 0;
     const under = top > 0 ? 1 : 0; // the name of the part lies over the first row
-    const first = firstAtLeast(marked, Math.ceil(top / ROW) + under);
+    const first = markedFrom(Math.ceil(top / ROW) + under);
     const inSight = first < marked.length && (marked[first] + 1) * ROW <= top + height;
     if (!marked.length || inSight) return;
     const to = placeFor(marked[0], top);
@@ -166,27 +171,15 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   }
 
   function activate(row) {
-    active = Math.min(Math.max(row, 0), about.count - 1);
+    active = clamped(row, 0, about.count - 1);
     box.setAttribute("aria-activedescendant", `${box.id}-${active}`);
   }
 
   function move(by) {
-    scrollTo(Math.min(Math.max(active + by, 0), about.count - 1));
+    scrollTo(clamped(active + by, 0, about.count - 1));
   }
 
-  box.id = uniqueId("wb-list");
   box.addEventListener("scroll", draw, { signal, passive: true });
-  rows.addEventListener(
-    "click",
-    (event) => {
-      const row = event.target.closest(".row");
-      if (!row || getSelection().toString()) return; // a text is being selected to copy
-      activate(Number(row.dataset.row));
-      draw();
-      pick(Number(row.dataset.row));
-    },
-    { signal },
-  );
   onKeys(
     box,
     {
@@ -222,11 +215,8 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     /** Goes to the next marked row, or to the one before. */
     next(by) {
       if (!marked.length) return;
-      const place = firstAtLeast(marked, by > 0 ? active + 1 : active) - (by > 0 ? 0 : 1);
+      const place = markedFrom(by > 0 ? active + 1 : active) - (by > 0 ? 0 : 1);
       scrollTo(marked[(place + marked.length) % marked.length]);
-    },
-    get marked() {
-      return marked.length;
     },
     get rows() {
       return marked;
@@ -234,15 +224,4 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     scrollTo,
     focus: () => box.focus({ preventScroll: true }),
   };
-}
-
-function firstAtLeast(sorted, value) {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -1,6 +1,6 @@
 // The views below the timeline: one is shown at a time, and each is made when somebody first looks at it.
 import { createArray } from "./array.js";
-import { element } from "./common.js";
+import { button, element } from "./common.js";
 import { createFindings } from "./findings.js";
 import { createKnobs } from "./knobs.js";
 import { createMemory } from "./memory.js";
@@ -11,7 +11,7 @@ import { createPipeline } from "./pipeline.js";
  *  `{ cursor(cycle), selected(), shown(), ready }`: what is called when the timeline's cursor moves, when something else is
  *  selected, and when it is shown again; and what resolves when it has what it shows. `spans()` are the selected rows of the events, `begin()` the cycle in which the first of them begins, `marked(list)` those of a list of
  *  the lab, `pick(row, list)` selects what is in a row of one, `choose(text)` what `j.select` takes, and `moveCursor(cycle)` moves the timeline's cursor. */
-const LOOKS = [
+export const LOOKS = [
   { name: "findings", title: "Findings", make: createFindings },
   { name: "memory", title: "Scratchpad and tiles", make: createMemory },
   { name: "array", title: "Array", make: createArray },
@@ -22,14 +22,8 @@ const LOOKS = [
 
 /** The link of a view: what it asks goes to the view's own part of Python. */
 export function lookLink(link, name) {
-  return {
-    ask: (what, given = {}, buffers = []) => link.ask(`${name}.${what}`, given, buffers),
-    cannot: (what, given) => link.cannot(`${name}.${what}`, given),
-    on: (what, callback) => link.on(`${name}.${what}`, callback),
-    gone: link.gone,
-    atGone: link.atGone,
-    say: link.say,
-  };
+  const ofView = (ask) => (what, ...given) => ask(`${name}.${what}`, ...given);
+  return { ...link, ask: ofView(link.ask), cannot: ofView(link.cannot), on: ofView(link.on) };
 }
 
 const LOOK_GONE = "The kernel is gone: run the cell again, then open this view.";
@@ -59,10 +53,10 @@ export function makeLooks(root, { link, signal, ...lab }) {
   const open = new Map();
   let now = null;
 
-  function show(look, button) {
+  function show(look) {
     const again = now === look.name;
     now = again ? null : look.name;
-    for (const each of tabs.children) each.setAttribute("aria-pressed", String(!again && each === button));
+    for (const each of tabs.children) each.setAttribute("aria-pressed", String(each.dataset.look === now));
     for (const [name, { host }] of open) host.hidden = name !== now;
     if (again) return;
     if (open.has(now)) {
@@ -89,7 +83,7 @@ export function makeLooks(root, { link, signal, ...lab }) {
 
   /** Shows a view and goes there; once more when it has what it shows, unless somebody has gone on meanwhile. */
   function openAt(name) {
-    if (now !== name) show(LOOKS.find((look) => look.name === name), tabs.querySelector(`[data-look=${name}]`));
+    if (now !== name) show(LOOKS.find((look) => look.name === name));
     const { host, made } = open.get(name);
     const goThere = () => tabs.scrollIntoView({ block: "start" });
     host.focus({ preventScroll: true });
@@ -101,11 +95,9 @@ export function makeLooks(root, { link, signal, ...lab }) {
     open: openAt,
     has: (name) => open.has(name),
     fill(names) {
-      for (const look of LOOKS.filter(({ name }) => names.includes(name))) {
-        const button = element("button", { type: "button", "aria-pressed": "false", "data-look": look.name }, look.title);
-        button.addEventListener("click", () => show(look, button), { signal });
-        tabs.append(button);
-      }
+      const known = LOOKS.filter(({ name }) => names.includes(name));
+      const tab = (look) => button(look.title, () => show(look), { "aria-pressed": "false", "data-look": look.name });
+      tabs.append(...known.map(tab));
       tabs.hidden = !tabs.children.length;
     },
     cursor: (cycle) => open.get(now)?.made?.cursor?.(cycle),

@@ -1,15 +1,22 @@
 // The scratchpad and the tiles of a run, cycle by cycle: one clock for both, to scrub, step and play.
 
-import { atEnd, element, grouped, oncePerFrame, watchTheme } from "./common.js";
+import { colourOf, coloursOf } from "./canvas.js";
+import { atEnd, clamped, element, grouped, legendOf, onKeys, oncePerFrame, watchTheme } from "./common.js";
 import { makeMemoryControls } from "./memory_controls.js";
 import { ReplayData } from "./memory_data.js";
 import { ScratchpadMap } from "./memory_scratchpad.js";
 import { fillMemoryTable } from "./memory_table.js";
 import { TileGrids } from "./memory_tiles.js";
-import { memoryPalette } from "./memory_words.js";
+import { TEXTURES, textured } from "./timeline_paint.js";
 
 const MEMORY_LAUNCHES = 8;
+const ROLE_KINDS = ["LOAD", "STORE", "COPY"]; // whose colours and lines roles have, as in the static picture
+const INSIDE_LINES = [[3, 0, 3, 6]];
+const SIGNS = "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so " +
+  "far; 1/3 alone where there is no room for both";
+const NOT_READ_PALE = 0.35; // as in the static picture: style.HELD
 const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
+let palettesMade = 0;
 
 /** Draws the run in `host`. `link.ask` answers `open`, `launch`, `buffer` and `tile`; `moveCursor(cycle, done)` is
  *  called when somebody scrubs, steps or plays, `spans()` says which spans of the run are selected, and `begin()` the
@@ -48,7 +55,7 @@ class Memory {
         this.paintSoon();
       },
     };
-    this.controls = makeMemoryControls(acts, this.signal);
+    this.controls = makeMemoryControls(acts);
     this.said = element("p", { class: "mem-said" });
     const left = element("section", { class: "mem-half", "aria-label": "scratchpad" });
     const right = element("section", { class: "mem-half", "aria-label": "tiles" });
@@ -64,33 +71,15 @@ class Memory {
     this.map.changed = this.grids.changed = () => this.paintSoon();
     this.legend = element("div", { class: "legend mem-legend" });
     this.tableBody = element("div", {});
-    this.table = element("details", { class: "mem-table" }, element("summary", {}, "This cycle as a table"), this.tableBody);
-    this.table.addEventListener("toggle", () => this.paintSoon(), { signal: this.signal });
-    this.root = element(
-      "div",
-      { class: "mem" },
-      this.controls.root,
-      this.said,
-      element("div", { class: "mem-halves" }, left, right),
-      this.legend,
-      this.table,
-    );
+    this.table = element("details", { class: "mem-table", ontoggle: () => this.paintSoon() },
+      element("summary", {}, "This cycle as a table"), this.tableBody);
+    const halves = element("div", { class: "mem-halves" }, left, right);
+    this.root = element("div", { class: "mem" }, this.controls.root, this.said, halves, this.legend, this.table);
     this.host.append(this.root);
-    this.listen();
-  }
-
-  listen() {
-    const keys = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: () => this.map.at >= 0 && this.map.pick(this.map.at) };
-    const times = { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": () => this.controls.pressPlay() };
-    const listen = (event) => {
-      if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
-      const onMap = event.target === this.map.canvas;
-      const action = (onMap && keys[event.key]) || (event.target.tagName === "CANVAS" && times[event.key]);
-      if (!action) return;
-      event.preventDefault();
-      action();
-    };
-    this.root.addEventListener("keydown", listen, { signal: this.signal });
+    const pick = () => this.map.at >= 0 && this.map.pick(this.map.at);
+    const slots = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: pick };
+    onKeys(this.map.canvas, slots, this.signal);
+    onKeys(halves, { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": acts.play }, this.signal);
   }
 
   async open() {
@@ -130,7 +119,7 @@ class Memory {
   }
 
   show(cycle) {
-    this.cycle = Math.min(Math.max(Math.round(cycle), 0), this.run.cycles);
+    this.cycle = clamped(Math.round(cycle), 0, this.run.cycles);
     this.need(this.launchAt(this.cycle));
     this.paintSoon();
   }
@@ -263,14 +252,14 @@ class Memory {
     this.palette ??= memoryPalette(this.root);
     const { roles, words } = this.data.header;
     const used = [...new Set(this.data.life_role)].sort();
-    const entry = (style, text) => element("span", {}, element("i", { style }), text);
-    this.legend.replaceChildren(
-      ...used.map((role) => entry(`background:${this.palette.roles[role].colour}`, words[roles[role]])),
-      entry(`background:${this.palette.roles[used[0] ?? 0].colour};opacity:${this.palette.pale}`, "not read yet"),
-      entry("border:3px solid var(--ink)", "moved now"),
-      entry("border:1.5px dashed var(--ink)", "read or written by work now"),
-      element("span", { class: "soft" }, "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so far; 1/3 alone where there is no room for both"),
-    );
+    const ground = (role) => `background:${this.palette.roles[role].colour}`;
+    const marks = legendOf([
+      ...used.map((role) => [{ style: ground(role) }, words[roles[role]]]),
+      [{ style: `${ground(used[0] ?? 0)};opacity:${this.palette.pale}` }, "not read yet"],
+      [{ style: "border:3px solid var(--ink)" }, "moved now"],
+      [{ style: "border:1.5px dashed var(--ink)" }, "read or written by work now"],
+    ]);
+    this.legend.replaceChildren(...marks.children, element("span", { class: "soft" }, SIGNS));
   }
 
   end() {
@@ -281,4 +270,15 @@ class Memory {
     this.root.remove();
     this.data = this.run = this.palette = null;
   }
+}
+
+/** The colours of the page's theme. */
+function memoryPalette(root) {
+  const context = new OffscreenCanvas(1, 1).getContext("2d");
+  const theme = coloursOf(root, ["ground", "ink", "soft", "line", "faint", "accent", "mark", "k-LOAD"]);
+  const filled = (colour, lines) =>
+    ({ colour, fill: context.createPattern(textured(colour, theme.ground, lines), "repeat") });
+  const roles = ROLE_KINDS.map((kind) => filled(colourOf(root, `k-${kind}`), TEXTURES[kind]));
+  roles.push(filled(colourOf(root, "h7"), INSIDE_LINES));
+  return { ...theme, number: ++palettesMade, roles, tile: theme["k-LOAD"], pale: NOT_READ_PALE };
 }

@@ -1,6 +1,7 @@
 // One launch as Python packed it (workbench/explaining/views/scratchpads/replay_columns.py), and what its columns say of a cycle: the same as
 // j.simulated.at(cycle). Cycles count from the launch's begin. Nothing is made anew from cycle to cycle.
 
+import { firstWhere } from "./common.js";
 import { columnsOf } from "./timeline_data.js";
 import { firstAfter } from "./timeline_paint.js";
 
@@ -115,14 +116,8 @@ export class ReplayData {
   /** The places of a tensor's latest moves, the newest last. */
   trail(grid, cycle, most) {
     const moves = this.movesOf[grid];
-    let low = 0;
-    let high = moves.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.start[this.visit_instruction[moves[middle]]] <= cycle) low = middle + 1;
-      else high = middle;
-    }
-    return moves.slice(Math.max(0, low - most), low).map((visit) => this.visit_place[visit]);
+    const begun = firstWhere(0, moves.length, (move) => this.start[this.visit_instruction[moves[move]]] > cycle);
+    return moves.slice(Math.max(0, begun - most), begun).map((visit) => this.visit_place[visit]);
   }
 
   /** The next cycle in which an instruction starts, ends or is complete, or the one before. */

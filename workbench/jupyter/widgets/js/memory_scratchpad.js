@@ -1,10 +1,10 @@
 // The scratchpad of one launch: at the left what each slot holds now and who reads or writes it, at the right its time.
 
-import { element, watchSize } from "./common.js";
-import { MEMORY_LETTER, fittingText } from "./memory_words.js";
-import { firstAfter } from "./timeline_paint.js";
+import { CANVAS_FONT, fillBox, frameBox, sizedContext, writeText } from "./canvas.js";
+import { clamped, element, grouped, watchSize } from "./common.js";
 import { ticksBetween } from "./timeline_window.js";
 
+const MEMORY_LETTER = 5.9; // pixels of a letter at 10.5 px, on the average
 const MAP_FOOT = 20; // pixels below the slots, for cycles
 const MAP_HEAD = 16; // above the slots of a core, where there are several
 const MAP_NARROW = 520; // pixels
@@ -58,13 +58,7 @@ export class ScratchpadMap {
     this.heads = panels.length > 1 ? panels.map(({ core, height: high }) => ({ core, y: bottoms.get(core) - high * MAP_STRETCH - MAP_HEAD / 2 })) : [];
     this.bottom = height;
     this.height = height + MAP_FOOT;
-    const ratio = window.devicePixelRatio || 1;
-    for (const canvas of [this.canvas, this.base]) {
-      canvas.width = this.width * ratio;
-      canvas.height = this.height * ratio;
-      canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
-    }
-    Object.assign(this.canvas.style, { width: `${this.width}px`, height: `${this.height}px` });
+    for (const canvas of [this.canvas, this.base]) sizedContext(canvas, this.width, this.height);
     this.drawn = null;
   }
 
@@ -72,7 +66,7 @@ export class ScratchpadMap {
   window(cycle) {
     const { length } = this.data;
     const wide = this.near ? Math.min(length, Math.ceil(MAP_NEAR * this.data.averageLife)) : length;
-    const begin = Math.max(0, Math.min(cycle - wide / 2, length - wide));
+    const begin = clamped(cycle - wide / 2, 0, length - wide);
     return { begin, end: Math.max(begin + wide, begin + 1) };
   }
 
@@ -84,21 +78,15 @@ export class ScratchpadMap {
     const context = this.canvas.getContext("2d");
     this.paintBase(window, palette);
     context.clearRect(0, 0, width, this.height);
-    const x = Math.round(this.chart + this.x(Math.min(Math.max(cycle, window.begin), window.end), window));
+    const x = Math.round(this.chart + this.x(clamped(cycle, window.begin, window.end), window));
     this.copy(context, this.chart, x, 1);
     this.copy(context, x, width, MAP_FUTURE);
+    context.font = CANVAS_FONT;
     this.paintAxis(context, window, palette);
-    context.font = palette.font;
-    context.textBaseline = "middle";
-    for (const { core, y } of this.heads) {
-      context.fillStyle = palette.ink;
-      context.textAlign = "left";
-      context.fillText(`core ${core}`, 0, y);
-    }
+    for (const { core, y } of this.heads) writeText(context, `core ${core}`, 0, y, palette.ink);
     const shownNow = this.shownSlots(now);
     for (let slot = 0; slot < this.boxes.length; slot++) if (shownNow[slot]) this.paintSlot(context, slot, now, palette);
-    context.fillStyle = palette.accent;
-    context.fillRect(x, 0, 1.5, this.bottom + 4);
+    fillBox(context, palette.accent, x, 0, 1.5, this.bottom + 4);
     this.canvas.setAttribute("aria-label", this.told(now));
   }
 
@@ -120,7 +108,7 @@ export class ScratchpadMap {
   momentAt(x, cycle) {
     const { begin, end } = this.window(cycle);
     const moment = begin + ((x - this.chart) / (this.width - this.chart)) * (end - begin);
-    return Math.round(Math.min(Math.max(moment, 0), this.data.length));
+    return Math.round(clamped(moment, 0, this.data.length));
   }
 
   copy(context, from, until, alpha) {
@@ -141,8 +129,7 @@ export class ScratchpadMap {
     const context = this.base.getContext("2d");
     context.clearRect(0, 0, this.width, this.height);
     this.boxes.forEach(({ top, height }, slot) => {
-      context.fillStyle = palette.faint;
-      context.fillRect(this.chart, top + height - 0.5, this.width - this.chart, 0.8);
+      fillBox(context, palette.faint, this.chart, top + height - 0.5, this.width - this.chart, 0.8);
       this.paintLives(context, slot, window, palette);
     });
   }
@@ -154,10 +141,7 @@ export class ScratchpadMap {
     const bar = (from, until, life, alpha) => {
       const left = this.chart + Math.max(this.x(from, window), 0);
       const wide = Math.max(this.chart + this.x(until, window) - left, 0.6);
-      context.globalAlpha = alpha;
-      context.fillStyle = palette.roles[data.life_role[life]].fill;
-      context.fillRect(left, top + inset, wide, height - 2 * inset);
-      context.globalAlpha = 1;
+      fillBox(context, palette.roles[data.life_role[life]].fill, left, top + inset, wide, height - 2 * inset, alpha);
     };
     for (const life of data.livesOf[slot]) {
       const [start, read, end] = [data.life_start[life], data.life_read[life], data.life_end[life]];
@@ -165,35 +149,25 @@ export class ScratchpadMap {
       if (read > start) bar(start, read, life, palette.pale);
       if (end > read) bar(read, end, life, 1);
       const [left, right] = [this.chart + this.x(start, window), this.chart + this.x(end, window)];
-      if (right - left > 3) {
-        context.fillStyle = palette.ground;
-        context.fillRect(right - 0.6, top, 0.8, height);
-      }
-      if (data.marks?.lives[life]) {
-        context.strokeStyle = palette.accent;
-        context.lineWidth = 2;
-        context.strokeRect(left + 1, top + 1.5, Math.max(right - left - 2, 1), Math.max(height - 3, 1));
-      }
+      if (right - left > 3) fillBox(context, palette.ground, right - 0.6, top, 0.8, height);
+      if (!data.marks?.lives[life]) continue;
+      frameBox(context, palette.accent, 2, left + 1, top + 1.5, Math.max(right - left - 2, 1), Math.max(height - 3, 1));
     }
   }
 
   paintAxis(context, window, palette) {
     const { begin } = this.data.header;
-    context.font = palette.font;
-    context.textBaseline = "middle";
-    context.textAlign = "center";
-    context.fillStyle = palette.soft;
-    context.fillRect(this.chart, this.bottom, this.width - this.chart, 0.8);
     const room = this.width - this.chart;
+    fillBox(context, palette.soft, this.chart, this.bottom, room, 0.8);
     for (const tick of ticksBetween(window.begin + begin, window.end + begin, room / MAP_TICK, 1)) {
       const x = this.chart + this.x(tick - begin, window);
-      context.fillRect(Math.round(x), this.bottom, 1, 4);
-      const text = tick.toLocaleString("en-US");
+      fillBox(context, palette.soft, Math.round(x), this.bottom, 1, 4);
+      const text = grouped(tick);
       const half = context.measureText(text).width / 2;
-      context.fillText(text, Math.min(Math.max(x, this.chart + half), this.width - half), this.bottom + 12);
+      const middle = clamped(x, this.chart + half, this.width - half);
+      writeText(context, text, middle, this.bottom + 12, palette.soft, "center");
     }
-    context.textAlign = "right";
-    context.fillText("cycles", this.chart - MAP_GAP, this.bottom + 12);
+    writeText(context, "cycles", this.chart - MAP_GAP, this.bottom + 12, palette.soft, "right");
   }
 
   /** Name, and what the slot holds now: what comes in stands at its left edge, what goes out at its right. */
@@ -201,61 +175,41 @@ export class ScratchpadMap {
     const { data } = this;
     const { top, height } = this.boxes[slot];
     const life = now.life[slot];
-    const middle = top + height / 2;
     const [left, wide] = [this.names, this.cell];
-    if (data.marks?.slots[slot]) {
-      context.fillStyle = palette.mark;
-      context.fillRect(0, top + 0.5, left - 4, height - 1);
-    }
+    if (data.marks?.slots[slot]) fillBox(context, palette.mark, 0, top + 0.5, left - 4, height - 1);
     if (life >= 0) {
-      context.globalAlpha = now.cycle < data.life_read[life] ? palette.pale / 2 : palette.pale * 1.4;
-      context.fillStyle = palette.roles[data.life_role[life]].colour;
-      context.fillRect(left, top + 1, wide, height - 2);
-      context.globalAlpha = 1;
+      const pale = now.cycle < data.life_read[life] ? palette.pale / 2 : palette.pale * 1.4;
+      fillBox(context, palette.roles[data.life_role[life]].colour, left, top + 1, wide, height - 2, pale);
     }
-    context.strokeStyle = palette.line;
-    context.lineWidth = 1;
-    context.strokeRect(left + 0.5, top + 1, wide - 1, height - 2);
-    context.fillStyle = palette.accent;
-    if (now.written[slot].length) context.fillRect(left - 1, top + 1, 4, height - 2);
-    if (now.read[slot].length) context.fillRect(left + wide - 3, top + 1, 4, height - 2);
+    frameBox(context, palette.line, 1, left + 0.5, top + 1, wide - 1, height - 2);
+    if (now.written[slot].length) fillBox(context, palette.accent, left - 1, top + 1, 4, height - 2);
+    if (now.read[slot].length) fillBox(context, palette.accent, left + wide - 3, top + 1, 4, height - 2);
     if (slot === this.at && this.canvas.matches(":focus")) {
-      context.strokeStyle = palette.accent;
-      context.lineWidth = 2;
-      context.strokeRect(1, top + 1, left + wide - 2, height - 2);
+      frameBox(context, palette.accent, 2, 1, top + 1, left + wide - 2, height - 2);
     }
-    if (height < MAP_LEAST_TEXT) return;
-    this.writeSlot(context, slot, now, { middle, palette });
+    if (height >= MAP_LEAST_TEXT) this.writeSlot(context, slot, now, top + height / 2, palette);
   }
 
-  writeSlot(context, slot, now, { middle, palette }) {
+  writeSlot(context, slot, now, middle, palette) {
     const { data } = this;
     const life = now.life[slot];
     const tensor = life < 0 ? "" : data.header.tensors[data.life_tensor[life]];
     const name = data.slotName(slot);
-    context.textAlign = "left";
-    context.fillStyle = palette.soft;
-    context.fillText(name, 2, middle);
-    context.fillStyle = palette.ink;
-    context.textAlign = "right";
     const room = (this.names - 12) / MEMORY_LETTER - name.length;
-    context.fillText(fittingText(tensor, room), this.names - 6, middle);
+    writeText(context, name, 2, middle, palette.soft);
+    writeText(context, fittingText(tensor, room), this.names - 6, middle, palette.ink, "right");
     const [written, read] = [now.written[slot], now.read[slot]];
     const right = this.names + this.cell;
     const all = (this.cell - 14) / MEMORY_LETTER;
+    const write = (text, x, align, colour = palette.ink) => writeText(context, text, x, middle, colour, align);
     if (written.length && written.join() === read.join()) {
-      context.textAlign = "center";
-      context.fillText(`→ ${data.namedShort(written, all - 4)} →`, (this.names + right) / 2, middle);
+      write(`→ ${data.namedShort(written, all - 4)} →`, (this.names + right) / 2, "center");
       return;
     }
     const part = written.length && read.length ? all / 2 : all;
-    context.textAlign = "left";
-    if (written.length) context.fillText(`→ ${data.namedShort(written, part - 2)}`, this.names + 7, middle);
-    context.textAlign = "right";
-    if (read.length) context.fillText(`${data.namedShort(read, part - 2)} →`, right - 7, middle);
-    context.textAlign = "center";
-    context.fillStyle = palette.soft;
-    if (life < 0) context.fillText("empty", (this.names + right) / 2, middle);
+    if (written.length) write(`→ ${data.namedShort(written, part - 2)}`, this.names + 7, "left");
+    if (read.length) write(`${data.namedShort(read, part - 2)} →`, right - 7, "right");
+    if (life < 0) write("empty", (this.names + right) / 2, "center", palette.soft);
   }
 
   told(now) {
@@ -305,7 +259,7 @@ export class ScratchpadMap {
     if (!this.data) return;
     const order = [...this.boxes.keys()].sort((one, other) => this.boxes[one].top - this.boxes[other].top);
     const place = order.indexOf(this.at);
-    this.at = order[place < 0 ? 0 : Math.min(Math.max(place + by, 0), order.length - 1)];
+    this.at = order[place < 0 ? 0 : clamped(place + by, 0, order.length - 1)];
     this.changed?.();
   }
 
@@ -314,4 +268,11 @@ export class ScratchpadMap {
     this.data = this.boxes = null;
     this.width = 0;
   }
+}
+
+/** A text cut at its front, which is alike in long names, to so many letters. */
+function fittingText(text, letters) {
+  const room = Math.floor(letters);
+  if (text.length <= room) return text;
+  return room < 3 ? "" : `…${text.slice(text.length - room + 1)}`;
 }

@@ -1,6 +1,7 @@
 // The tensors of one launch as grids of tiles: which are moved or touched now, which were before, and how often.
 
-import { element, onKeys, watchSize } from "./common.js";
+import { CANVAS_FONT, fillBox, frameBox, sizedContext, writeText } from "./canvas.js";
+import { clamped, element, grouped, onKeys, watchSize } from "./common.js";
 import { TOUCH_READS, TOUCH_WRITES } from "./memory_data.js";
 import { counted } from "./timeline_words.js";
 
@@ -55,11 +56,7 @@ export class TileGrids {
   part(about, number) {
     const canvas = element("canvas", { role: "img", tabindex: "0" });
     const [width, height] = [about.width, about.height].map((side) => Math.round(side * this.scale));
-    const ratio = window.devicePixelRatio || 1;
-    canvas.width = (width + 2 * GRID_EDGE) * ratio;
-    canvas.height = (height + 2 * GRID_EDGE) * ratio;
-    canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, GRID_EDGE * ratio, GRID_EDGE * ratio);
-    Object.assign(canvas.style, { width: `${width + 2 * GRID_EDGE}px`, height: `${height + 2 * GRID_EDGE}px` });
+    sizedContext(canvas, width, height, GRID_EDGE);
     const reuse = element("div", {});
     const root = element(
       "figure",
@@ -90,7 +87,7 @@ export class TileGrids {
     for (const kind of ["focus", "blur"]) on(kind, () => this.changed?.());
     const step = (by) => () => {
       const order = this.tilesInOrder(part);
-      part.at = order[Math.min(Math.max(order.indexOf(part.at) + by, 0), order.length - 1)] ?? -1;
+      part.at = order[clamped(order.indexOf(part.at) + by, 0, order.length - 1)] ?? -1;
       this.tell(part, part.at);
       this.changed?.();
     };
@@ -131,7 +128,7 @@ export class TileGrids {
     }
     const { about, place } = this.hinted;
     const { data } = this;
-    const side = (axis, from, to) => (axis < 0 ? [] : [`axis ${axis} from ${from.toLocaleString("en-US")} to ${to.toLocaleString("en-US")}`]);
+    const side = (axis, from, to) => (axis < 0 ? [] : [`axis ${axis} from ${grouped(from)} to ${grouped(to)}`]);
     const where = [
       ...side(about.axes[0], data.place_top[place], data.place_bottom[place]),
       ...side(about.axes[1], data.place_left[place], data.place_right[place]),
@@ -151,17 +148,13 @@ export class TileGrids {
     const { data } = this;
     const context = part.canvas.getContext("2d");
     context.clearRect(-GRID_EDGE, -GRID_EDGE, part.width + 2 * GRID_EDGE, part.height + 2 * GRID_EDGE);
-    context.font = palette.font;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    const ranks = this.ranksOf(part);
-    for (const place of data.placesOf[part.number]) if (data.place_moves[place]) this.paintTile(context, part, place, now, { palette, ranks });
+    context.font = CANVAS_FONT;
+    const moved = data.placesOf[part.number].filter((place) => data.place_moves[place]);
+    for (const place of moved) this.paintTile(context, part, place, now, palette);
     this.paintTrail(context, part, now, palette);
-    for (const place of data.placesOf[part.number]) if (data.place_moves[place]) this.writeTile(context, part, place, now, palette);
+    for (const place of moved) this.writeTile(context, part, place, now, palette);
     for (const place of data.placesOf[part.number]) this.paintState(context, part, place, now, palette);
-    context.lineWidth = 1;
-    context.strokeStyle = palette.soft;
-    context.strokeRect(0, 0, part.width, part.height);
+    frameBox(context, palette.soft, 1, 0, 0, part.width, part.height);
     const sums = data.soFar(part.number, now);
     const each = timesEach(sums.moved, sums.visited);
     const told = `${sums.visited} of ${counted(sums.tiles, "tile")} moved so far${each && `, each ${each}`} (${sums.moved} of ${counted(sums.moves, "move")})`;
@@ -185,26 +178,15 @@ export class TileGrids {
     return { left, top, wide: data.place_right[place] * across - left, high: data.place_bottom[place] * down - top };
   }
 
-  paintTile(context, part, place, now, { palette, ranks }) {
-    const { data } = this;
+  paintTile(context, part, place, now, palette) {
     const { left, top, wide, high } = this.boxOf(part, place);
     if (now.moved[place]) {
-      context.globalAlpha = GRID_WEAKEST + (GRID_STRONGEST - GRID_WEAKEST) * ranks.get(place);
-      context.fillStyle = palette.tile;
-      context.fillRect(left, top, Math.max(wide, 0.5), Math.max(high, 0.5));
-      context.globalAlpha = 1;
+      const strength = GRID_WEAKEST + (GRID_STRONGEST - GRID_WEAKEST) * this.ranksOf(part).get(place);
+      fillBox(context, palette.tile, left, top, Math.max(wide, 0.5), Math.max(high, 0.5), strength);
     }
-    if (data.marks?.places[place]) {
-      context.globalAlpha = 0.55;
-      context.fillStyle = palette.mark;
-      context.fillRect(left, top, wide, high);
-      context.globalAlpha = 1;
-    }
-    if (Math.min(wide, high) > GRID_LEAST_LINE) {
-      context.strokeStyle = now.moved[place] ? palette.ground : palette.line;
-      context.lineWidth = 1;
-      context.strokeRect(left + 0.5, top + 0.5, wide - 1, high - 1);
-    }
+    if (this.data.marks?.places[place]) fillBox(context, palette.mark, left, top, wide, high, 0.55);
+    if (Math.min(wide, high) <= GRID_LEAST_LINE) return;
+    frameBox(context, now.moved[place] ? palette.ground : palette.line, 1, left + 0.5, top + 0.5, wide - 1, high - 1);
   }
 
   /** The number of its first move, and how many of its moves there were, as far as there is room. */
@@ -221,10 +203,11 @@ export class TileGrids {
     context.lineJoin = "round";
     context.strokeStyle = palette.ground;
     context.globalAlpha = 0.75;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
     context.strokeText(text, left + wide / 2, top + high / 2);
     context.globalAlpha = 1;
-    context.fillStyle = moved ? palette.ink : palette.soft;
-    context.fillText(text, left + wide / 2, top + high / 2);
+    writeText(context, text, left + wide / 2, top + high / 2, moved ? palette.ink : palette.soft, "center");
   }
 
   /** A line through the latest moves. */
@@ -250,11 +233,8 @@ export class TileGrids {
   paintState(context, part, place, now, palette) {
     const { left, top, wide, high } = this.boxOf(part, place);
     const frame = (inset, line, colour, dashes) => {
-      context.lineWidth = line;
-      context.strokeStyle = colour;
-      context.setLineDash(dashes);
-      context.strokeRect(left + inset, top + inset, Math.max(wide - 2 * inset, 1), Math.max(high - 2 * inset, 1));
-      context.setLineDash([]);
+      const sides = [wide, high].map((side) => Math.max(side - 2 * inset, 1));
+      frameBox(context, colour, line, left + inset, top + inset, ...sides, dashes);
     };
     const access = now.access[place];
     if (now.moving[place]) frame(0.5, 3, palette.ink, []);

@@ -1,5 +1,5 @@
 // The passes of a kernel: which changed what, any two texts against each other, and a text with its lines selected.
-import { element, grouped, onKeys, wholeNumbers } from "./common.js";
+import { button, clamped, element, fillChoices, onKeys } from "./common.js";
 import { placeMarkup } from "./markup.js";
 
 const MODES = [
@@ -13,8 +13,18 @@ const MODES = [
 export function createPasses(host, { link, signal, spans = () => [], marked = () => [], pick = null }) {
   const root = element("div", { class: "wb-passes" });
   host.append(root);
-  const parts = makePassesParts(root);
-  const texts = new Map();
+  const parts = makePassesParts(root, {
+    load,
+    press,
+    search(text) {
+      state.query = text.trim().toLowerCase();
+      list();
+    },
+    mode(mode) {
+      state.mode = mode;
+      show();
+    },
+  });
   const state = { kernels: [], kernel: null, of: null, passes: [], at: -1, pins: [], mode: "unified", folded: true, query: "" };
   let turn = 0;
 
@@ -41,12 +51,9 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
 
   async function load(kernel) {
     state.kernel = kernel;
-    parts.kernels.replaceChildren(...state.kernels.map(({ name }) => element("option", { value: name }, name)));
-    parts.kernels.value = kernel;
-    parts.kernels.hidden = state.kernels.length < 2;
+    fillChoices(parts.kernels, state.kernels.map(({ name }) => [name, name]), kernel);
     const found = await link.ask("kernel", { kernel });
     if (!found || signal.aborted || state.kernel !== kernel) return;
-    texts.clear();
     state.of = kernel; // whose passes these are: until they are there, those of another kernel are shown
     state.passes = found.answer.passes;
     state.pins = [];
@@ -62,18 +69,16 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   }
 
   function list() {
-    fillPasses(parts.list, state, {
-      go: (at) => go(at),
-      pin: (number) => pinned(number),
-      unfold: () => {
-        state.folded = false;
-        list();
-      },
-    });
+    fillPasses(parts.list, state, { go, pin: pinned, unfold });
+  }
+
+  function unfold() {
+    state.folded = false;
+    list();
   }
 
   function go(at) {
-    state.at = Math.min(Math.max(at, 0), state.passes.length - 1);
+    state.at = clamped(at, 0, state.passes.length - 1);
     list();
     parts.list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
     show();
@@ -82,7 +87,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   function step(by) {
     const seen = [...parts.list.querySelectorAll("[data-pass]")].map((row) => Number(row.dataset.pass));
     const place = seen.indexOf(state.at);
-    if (seen.length) go(seen[Math.min(Math.max(place + by, 0), seen.length - 1)]);
+    if (seen.length) go(seen[clamped(place + by, 0, seen.length - 1)]);
   }
 
   function pinned(number) {
@@ -92,29 +97,18 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
     show();
   }
 
-  async function textOf(number) {
-    if (!texts.has(number)) {
-      const { of } = state;
-      const found = await link.ask("text", { kernel: of, number });
-      if (!found || state.of !== of) return null;
-      const [rendered, scheduled] = found.buffers.map(wholeNumbers);
-      texts.set(number, { lines: found.answer.lines, rendered, scheduled });
-    }
-    return texts.get(number);
-  }
-
   async function show() {
     const mine = ++turn;
     if (!state.passes.length) return;
     for (const [mode, button] of parts.modes) button.setAttribute("aria-pressed", String(mode === state.mode));
     const [before, after] = pair();
-    const [old, now] = [await textOf(before), await textOf(after)];
-    const found = state.mode === "text" ? true : await link.ask("diff", { kernel: state.of, before, after });
-    if (mine !== turn || signal.aborted || !old || !now || !found) return;
+    const { of: kernel, mode } = state;
+    const changes = { kernel, before, after, beside: mode === "beside" };
+    const found = await (mode === "text" ? link.ask("text", { kernel, number: after }) : link.ask("diff", changes));
+    if (mine !== turn || signal.aborted || !found) return;
     parts.head.replaceChildren(...headOf(state, before, after));
-    const box = state.mode === "text" ? [wholeText(now)] : diffOf(state.mode, found.answer.stretches, old, now);
-    parts.shown.replaceChildren(...box);
-    parts.shown.classList.toggle("both", state.mode === "beside");
+    placeMarkup(parts.shown, found.answer.html);
+    parts.shown.classList.toggle("both", mode === "beside");
     mark();
   }
 
@@ -133,33 +127,14 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
     else mark();
   }
 
-  parts.kernels.addEventListener("change", () => load(parts.kernels.value), { signal });
-  parts.search.addEventListener(
-    "input",
-    () => {
-      state.query = parts.search.value.trim().toLowerCase();
-      list();
-    },
-    { signal },
-  );
-  for (const [mode, button] of parts.modes) {
-    button.addEventListener(
-      "click",
-      () => {
-        state.mode = mode;
-        show();
-      },
-      { signal },
-    );
-  }
-  const press = (target) => {
+  function press({ target }) {
     const line = target.closest?.(".l.k");
     if (!line || !pick || getSelection().toString()) return;
     const name = line.dataset.scheduled ? "scheduled" : "rendered";
     pick(Number(line.dataset[name]), name);
-  };
-  parts.shown.addEventListener("click", (event) => press(event.target), { signal });
-  onKeys(parts.shown, { Enter: (event) => press(event.target) }, signal);
+  }
+
+  onKeys(parts.shown, { Enter: press }, signal);
   onKeys(
     parts.list,
     {
@@ -176,18 +151,20 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   return { selected, shown: selected, state, load };
 }
 
-function makePassesParts(root) {
-  const modes = MODES.map(([mode, told]) => [mode, element("button", { type: "button", "aria-pressed": "false" }, told)]);
+/** The parts of the view, and what its controls do: `act` names it. */
+function makePassesParts(root, act) {
+  const modes = MODES.map(([mode, told]) => [mode, button(told, () => act.mode(mode), { "aria-pressed": "false" })]);
   const parts = {
     modes,
     why: element("p", { class: "soft" }, "Opening the passes…"),
     body: element("div", { hidden: true }),
-    kernels: element("select", { "aria-label": "kernel" }),
+    kernels: element("select", { "aria-label": "kernel", onchange: () => act.load(parts.kernels.value) }),
     sum: element("span", { class: "soft" }),
-    search: element("input", { type: "search", placeholder: "search passes", "aria-label": "search passes" }),
+    search: element("input", { type: "search", placeholder: "search passes", "aria-label": "search passes",
+      oninput: () => act.search(parts.search.value) }),
     list: element("div", { class: "ex-passes", role: "group", tabindex: "0", "aria-label": "passes; arrow keys go through them, p pins the text after one" }),
     head: element("div", { class: "ex-pass" }),
-    shown: element("div", { class: "ex-diff" }),
+    shown: element("div", { class: "ex-diff", onclick: act.press }),
   };
   const tools = element("div", { class: "ex-controls", role: "group", "aria-label": "how changes are shown" },
     ...modes.map(([, button]) => button));
@@ -208,11 +185,7 @@ function fillPasses(root, state, { go, pin, unfold }) {
   const close = () => {
     if (!quiet.length) return;
     const told = `${quiet.length} changed nothing: ${quiet.map((each) => each.name).join(", ")}`;
-    const row = element("div", { class: "ex-quiet soft" });
-    const button = element("button", { type: "button", title: "show them" }, told);
-    button.addEventListener("click", unfold);
-    row.append(button);
-    rows.push(row);
+    rows.push(element("div", { class: "ex-quiet soft" }, button(told, unfold, { title: "show them" })));
     quiet = [];
   };
   rows.push(passRow(null, 0, state, { go, pin }));
@@ -234,27 +207,22 @@ function fillPasses(root, state, { go, pin, unfold }) {
 function passRow(each, number, state, { go, pin }) {
   const pinned = state.pins.includes(number);
   const what = each ? each.name : "the rendered kernel";
-  const row = element("div", each
-    ? { class: "ex-row", "data-pass": number - 1, "aria-current": String(state.at === number - 1) }
-    : { class: "ex-row soft" });
-  const button = element("button", { type: "button", class: "ex-pin", "aria-pressed": String(pinned),
-    title: "pin this text; two pinned ones are compared", "aria-label": `pin the text of ${what}` }, pinned ? "●" : "○");
-  button.addEventListener("click", (event) => {
+  const pinHere = (event) => {
     event.stopPropagation();
     pin(number);
-  });
-  const name = element(each ? "button" : "span", each ? { type: "button", class: "ex-name" } : { class: "ex-name" }, what);
-  row.append(button, name);
-  if (!each) return row;
+  };
+  const pinning = button(pinned ? "●" : "○", pinHere, { class: "ex-pin", "aria-pressed": String(pinned),
+    title: "pin this text; two pinned ones are compared", "aria-label": `pin the text of ${what}` });
+  if (!each) return element("div", { class: "ex-row soft" }, pinning, element("span", { class: "ex-name" }, what));
   const [before, after] = each.ops;
   const change = each.added === null ? "" : each.changes ? `+${each.added} −${each.removed}` : "";
-  row.append(
+  return element("div",
+    { class: "ex-row", "data-pass": number - 1, "aria-current": String(state.at === number - 1),
+      onclick: () => go(number - 1) },
+    pinning, element("button", { type: "button", class: "ex-name" }, what),
     element("span", { class: "ex-delta" }, change),
     element("span", { class: "ex-ops", title: "operations before and after" }, before === after ? `${after}` : `${before} → ${after}`),
-    element("span", { class: "ex-ms" }, `${each.milliseconds.toFixed(1)} ms`),
-  );
-  row.addEventListener("click", () => go(number - 1));
-  return row;
+    element("span", { class: "ex-ms" }, `${each.milliseconds.toFixed(1)} ms`));
 }
 
 function headOf(state, before, after) {
@@ -276,63 +244,4 @@ function headOf(state, before, after) {
     element("code", { class: "whole" }, each.pipeline),
     element("span", { class: "soft" }, each.source),
   ];
-}
-
-/** A line with its number, or those in the text before and in the one after; one that can be selected says which row of
- *  the lab's lists it is. */
-function passLine(kind, numbers, text, place) {
-  const known = text && (text.scheduled[place] || text.rendered[place]);
-  const line = element("div", { class: `l ${kind}${known ? " k" : ""}`, tabindex: known ? "0" : false });
-  if (known) {
-    if (text.scheduled[place]) line.dataset.scheduled = text.scheduled[place];
-    if (text.rendered[place]) line.dataset.rendered = text.rendered[place];
-  }
-  const sign = { plus: "+", minus: "-" }[kind] ?? "";
-  const body = element("span");
-  placeMarkup(body, text ? text.lines[place] : "&nbsp;");
-  line.append(...[...numbers, sign].map((each) => element("span", { class: "n", "data-n": each })), body);
-  return line;
-}
-
-function passBox(lines, label) {
-  const inside = element("div", { class: "in" }, ...lines);
-  return element("div", { class: "code", tabindex: "0", role: "group", "aria-label": label }, inside);
-}
-
-function wholeText(text) {
-  return passBox(text.lines.map((_, place) => passLine("", [place + 1], text, place)), "the whole text");
-}
-
-function leftOut(count, columns) {
-  const told = `${grouped(count)} line${count > 1 ? "s" : ""} the same`;
-  const dots = [...Array(columns).fill("…"), ""].map((each) => element("span", { class: "n", "data-n": each }));
-  return element("div", { class: "l at" }, ...dots, element("span", {}, told));
-}
-
-/** Two texts' stretches as boxes of lines: one below the other, or two side by side. */
-function diffOf(mode, stretches, old, now) {
-  const changed = stretches.some((each) => each.length > 1 && !each[0]);
-  if (!changed) return [element("p", { class: "soft" }, "Nothing changed but names.")];
-  const [left, right] = [[], []];
-  const unified = mode === "unified";
-  const numbers = (old, now, own) => (unified ? [old, now] : [own]);
-  for (const [same, before, befores, after, afters] of stretches) {
-    if (before === undefined) {
-      left.push(leftOut(same, unified ? 2 : 1));
-      right.push(leftOut(same, 1));
-      continue;
-    }
-    const lines = (count, made) => Array.from({ length: count }, (_, each) => made(before + each + 1, after + each + 1));
-    const gone = lines(befores, (was) => passLine(same ? "" : "minus", numbers(was, "", was), old, was - 1));
-    const come = lines(afters, (was, is) => passLine(same ? "" : "plus", numbers(same ? was : "", is, is), now, is - 1));
-    if (unified) {
-      left.push(...(same ? come : [...gone, ...come]));
-      continue;
-    }
-    for (let each = 0; each < Math.max(befores, afters); each++) {
-      left.push(gone[each] ?? passLine("", [""], null, 0));
-      right.push(come[each] ?? passLine("", [""], null, 0));
-    }
-  }
-  return unified ? [passBox(left, "changes")] : [passBox(left, "before"), passBox(right, "after")];
 }

@@ -1,6 +1,8 @@
 // A kernel's loop over tiles as it ran: iterations or slots below each other, time to the right.
-import { colourOf, element, grouped, oncePerFrame, onKeys, watchSize, watchTheme } from "./common.js";
-import { sizedContext } from "./array_paint.js";
+import { CANVAS_FONT, colourOf, coloursOf, fillBox, frameBox, sizedContext, writeText } from "./canvas.js";
+import {
+  button, clamped, element, factsOf, fillChoices, grouped, legendOf, oncePerFrame, onKeys, watchSize, watchTheme,
+} from "./common.js";
 import { columnsOf } from "./timeline_data.js";
 
 const SHOWN_ROWS = 14;
@@ -11,7 +13,6 @@ const SHARE_AT = 23;
 const LABEL_WIDE = 92;
 const AXIS_HIGH = 18;
 const PIPELINE_FONT = "11.5px system-ui, sans-serif";
-const PIPELINE_SMALL = "10.5px system-ui, sans-serif";
 const NOBODY = 0xffffffff;
 const LANES = { load: 0, copy: 0, compute: 1, barrier: 1, store: 2 };
 
@@ -25,18 +26,14 @@ export class Pipeline {
     for (let row = 0; row < this.count; row++) this.rowOf.fill(row, this.first[row], this.first[row + 1]);
   }
 
+  /** What a column that holds several numbers for each place has for one. */
+  partOf(name, place) {
+    const first = this[`${name}_first`];
+    return [...this[name].subarray(first[place], first[place + 1])];
+  }
+
   label(row) {
-    const at = this.at.subarray(this.at_first[row], this.at_first[row + 1]);
-    return [...at].join("·") || "outside";
-  }
-
-  slotsOf(place) {
-    const slots = this.slot.subarray(this.slot_first[place], this.slot_first[place + 1]);
-    return [...slots].map((slot) => this.header.slots[slot]);
-  }
-
-  duringOf(place) {
-    return [...this.during.subarray(this.during_first[place], this.during_first[place + 1])];
+    return this.partOf("at", row).join("·") || "outside";
   }
 
   named(span, kind, unit) {
@@ -68,7 +65,16 @@ export class Pipeline {
 export function createPipeline(host, { link, signal, spans = () => [], pick = () => {} }) {
   const root = element("div", { class: "wb-pipeline" });
   host.append(root);
-  const parts = makePipelineParts(root);
+  const slots = () => {
+    state.bySlots = !state.bySlots;
+    parts.slots.setAttribute("aria-pressed", String(state.bySlots));
+    paint();
+  };
+  const press = (event) => {
+    const found = pipelineBarAt(state.boxes, event.offsetX, event.offsetY);
+    if (found !== null) show(found);
+  };
+  const parts = makePipelineParts(root, { load, by: (loop) => load(meant, loop), slots, scroll, press });
   let launches = [];
   let meant = null; // the launch that was asked for last: answers may come late
   let turn = 0;
@@ -127,7 +133,7 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
   /** Makes a bar the active one, and has its row in sight. */
   function show(place, { tell = true } = {}) {
     const { view } = state;
-    state.active = Math.min(Math.max(place, 0), view.span.length - 1);
+    state.active = clamped(place, 0, view.span.length - 1);
     const row = view.rowOf[state.active];
     if (row < state.first || row >= state.first + SHOWN_ROWS) scroll(row - Math.floor(SHOWN_ROWS / 2));
     if (tell) pick(view.span[state.active]);
@@ -135,14 +141,14 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
   }
 
   function scroll(first) {
-    state.first = Math.min(Math.max(first, 0), Math.max(state.view.count - SHOWN_ROWS, 0));
+    state.first = clamped(first, 0, Math.max(state.view.count - SHOWN_ROWS, 0));
     parts.slider.value = state.first;
     paint();
   }
 
   function moveRow(by) {
     const { view, active } = state;
-    const row = Math.min(Math.max((active < 0 ? -by : view.rowOf[active]) + by, 0), view.count - 1);
+    const row = clamped((active < 0 ? -by : view.rowOf[active]) + by, 0, view.count - 1);
     show(view.first[row]);
   }
 
@@ -153,30 +159,6 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
     else if (state.view) mark();
   }
 
-  parts.kernels.addEventListener("change", () => load(Number(parts.kernels.value)), { signal });
-  parts.loops.addEventListener(
-    "change",
-    () => load(meant, parts.loops.value || null),
-    { signal },
-  );
-  parts.slots.addEventListener(
-    "click",
-    () => {
-      state.bySlots = !state.bySlots;
-      parts.slots.setAttribute("aria-pressed", String(state.bySlots));
-      paint();
-    },
-    { signal },
-  );
-  parts.slider.addEventListener("input", () => scroll(Number(parts.slider.value)), { signal });
-  parts.canvas.addEventListener(
-    "click",
-    (event) => {
-      const found = pipelineBarAt(state.boxes, event.offsetX, event.offsetY);
-      if (found !== null) show(found);
-    },
-    { signal },
-  );
   onKeys(
     parts.canvas,
     {
@@ -205,31 +187,26 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
   };
 }
 
-function fillChoices(select, entries, chosen) {
-  select.replaceChildren(...entries.map(([value, told]) => element("option", { value }, told)));
-  select.value = chosen;
-  select.hidden = entries.length < 2;
-}
-
-function makePipelineParts(root) {
+/** The parts of the view, and what its controls do: `act` names it. */
+function makePipelineParts(root, act) {
   const parts = {
     why: element("p", { class: "soft" }, "Opening the pipeline…"),
     body: element("div", { hidden: true }),
     title: element("b"),
     sum: element("p"),
-    kernels: element("select", { "aria-label": "kernel" }),
-    loops: element("select", { "aria-label": "rows: iterations of" }),
-    slots: element("button", { type: "button", "aria-pressed": "false" }, "by slots"),
-    slider: element("input", { type: "range", min: 0, value: 0, "aria-label": "first iteration that is shown" }),
-    canvas: element("canvas", { role: "img", tabindex: "0" }),
+    kernels: element("select", { "aria-label": "kernel", onchange: () => act.load(Number(parts.kernels.value)) }),
+    loops: element("select", { "aria-label": "rows: iterations of",
+      onchange: () => act.by(parts.loops.value || null) }),
+    slots: button("by slots", act.slots, { "aria-pressed": "false" }),
+    slider: element("input", { type: "range", min: 0, value: 0, "aria-label": "first iteration that is shown",
+      oninput: () => act.scroll(Number(parts.slider.value)) }),
+    canvas: element("canvas", { role: "img", tabindex: "0", onclick: act.press }),
     told: element("div", { class: "ex-told", role: "status" }),
   };
-  const names = [
+  const legend = legendOf([
     ["k-LOAD", "load"], ["k-STORE", "store"], ["k-MATMUL", "matmul"], ["k-VECTOR", "vector"],
     ["mark", "the core computes: what moves here is hidden"], ["soft", "line before a bar: it waits"],
-  ];
-  const legend = element("div", { class: "legend" }, ...names.map(([colour, told]) =>
-    element("span", {}, element("i", { style: `background:var(--${colour})` }), told)));
+  ].map(([colour, told]) => [{ style: `background:var(--${colour})` }, told]));
   parts.body.append(
     element("div", { class: "ex-top" }, parts.title, parts.kernels, parts.loops, parts.slots, parts.slider),
     parts.sum, parts.canvas, legend, parts.told,
@@ -251,26 +228,21 @@ function paintPipeline(canvas, root, state) {
   const [begin, end] = view.window(first, last);
   const scale = (width - LABEL_WIDE - 4) / (end - begin);
   const x = (cycle) => LABEL_WIDE + (cycle - begin) * scale;
-  const named = (name) => colourOf(root, name);
-  const palette = { ...Object.fromEntries(["ink", "soft", "line", "mark", "accent"].map((name) => [name, named(name)])) };
-  palette.kinds = view.header.kinds.map((name) => named(`k-${name}`));
-  palette.causes = view.header.causes.map((name) => named(`c-${name === "bandwidth" ? "memory_peak" : name}`));
+  const palette = coloursOf(root, ["ink", "soft", "line", "mark", "accent"]);
+  palette.kinds = view.header.kinds.map((name) => colourOf(root, `k-${name}`));
+  palette.causes = view.header.causes.map((name) => colourOf(root, `c-${name === "bandwidth" ? "memory_peak" : name}`));
   context.font = PIPELINE_FONT;
-  context.textBaseline = "middle";
   labels.forEach((label, place) => {
     const core = state.bySlots ? 0 : view.core[first + place];
     paintBusy(context, view, core, place * ROW_HIGH, x, begin, end, palette);
-    context.fillStyle = palette.line;
-    context.fillRect(0, place * ROW_HIGH, width, 1);
-    context.fillStyle = palette.ink;
-    context.textAlign = "right";
+    fillBox(context, palette.line, 0, place * ROW_HIGH, width, 1);
     const moving = state.bySlots ? 0 : view.moving[first + place];
-    context.fillText(label, LABEL_WIDE - 8, place * ROW_HIGH + (moving ? LABEL_AT : ROW_HIGH / 2), LABEL_WIDE - 10);
+    const write = (text, at, colour) =>
+      writeText(context, text, LABEL_WIDE - 8, place * ROW_HIGH + at, colour, "right", LABEL_WIDE - 10);
+    write(label, moving ? LABEL_AT : ROW_HIGH / 2, palette.ink);
     if (!moving) return;
-    context.fillStyle = palette.soft;
-    context.font = PIPELINE_SMALL;
-    const share = Math.round((100 * view.row_hidden[first + place]) / moving);
-    context.fillText(`${share}% hidden`, LABEL_WIDE - 8, place * ROW_HIGH + SHARE_AT);
+    context.font = CANVAS_FONT;
+    write(`${Math.round((100 * view.row_hidden[first + place]) / moving)}% hidden`, SHARE_AT, palette.soft);
     context.font = PIPELINE_FONT;
   });
   state.boxes = barsOf(state, first, last, x);
@@ -288,59 +260,41 @@ function barsOf(state, first, last, x) {
   const boxes = [];
   for (let place = view.first[first]; place < view.first[last]; place++) {
     const [left, right] = [x(view.start[place]), x(view.end[place])];
-    const wide = Math.max(right - left, 0.8);
-    if (!state.bySlots) {
-      const lane = LANES[view.header.stages[view.stage[place]]];
-      const top = (view.rowOf[place] - first) * ROW_HIGH + 5 + lane * LANE_HIGH;
-      boxes.push({ place, left, wide, top, high: LANE_HIGH - 1 });
-      continue;
-    }
-    for (let each = view.slot_first[place]; each < view.slot_first[place + 1]; each++) {
-      const lane = LANES[view.header.stages[view.stage[place]]];
-      boxes.push({ place, left, wide, top: view.slot[each] * ROW_HIGH + 5 + lane * LANE_HIGH, high: LANE_HIGH - 1 });
+    const lane = LANES[view.header.stages[view.stage[place]]];
+    for (const row of state.bySlots ? view.partOf("slot", place) : [view.rowOf[place] - first]) {
+      const top = row * ROW_HIGH + 5 + lane * LANE_HIGH;
+      boxes.push({ place, left, wide: Math.max(right - left, 0.8), top, high: LANE_HIGH - 1 });
     }
   }
   return boxes;
 }
 
 function paintBusy(context, view, core, top, x, begin, end, palette) {
-  context.fillStyle = palette.mark;
   for (let place = view.busy_first[core]; place < view.busy_first[core + 1]; place++) {
     const [left, right] = [Math.max(view.busy_begin[place], begin), Math.min(view.busy_end[place], end)];
-    if (left < right) context.fillRect(x(left), top, x(right) - x(left), ROW_HIGH);
+    if (left < right) fillBox(context, palette.mark, x(left), top, x(right) - x(left), ROW_HIGH);
   }
 }
 
 function paintPipelineWait(context, view, { place, left, top, high }, x, palette) {
   const from = x(view.issue[place]);
   if (left - from < 0.5) return;
-  context.fillStyle = palette.causes[view.cause[place]];
-  context.globalAlpha = 0.75;
-  context.fillRect(from, top + high / 2 - 0.75, left - from, 1.5);
-  context.globalAlpha = 1;
+  fillBox(context, palette.causes[view.cause[place]], from, top + high / 2 - 0.75, left - from, 1.5, 0.75);
 }
 
 function paintPipelineBar(context, view, { place, left, wide, top, high }, state, palette) {
-  context.fillStyle = palette.kinds[view.kind[place]];
-  context.fillRect(left, top, wide, high);
+  fillBox(context, palette.kinds[view.kind[place]], left, top, wide, high);
   const active = place === state.active;
   if (!active && !state.marked.has(view.span[place])) return;
-  context.strokeStyle = active ? palette.ink : palette.accent;
-  context.lineWidth = active ? 2 : 1.5;
-  context.strokeRect(left - 1, top - 1, wide + 2, high + 2);
+  frameBox(context, active ? palette.ink : palette.accent, active ? 2 : 1.5, left - 1, top - 1, wide + 2, high + 2);
 }
 
 function paintPipelineAxis(context, state, [begin, end], x, width, height, palette) {
   const from = state.view.header.begin;
-  context.fillStyle = palette.soft;
-  context.textAlign = "left";
-  context.fillText(`cycle ${grouped(from + begin)}`, LABEL_WIDE, height - 8);
-  context.textAlign = "right";
-  context.fillText(grouped(from + end), width - 4, height - 8);
+  writeText(context, `cycle ${grouped(from + begin)}`, LABEL_WIDE, height - 8, palette.soft);
+  writeText(context, grouped(from + end), width - 4, height - 8, palette.soft, "right");
   const cursor = state.cursor === null ? -1 : state.cursor - from;
-  if (cursor < begin || cursor > end) return;
-  context.fillStyle = palette.accent;
-  context.fillRect(x(cursor) - 0.5, 0, 1, height - AXIS_HIGH);
+  if (cursor >= begin && cursor <= end) fillBox(context, palette.accent, x(cursor) - 0.5, 0, 1, height - AXIS_HIGH);
 }
 
 /** The bar at a point, or the nearest within a few pixels; the latest drawn lies on top. */
@@ -361,17 +315,16 @@ function tellPipelineBar(parts, state) {
   const from = view.header.begin;
   const cycles = view.end[active] - view.start[active];
   const waited = view.start[active] - view.issue[active];
-  const during = view.duringOf(active);
+  const during = view.partOf("during", active);
   const moves = stage === "load" || stage === "store";
   const behind = during.length ? `, behind the work of ${during.map((row) => view.label(row)).join(", ")}` : "";
   const facts = [
     ["iteration", `${view.label(view.rowOf[active])} of ${view.header.loops.join("·") || "no loop"}`],
-    ["slots", view.slotsOf(active).join(", ") || "none"],
+    ["slots", view.partOf("slot", active).map((slot) => view.header.slots[slot]).join(", ") || "none"],
     ["runs", `cycles ${grouped(from + view.start[active])} to ${grouped(from + view.end[active])}: ${grouped(cycles)}`],
     ["waited", `${grouped(waited)} cycles after it was issued; ${view.reason(active)}`],
     ...(moves ? [["hidden", `${grouped(view.hidden[active])} of ${grouped(cycles)} cycles${behind}`]] : []),
   ];
-  const list = element("dl", { class: "ex-facts" });
-  list.append(...facts.flatMap(([name, told]) => [element("dt", {}, name), element("dd", {}, told)]));
-  parts.told.replaceChildren(element("b", {}, view.named(view.span[active], view.kind[active], view.unit[active])), list);
+  const name = element("b", {}, view.named(view.span[active], view.kind[active], view.unit[active]));
+  parts.told.replaceChildren(name, element("dl", { class: "ex-facts" }, ...factsOf(facts)));
 }

@@ -1,5 +1,5 @@
 // The stages of a journey side by side, and one selection through all of them.
-import { atEnd, element, grouped, onKeys, wholeNumbers } from "./common.js";
+import { atEnd, button, clamped, element, grouped, onKeys, wholeNumbers } from "./common.js";
 import { makeList } from "./list.js";
 import { makeLooks } from "./looks.js";
 import { placeMarkup } from "./markup.js";
@@ -21,11 +21,13 @@ const GONE_HERE = "the kernel is gone: run the cell again";
 export function createStepper({ root, link, signal }) {
   root.classList.add("stepper");
   const lists = new Map();
+  const step = (by) => link.ask("step", { by });
+  const choose = async (text) => (await link.ask("choose", { text })) !== null;
   const strip = makeStrip({ root, check, go, why: () => looks.open("findings") });
   link.atGone(() => strip.rest(GONE_HERE, { why: !looks.has("findings") }));
-  const bar = makeBar({ root, link, signal, step, choose });
+  const bar = makeBar({ root, step, choose });
   const grid = element("div", { class: "panels" });
-  const thread = makeThread({ link, signal });
+  const thread = makeThread({ link });
   root.append(grid);
   const looks = makeLooks(root, {
     link,
@@ -52,7 +54,7 @@ export function createStepper({ root, link, signal }) {
 
   function stepStage(by) {
     const names = PANELS.map((panel) => panel.stage);
-    go(names[Math.min(Math.max(names.indexOf(at) + by, 0), names.length - 1)]);
+    go(names[clamped(names.indexOf(at) + by, 0, names.length - 1)]);
   }
 
   function zoom(stage) {
@@ -66,14 +68,6 @@ export function createStepper({ root, link, signal }) {
     const found = await link.ask("check", { stage });
     if (found) strip.fill(found.answer.stages);
     return found?.answer.said;
-  }
-
-  function step(by) {
-    link.ask("step", { by });
-  }
-
-  async function choose(text) {
-    return (await link.ask("choose", { text })) !== null;
   }
 
   function show(about) {
@@ -126,9 +120,8 @@ function makeStrip({ root, check, go, why }) {
   let resting = false; // nobody is there who could check
   const strip = element("div", { class: "strip", role: "group", "aria-label": "stages" });
   for (const { stage, title } of PANELS) {
-    const name = element("button", { class: "stage", type: "button", "aria-pressed": "false" });
+    const name = button("", () => go(stage), { class: "stage", "aria-pressed": "false" });
     name.append(element("span", { class: "title" }, title), element("b", {}, "…"), element("span", { class: "soft" }));
-    name.addEventListener("click", () => go(stage));
     const marks = element("div", { class: "marks" });
     const card = element("div", { class: "card-of", "data-stage": stage }, name, marks);
     tabs.set(stage, { card, name, marks, badge: null });
@@ -139,8 +132,7 @@ function makeStrip({ root, check, go, why }) {
   root.append(said);
 
   function badgeOf(stage) {
-    const badge = element("button", { class: "badge", type: "button" }, "check");
-    badge.addEventListener("click", async () => {
+    const press = async () => {
       badge.disabled = true;
       badge.textContent = "checking…";
       nameBadge(stage, badge);
@@ -152,7 +144,8 @@ function makeStrip({ root, check, go, why }) {
       }
       said.textContent = text ?? "";
       said.hidden = !text;
-    });
+    };
+    const badge = button("check", press, { class: "badge" });
     return badge;
   }
 
@@ -180,9 +173,7 @@ function makeStrip({ root, check, go, why }) {
     /** Beside the cycles stands what says why they are so many, which is far below. */
     askWhy() {
       const told = "why? The findings: why the run takes as long as it does";
-      const ask = element("button", { class: "why", type: "button", title: told, "aria-label": told }, "why?");
-      ask.addEventListener("click", why);
-      tabs.get("timeline").marks.prepend(ask);
+      tabs.get("timeline").marks.prepend(button("why?", why, { class: "why", label: told }));
     },
     /** Switches off what cannot be asked any more; findings that were opened are still there. */
     rest(reason, { why: alsoWhy }) {
@@ -204,37 +195,32 @@ function makeStrip({ root, check, go, why }) {
 }
 
 /** What is selected, the ways back and forward, and a field for anything that `j.select` takes. */
-function makeBar({ root, signal, step, choose }) {
-  const back = element("button", { type: "button", "aria-label": "back to the selection before", title: "back (Alt+←)" }, "←");
-  const forward = element("button", { type: "button", "aria-label": "forward again", title: "forward (Alt+→)" }, "→");
-  const clear = element("button", { type: "button", "aria-label": "select nothing", title: "select nothing (Esc)" }, "×");
+function makeBar({ root, step, choose }) {
+  const back = button("←", () => step(-1), { "aria-label": "back to the selection before", title: "back (Alt+←)" });
+  const forward = button("→", () => step(1), { "aria-label": "forward again", title: "forward (Alt+→)" });
+  const clear = button("×", () => choose(""), { "aria-label": "select nothing", title: "select nothing (Esc)" });
   const field = element("input", {
     type: "text",
     spellcheck: "false",
     placeholder: "select: a call, op, kernel, file.py:12 …",
     "aria-label": "select what j.select takes: a call, an op, a kernel, a line of Python, k0:12, k0#3, span 5",
+    onkeydown: typed,
   });
   let taken = ""; // the field's text that is selected now
   let shown = "";
   let choosing = false;
   const what = element("div", { class: "what", role: "status", "aria-live": "polite" });
-  back.addEventListener("click", () => step(-1), { signal });
-  forward.addEventListener("click", () => step(1), { signal });
-  clear.addEventListener("click", () => choose(""), { signal });
-  field.addEventListener(
-    "keydown",
-    async (event) => {
-      if (event.key !== "Enter") return;
-      const text = field.value;
-      choosing = true;
-      const chosen = await choose(text);
-      choosing = false;
-      if (!chosen) return;
-      taken = text;
-      if (field.matches(":focus")) field.select();
-    },
-    { signal },
-  );
+  async function typed(event) {
+    if (event.key !== "Enter") return;
+    const text = field.value;
+    choosing = true;
+    const chosen = await choose(text);
+    choosing = false;
+    if (!chosen) return;
+    taken = text;
+    if (field.matches(":focus")) field.select();
+  }
+
   root.append(element("div", { class: "bar" }, element("div", { class: "steps" }, back, forward, clear), field, what));
   /** What the field says is not what is selected any more; what somebody is typing stays. */
   function another() {
@@ -266,8 +252,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
   const panel = element("div", { class: `panel of-${stage}`, role: "group", "aria-label": title });
   grid.append(panel);
   const counters = [];
-  const larger = element("button", { class: "zoom", type: "button" }, "⤢");
-  larger.addEventListener("click", () => zoom(stage), { signal });
+  const larger = button("⤢", () => zoom(stage), { class: "zoom" });
   const zoomed = (alone) => {
     const told = alone ? "show all stages (z)" : `show ${title} alone (z)`;
     larger.textContent = alone ? "⤡" : "⤢";
@@ -278,25 +263,17 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
   const parts = names.map((name, place) => {
     const heading = element("b", { class: "name" }, title);
     const count = element("span", { class: "count soft" });
-    const up = element("button", { class: "go", type: "button", title: "the one before" }, "▲");
-    const down = element("button", { class: "go", type: "button", title: "the next one" }, "▼");
-    const go = element("span", { class: "goes", hidden: true }, up, down);
+    const go = element("span", { class: "goes", hidden: true });
     const jump = element("select", { class: "jump", "aria-label": `go to a kernel in ${title}`, hidden: true });
     const head = element("div", { class: "top" }, heading, jump, count, go, ...(place ? [] : [larger]));
     const body = element("div", { class: `part part-${name}` }, head);
     panel.append(body);
-    return { name, heading, count, up, down, go, jump, body };
+    return { name, heading, count, go, jump, body };
   });
 
   function fill(part, about, buffers) {
     const { name } = part;
     part.heading.textContent = about.title;
-    for (const [button, told] of [
-      [part.up, "the selected row before"],
-      [part.down, "the next selected row"],
-    ]) {
-      button.setAttribute("aria-label", `${told}, in ${about.title}`);
-    }
     const list = makeList({
       root: part.body,
       name,
@@ -308,36 +285,28 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
     });
     lists.set(name, list);
     counters.push(() => tell(part, list, about.entries));
-    part.up.addEventListener("click", () => list.next(-1), { signal });
-    part.down.addEventListener("click", () => list.next(1), { signal });
-    if (about.outline.length > 1) {
-      part.jump.hidden = false;
-      part.jump.append(element("option", { value: "" }, "go to…"));
-      part.jump.append(
-        ...about.outline.map(([row, text]) => {
-          const option = element("option", { value: row });
-          placeMarkup(option, text);
-          return option;
-        }),
-      );
-      part.jump.addEventListener(
-        "change",
-        () => {
-          if (part.jump.value) list.scrollTo(Number(part.jump.value));
-          part.jump.value = "";
-        },
-        { signal },
-      );
-    }
+    const go = (by, text, title, which) =>
+      button(text, () => list.next(by), { class: "go", title, "aria-label": `${which}, in ${about.title}` });
+    part.go.append(
+      go(-1, "▲", "the one before", "the selected row before"), go(1, "▼", "the next one", "the next selected row"));
+    part.jump.hidden = about.outline.length < 2;
+    part.jump.append(element("option", { value: "" }, "go to…"), ...about.outline.map(([row, text]) => {
+      const option = element("option", { value: row });
+      placeMarkup(option, text);
+      return option;
+    }));
+    part.jump.onchange = () => {
+      if (part.jump.value) list.scrollTo(Number(part.jump.value));
+      part.jump.value = "";
+    };
     if (buffers.length) list.mark(wholeNumbers(buffers[0]));
   }
 
   function tell(part, list, all) {
-    part.count.textContent = list.marked
-      ? `${list.marked.toLocaleString("en-US")} of ${all.toLocaleString("en-US")}`
-      : all.toLocaleString("en-US");
-    part.count.classList.toggle("some", list.marked > 0);
-    part.go.hidden = list.marked < 2;
+    const marked = list.rows.length;
+    part.count.textContent = marked ? `${grouped(marked)} of ${grouped(all)}` : grouped(all);
+    part.count.classList.toggle("some", marked > 0);
+    part.go.hidden = marked < 2;
   }
 
   return {
@@ -385,14 +354,14 @@ function makePicture(grid, { link, signal, lists, cursor }) {
 }
 
 /** The selection as a table, for who reads and does not look. */
-function makeThread({ link, signal }) {
+function makeThread({ link }) {
   const body = element("div", { class: "thread-of" });
-  const root = element("details", { class: "as-table" }, element("summary", {}, "The selection as a table"), body);
+  const root = element("details", { class: "as-table", ontoggle: refresh },
+    element("summary", {}, "The selection as a table"), body);
   async function refresh() {
     if (!root.open) return;
     const found = await link.ask("thread");
     if (found) placeMarkup(body, found.answer.html || "nothing is selected");
   }
-  root.addEventListener("toggle", refresh, { signal });
   return { root, refresh };
 }

@@ -65,11 +65,8 @@ class Timeline extends TimelineFrame {
     };
     useStrip(head, (event) => this.momentAt(x(event, head)), ruler, this.signal);
     head.addEventListener("dblclick", (event) => openLaunch(this, this.momentAt(x(event, head))), { signal: this.signal });
-    const centre = (_, moment) => {
-      const half = (this.window.end - this.window.begin) / 2;
-      this.setWindow({ begin: moment - half, end: moment + half });
-    };
-    useStrip(minimap, (event) => (x(event, minimap) / this.width) * this.whole, centre, this.signal);
+    const ofRun = (event) => (x(event, minimap) / this.width) * this.whole;
+    useStrip(minimap, ofRun, (_, moment) => this.centre(moment), this.signal);
     onKeys(this.root, this.keys(), this.signal);
   }
 
@@ -108,11 +105,16 @@ class Timeline extends TimelineFrame {
     };
   }
 
-
   setWindow(window, tells = true) {
     this.window = held(window.begin, window.end, this.whole, LEAST_CYCLES);
     this.paintSoon();
     if (tells) this.callbacks.window?.(this.window.begin, this.window.end);
+  }
+
+  /** Shows the time around a moment, as much as now. */
+  centre(moment) {
+    const half = (this.window.end - this.window.begin) / 2;
+    this.setWindow({ begin: moment - half, end: moment + half });
   }
 
   zoom(factor) {
@@ -129,7 +131,6 @@ class Timeline extends TimelineFrame {
     this.tell();
     this.paintSoon();
   }
-
 
   // What is picked
 
@@ -284,17 +285,14 @@ class Timeline extends TimelineFrame {
   waitsOf(span) {
     const { waits, data } = this;
     const row = data.row[span];
-    const tightest = (some) => some.sort((one, other) => one.room - other.room);
-    const into = [];
-    for (let edge = waits.in_first[row]; edge < waits.in_first[row + 1]; edge++) {
-      into.push({ span: data.spanOf(waits.earlier[edge]), room: waits.room[edge] });
-    }
-    const out = [];
-    for (let place = waits.out_first[row]; place < waits.out_first[row + 1]; place++) {
-      const edge = waits.out[place];
-      out.push({ span: data.spanOf(waits.later[edge]), room: waits.room[edge] });
-    }
-    return { into: tightest(into), out: tightest(out) };
+    const upTo = (first) => Array.from({ length: first[row + 1] - first[row] }, (_, place) => first[row] + place);
+    const tightest = (edges, ends) => edges
+      .map((edge) => ({ span: data.spanOf(ends[edge]), room: waits.room[edge] }))
+      .sort((one, other) => one.room - other.room);
+    return {
+      into: tightest(upTo(waits.in_first), waits.earlier),
+      out: tightest(upTo(waits.out_first).map((place) => waits.out[place]), waits.later),
+    };
   }
 
   // What is shown faintly

@@ -134,13 +134,17 @@ export class TimelineData {
     return null;
   }
 
+  /** The first span of a lane that ends after `begin`, and the first behind those that start before `end`. */
+  spansWithin(lane, begin, end) {
+    const held = this.held[lane];
+    const last = held.pieceAt(end);
+    return [held.pieceAt(begin), last < held.last && this.start[last] < end ? last + 1 : last];
+  }
+
   /** What lanes did between two cycles: as `j.simulated.area` says it, a row a lane. */
   area(begin, end, lanes) {
     return lanes.map((lane) => {
-      const held = this.held[lane];
-      const first = held.pieceAt(begin);
-      let until = held.pieceAt(end);
-      if (until < held.last && this.start[until] < end) until++;
+      const [first, until] = this.spansWithin(lane, begin, end);
       const busy = this.busy[lane].between(begin, end).reduce((sum, cycles) => sum + cycles, 0);
       const bytes = this.bytesWithin(first, until, begin, end);
       const cycles = end - begin;
@@ -181,7 +185,8 @@ export class TimelineData {
     };
     const found = new Uint8Array(this.row.length).fill(1);
     for (const word of text.toLowerCase().split(/\s+/).filter(Boolean)) {
-      const [field, rest] = fields.some((each) => word.startsWith(`${each}:`)) ? splitOnce(word) : ["", word];
+      const field = fields.find((each) => word.startsWith(`${each}:`));
+      const rest = field ? word.slice(field.length + 1) : word;
       const asked = (field ? [field] : fields).map((name) => {
         const [names, column] = tables[name];
         return [Uint8Array.from(names, (each) => each.toLowerCase().includes(rest)), column];
@@ -194,9 +199,4 @@ export class TimelineData {
     }
     return { marks: found, count: found.reduce((sum, one) => sum + one, 0) };
   }
-}
-
-function splitOnce(word) {
-  const colon = word.indexOf(":");
-  return [word.slice(0, colon), word.slice(colon + 1)];
 }

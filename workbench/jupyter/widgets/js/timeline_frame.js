@@ -1,10 +1,11 @@
 // A timeline's frame: its elements, its rows from top to bottom, and when what is drawn.
 
-import { atEnd, element, oncePerFrame, watchSize, watchTheme } from "./common.js";
+import { sizedContext } from "./canvas.js";
+import { atEnd, button, element, oncePerFrame, watchSize, watchTheme } from "./common.js";
 import { rowsOf } from "./timeline_layout.js";
 import { paintGrid, paintHead, paintMinimap, paintOver } from "./timeline_over.js";
 import { paintRows, paletteOf } from "./timeline_paint.js";
-import { button, fillTable, makeKeys, makeLegend, makeTools, tellNothing } from "./timeline_panel.js";
+import { fillTable, makeKeys, makeLegend, makeTools, tellNothing } from "./timeline_panel.js";
 import { Strips } from "./timeline_strip.js";
 import { Clock, percent } from "./timeline_words.js";
 
@@ -36,16 +37,12 @@ export class TimelineFrame {
 
   build() {
     const { data } = this;
-    this.canvases = Object.fromEntries(["minimap", "head", "lanes", "over"].map((name) => [name, element("canvas", {})]));
-    const { minimap, head, lanes, over } = this.canvases;
-    over.tabIndex = 0;
-    over.setAttribute("role", "img");
-    over.setAttribute(
-      "aria-label",
-      `timeline of ${data.header.spans} spans on ${data.lanes.length} units, ${data.header.makespan} cycles; ` +
-        "arrow keys go from span to span",
-    );
-    for (const canvas of [minimap, head, lanes]) canvas.setAttribute("aria-hidden", "true");
+    const told = `timeline of ${data.header.spans} spans on ${data.lanes.length} units, ${data.header.makespan} cycles`;
+    const hidden = () => element("canvas", { "aria-hidden": "true" });
+    const [minimap, head, lanes] = [hidden(), hidden(), hidden()];
+    const label = `${told}; arrow keys go from span to span`;
+    const over = element("canvas", { role: "img", tabindex: "0", "aria-label": label });
+    this.canvases = { minimap, head, lanes, over };
     this.thumb = element("div", { class: "tl-thumb" });
     this.tip = element("div", { class: "tl-tip", hidden: true, "aria-hidden": "true" });
     this.labels = element("div", { class: "tl-labels" });
@@ -55,8 +52,8 @@ export class TimelineFrame {
     this.legend = element("div", {});
     this.told = element("div", { class: "tl-told", role: "status", "aria-live": "polite" });
     this.table = element("div", {});
-    this.tableHolder = element("details", { class: "tl-table" }, element("summary", {}, "What is in view, as a table"), this.table);
-    this.tableHolder.addEventListener("toggle", () => this.fillTable());
+    this.tableHolder = element("details", { class: "tl-table", ontoggle: () => this.fillTable() },
+      element("summary", {}, "What is in view, as a table"), this.table);
     this.root = element(
       "div",
       { class: "wb-timeline" },
@@ -83,8 +80,8 @@ export class TimelineFrame {
   resize(width) {
     if (width === this.width) return;
     this.width = width;
-    this.palette ??= paletteOf(this.root, this.data.header, this.canvases.lanes.getContext("2d"), this.clock);
-    this.arrange();
+    if (!this.palette) this.setTheme();
+    else this.arrange();
   }
 
   /** Lays rows out anew: after another width, or what is folded. */
@@ -92,14 +89,7 @@ export class TimelineFrame {
     Object.assign(this, rowsOf(this.data, this.folded));
     this.strips = new Strips(this.width);
     const sizes = { minimap: MINIMAP_HEIGHT, head: HEAD_HEIGHT, lanes: this.height, over: this.height };
-    const ratio = window.devicePixelRatio || 1;
-    for (const [name, height] of Object.entries(sizes)) {
-      const canvas = this.canvases[name];
-      canvas.width = this.width * ratio;
-      canvas.height = height * ratio;
-      Object.assign(canvas.style, { width: `${this.width}px`, height: `${height}px` });
-      canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
-    }
+    for (const [name, height] of Object.entries(sizes)) sizedContext(this.canvases[name], this.width, height);
     this.plot.style.height = `${this.height}px`;
     this.labels.replaceChildren(...this.rows.map((row) => this.label(row)));
     this.legend.replaceChildren(makeLegend(this.data, this.palette, this.acts()));
@@ -111,13 +101,15 @@ export class TimelineFrame {
     const busy = row.busy === undefined ? [] : [element("span", { class: "soft" }, ` ${percent(row.busy)}`)];
     const place = `top:${row.top}px;height:${row.kind === "head" ? row.height : row.bar}px`;
     if (row.kind !== "head") return element("div", { class: "tl-label", style: place }, row.label, ...busy);
-    const made = button(`${row.folded ? "▸" : "▾"} ${row.label}`, `${row.folded ? "unfold" : "fold"} ${row.label}: ${row.note}`, () => {
+    const fold = () => {
       if (!this.folded.delete(row.fold)) this.folded.add(row.fold);
       this.arrange();
-    }, { "aria-expanded": String(!row.folded) });
-    made.className = "tl-fold";
-    made.append(...busy);
-    return element("div", { class: "tl-label", style: place }, made);
+    };
+    const label = `${row.folded ? "unfold" : "fold"} ${row.label}: ${row.note}`;
+    const text = `${row.folded ? "▸" : "▾"} ${row.label}`;
+    const folding = button(text, fold, { class: "tl-fold", label, "aria-expanded": String(!row.folded) });
+    folding.append(...busy);
+    return element("div", { class: "tl-label", style: place }, folding);
   }
 
   setTheme() {

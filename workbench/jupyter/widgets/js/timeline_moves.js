@@ -62,10 +62,7 @@ export function bringIntoView(timeline, span) {
   const lane = data.laneOf(span);
   if (timeline.folded.delete(coreOf(data.lanes[lane].name))) timeline.arrange();
   const [begin, end] = [data.start[span], data.end[span]];
-  if (end < window.begin || begin > window.end) {
-    const half = (window.end - window.begin) / 2;
-    timeline.setWindow({ begin: (begin + end) / 2 - half, end: (begin + end) / 2 + half });
-  }
+  if (end < window.begin || begin > window.end) timeline.centre((begin + end) / 2);
   const row = timeline.width && rowOfLane(timeline.rows, lane);
   const body = timeline.plot.parentElement;
   if (row && (row.top < body.scrollTop || row.top + row.height > body.scrollTop + body.clientHeight)) {
@@ -79,9 +76,7 @@ export function search(timeline, text) {
   const found = text.trim() ? data.search(text) : null;
   filters.search = found?.marks ?? null;
   timeline.refilter();
-  if (!found) tools.found.textContent = "";
-  else if (found.error) tools.found.textContent = found.error;
-  else tools.found.textContent = counted(found.count, "span");
+  tools.found.textContent = found ? (found.error ?? counted(found.count, "span")) : "";
 }
 
 /** The next span that the search found, around the end. */

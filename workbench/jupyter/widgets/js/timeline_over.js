@@ -1,9 +1,11 @@
 // What is drawn above and over the lanes: axis, kernels, minimap, cursor, selection, arrows.
 
+import { CANVAS_FONT, fillBox, frameBox, writeText } from "./canvas.js";
+import { clamped } from "./common.js";
 import { rowOfLane } from "./timeline_layout.js";
+import { meanShares } from "./timeline_shares.js";
 import { ticksBetween } from "./timeline_window.js";
 
-const FONT = "10.5px system-ui, sans-serif";
 const LETTER_WIDTH = 6.2;
 const TICK_EVERY = 92; // pixels, at least
 const LEAST_BEND = 22; // pixels that an arrow leaves and arrives level
@@ -15,44 +17,39 @@ const ARROWS_NAMED = 12; // with more of them their numbers would lie on one ano
 export function paintHead(context, data, window, { width, height }, palette, clock) {
   const { begin, end } = window;
   const scale = width / (end - begin);
+  const at = (moment) => (moment - begin) * scale;
   context.clearRect(0, 0, width, height);
-  context.font = FONT;
-  context.textBaseline = "middle";
+  context.font = CANVAS_FONT;
   data.header.launches.forEach(([start, stop], number) => {
-    const [left, right] = [Math.max((start - begin) * scale, 0), Math.min((stop - begin) * scale, width)];
+    const [left, right] = [Math.max(at(start), 0), Math.min(at(stop), width)];
     if (right <= 0 || left >= width || right - left < 0.5) return;
-    context.fillStyle = number % 2 ? palette.raised : palette.band;
-    context.fillRect(left, 19, right - left, height - 19);
-    context.fillStyle = palette.soft;
-    context.fillRect(left, 19, 1, height - 19);
+    fillBox(context, number % 2 ? palette.raised : palette.band, left, 19, right - left, height - 19);
+    fillBox(context, palette.soft, left, 19, 1, height - 19);
     const name = fitting(data.header.kernels[number], (right - left - 8) / LETTER_WIDTH);
-    context.fillStyle = palette.ink;
-    context.textAlign = "left";
-    context.fillText(name, left + 5, 29);
+    writeText(context, name, left + 5, 29, palette.ink);
   });
-  paintLaunching(context, data, window, { width, height }, palette);
-  context.fillStyle = palette.soft;
-  context.textAlign = "center";
-  const step = clock.step;
-  for (const tick of ticksBetween(begin / step, end / step, width / TICK_EVERY, clock.unit === "cycles" ? 1 : 0.1)) {
-    if (end <= 1 && tick > data.header.makespan) break; // of a run of no cycles
-    const x = (tick * step - begin) * scale;
-    context.fillRect(Math.round(x), 14, 1, 5);
-    const text = clock.number(tick * step);
+  let done = 0; // what lies between two kernels is the launch of the second
+  for (const [start, stop] of data.header.launches) {
+    const [left, right] = [at(done), at(start)];
+    if (start > done && right > 0 && left < width) {
+      fillBox(context, palette.launch, left, height - 5, Math.max(right - left, 0.5), 4);
+    }
+    done = stop;
+  }
+  for (const moment of ticksOf(window, width, clock)) {
+    if (end <= 1 && moment > data.header.makespan) break; // of a run of no cycles
+    fillBox(context, palette.soft, Math.round(at(moment)), 14, 1, 5);
+    const text = clock.number(moment);
     const half = context.measureText(text).width / 2;
-    context.fillText(text, Math.min(Math.max(x, half), width - half), 7);
+    writeText(context, text, clamped(at(moment), half, width - half), 7, palette.soft, "center");
   }
 }
 
-function paintLaunching(context, data, { begin, end }, { width, height }, palette) {
-  const scale = width / (end - begin);
-  let done = 0;
-  context.fillStyle = palette.launch;
-  for (const [start, stop] of data.header.launches) {
-    const [left, right] = [(done - begin) * scale, (start - begin) * scale];
-    if (start > done && right > 0 && left < width) context.fillRect(left, height - 5, Math.max(right - left, 0.5), 4);
-    done = stop;
-  }
+/** Moments of round numbers in the clock's unit. */
+function ticksOf({ begin, end }, width, clock) {
+  const { step } = clock;
+  const least = clock.unit === "cycles" ? 1 : 0.1;
+  return ticksBetween(begin / step, end / step, width / TICK_EVERY, least).map((tick) => tick * step);
 }
 
 /** A kernel's name, shortened to so many letters, as in the static picture: cut with a mark, its number, or nothing. */
@@ -69,13 +66,10 @@ export function paintGrid(context, data, window, { width, height }, palette, clo
   const scale = width / (end - begin);
   data.header.launches.forEach(([start, stop], number) => {
     if (number % 2 || stop < begin || start > end) return;
-    context.fillStyle = palette.band;
-    context.fillRect((start - begin) * scale, 0, (stop - start) * scale, height);
+    fillBox(context, palette.band, (start - begin) * scale, 0, (stop - start) * scale, height);
   });
-  context.fillStyle = palette.line;
-  const step = clock.step;
-  for (const tick of ticksBetween(begin / step, end / step, width / TICK_EVERY, clock.unit === "cycles" ? 1 : 0.1)) {
-    context.fillRect(Math.round((tick * step - begin) * scale), 0, 1, height);
+  for (const moment of ticksOf(window, width, clock)) {
+    fillBox(context, palette.line, Math.round((moment - begin) * scale), 0, 1, height);
   }
 }
 
@@ -84,21 +78,16 @@ export function paintMinimap(context, data, { width, height }, palette) {
   const groups = [...new Set(data.lanes.map((lane) => lane.group))];
   const each = height / Math.max(groups.length, 1);
   const whole = Math.max(data.header.makespan, 1);
+  const kinds = palette.kinds.length;
   groups.forEach((group, place) => {
     const lanes = data.lanes.filter((lane) => lane.group === group);
-    const kinds = palette.kinds.length;
-    const sum = new Float32Array(kinds * width);
-    for (const { number } of lanes) {
-      const busy = data.busy[number];
-      busy.shares(0, whole, width, busy.places(0, whole, width), 0, width).forEach((share, at) => (sum[at] += share));
-    }
+    const mean = meanShares(lanes.map(({ number }) => data.busy[number]), 0, whole, width);
     for (let column = 0; column < width; column++) {
       let base = (place + 1) * each - 0.5;
       for (let kind = 0; kind < kinds; kind++) {
-        const tall = (sum[kind * width + column] / lanes.length) * (each - 1.5);
+        const tall = mean[kind * width + column] * (each - 1.5);
         if (tall <= 0) continue;
-        context.fillStyle = palette.kinds[kind].colour;
-        context.fillRect(column, base - tall, 1, tall);
+        fillBox(context, palette.kinds[kind].colour, column, base - tall, 1, tall);
         base -= tall;
       }
     }
@@ -113,30 +102,21 @@ export function paintOver(context, data, rows, window, { width, height }, palett
   if (seen.area) paintArea(context, rows, seen.area, at, { width, height }, palette, clock);
   if (seen.gap) {
     const row = rowOfLane(rows, seen.gap.lane);
-    frame(context, at(seen.gap.begin), row.top - 1, at(seen.gap.end), row.bar + 2, palette.accent, [4, 3]);
+    const [left, right] = [at(seen.gap.begin), at(seen.gap.end)];
+    frameBox(context, palette.accent, 2, left - 1, row.top - 1, right - left + 2, row.bar + 2, [4, 3]);
   }
   if (seen.span >= 0) {
     besideWords(context, rows, { width, height }, () => {
       for (const arrow of seen.arrows) paintArrow(context, arrow, endsOf(data, rows, arrow, at), { palette, width });
     });
     const row = rowOfLane(rows, data.laneOf(seen.span));
-    const [left, right] = [at(data.start[seen.span]), at(data.end[seen.span])];
-    frame(context, left, row.top - 1, Math.max(right, left + 2), row.bar + 2, palette.accent, []);
-    const own = { left: left - 2, right: Math.max(right, left + 2) + 2, top: row.top - 2, bottom: row.top + row.bar + 2 };
+    const left = at(data.start[seen.span]);
+    const right = Math.max(at(data.end[seen.span]), left + 2);
+    frameBox(context, palette.accent, 2, left - 1, row.top - 1, right - left + 2, row.bar + 2);
+    const own = { left: left - 2, right: right + 2, top: row.top - 2, bottom: row.top + row.bar + 2 };
     nameRooms(context, data, rows, at, seen, own, { palette, clock, width });
   }
-  if (seen.cursor !== null) {
-    context.fillStyle = palette.accent;
-    context.fillRect(Math.round(at(seen.cursor)), 0, 1, height);
-  }
-}
-
-function frame(context, left, top, right, height, colour, dashes) {
-  context.strokeStyle = colour;
-  context.lineWidth = 2;
-  context.setLineDash(dashes);
-  context.strokeRect(left - 1, top, right - left + 2, height);
-  context.setLineDash([]);
+  if (seen.cursor !== null) fillBox(context, palette.accent, Math.round(at(seen.cursor)), 0, 1, height);
 }
 
 function paintArea(context, rows, area, at, { width, height }, palette, clock) {
@@ -144,22 +124,15 @@ function paintArea(context, rows, area, at, { width, height }, palette, clock) {
   const chosen = rows.filter((row) => row.lanes?.some(({ number }) => area.lanes.includes(number)));
   const top = chosen[0]?.top ?? 0;
   const bottom = chosen.length ? chosen.at(-1).top + chosen.at(-1).height : height;
-  context.globalAlpha = 0.13;
-  context.fillStyle = palette.accent;
-  context.fillRect(left, top, right - left, bottom - top);
-  context.globalAlpha = 1;
-  context.fillRect(left, top, 1, bottom - top);
-  context.fillRect(right - 1, top, 1, bottom - top);
-  context.font = `600 ${FONT}`;
+  fillBox(context, palette.accent, left, top, right - left, bottom - top, 0.13);
+  fillBox(context, palette.accent, left, top, 1, bottom - top);
+  fillBox(context, palette.accent, right - 1, top, 1, bottom - top);
+  context.font = `600 ${CANVAS_FONT}`;
   const text = clock.length(area.end - area.begin);
   const wide = context.measureText(text).width + 10;
-  const x = Math.min(Math.max((left + right - wide) / 2, 0), width - wide);
-  context.fillStyle = palette.accent;
-  context.fillRect(x, top, wide, 15);
-  context.fillStyle = palette.ground;
-  context.textAlign = "left";
-  context.textBaseline = "middle";
-  context.fillText(text, x + 5, top + 8);
+  const x = clamped((left + right - wide) / 2, 0, width - wide);
+  fillBox(context, palette.accent, x, top, wide, 15);
+  writeText(context, text, x + 5, top + 8, palette.ground);
 }
 
 /** Draws so that what is written on the lanes stays clear: lines go behind words. */
@@ -212,9 +185,7 @@ function nameRooms(context, data, rows, at, seen, own, { palette, clock, width }
   for (const { words = [], top, bar } of rows) {
     taken.push(...words.map(([left, right]) => ({ left, right, top, bottom: top + bar })));
   }
-  context.font = FONT;
-  context.textAlign = "left";
-  context.textBaseline = "middle";
+  context.font = CANVAS_FONT;
   for (const arrow of named) {
     const text = `+${clock.number(arrow.room)}`;
     const wide = context.measureText(text).width + 6;
@@ -225,20 +196,17 @@ function nameRooms(context, data, rows, at, seen, own, { palette, clock, width }
     const box = placedFree(taken, [right + 3, left - wide - 3], y, wide, width);
     if (!box) continue;
     taken.push(box);
-    context.fillStyle = palette.ground;
-    context.fillRect(box.left, box.top, wide, box.bottom - box.top);
-    context.fillStyle = palette.ink;
-    context.fillText(text, box.left + 3, (box.top + box.bottom) / 2);
+    fillBox(context, palette.ground, box.left, box.top, wide, box.bottom - box.top);
+    writeText(context, text, box.left + 3, (box.top + box.bottom) / 2, palette.ink);
   }
 }
 
 /** A box for a number at one of some left edges, in the middle at `y`, or above or below that, where nothing stands;
  *  else null. */
 function placedFree(taken, edges, y, wide, width) {
-  const places = [];
-  for (const down of [0, -NUMBER_HIGH, NUMBER_HIGH]) places.push(...edges.map((edge) => [edge, y + down]));
-  const boxes = places.map(([left, middle]) => ({
-    left, right: left + wide, top: middle - NUMBER_HIGH / 2, bottom: middle + NUMBER_HIGH / 2,
+  const boxes = [0, -NUMBER_HIGH, NUMBER_HIGH].flatMap((down) => edges.map((left) => {
+    const top = y + down - NUMBER_HIGH / 2;
+    return { left, right: left + wide, top, bottom: top + NUMBER_HIGH };
   }));
   const meets = (one, other) =>
     one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;

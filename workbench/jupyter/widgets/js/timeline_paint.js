@@ -1,7 +1,8 @@
 // Draws lanes on a canvas: bars one by one where they are wide enough, else the share of the time that each kind fills.
 
-import { colourOf } from "./common.js";
-import { crowdedColumns, eachDrawn, runsOf } from "./timeline_shares.js";
+import { CANVAS_FONT, colourOf, coloursOf, fillBox, partsOf, writeText } from "./canvas.js";
+import { firstWhere } from "./common.js";
+import { crowdedColumns, eachDrawn, meanShares, runsOf } from "./timeline_shares.js";
 import { tileOf } from "./timeline_strip.js";
 
 export const TEXTURES = {
@@ -22,6 +23,7 @@ const TILE = 6;
 const PALE = 0.35; // as in the static picture: style.HELD
 const LETTER = 6.2; // pixels of a letter at 10.5 px, on the average
 const LEAST_BAR = 0.6;
+const NARROW_FONT = "9px system-ui, sans-serif";
 
 /** The colours of the page's theme, and patterns of them; and the clock by which bars say how long they are. */
 export function paletteOf(root, header, context, clock) {
@@ -34,8 +36,8 @@ export function paletteOf(root, header, context, clock) {
   });
   const causes = header.causes.map((name) => named(`c-${name}`));
   const tiles = causes.map((colour) => tileOf(textured(colour, ground, [])));
-  const rest = ["ink", "soft", "line", "faint", "band", "accent", "raised"].map((name) => [name, named(name)]);
-  return { clock, kinds, causes, tiles, ground, load: named("k-LOAD"), launch: named("c-launch"), ...Object.fromEntries(rest) };
+  const rest = coloursOf(root, ["ink", "soft", "line", "faint", "band", "accent", "raised"]);
+  return { clock, kinds, causes, tiles, ground, load: named("k-LOAD"), launch: named("c-launch"), ...rest };
 }
 
 /** A tile of a colour with lines in the ground's. */
@@ -56,9 +58,9 @@ export function textured(colour, ground, lines) {
 }
 
 /** Black or white, whichever is easier to read on a colour. */
-export function inkOn(colour) {
-  const parts = colour.match(/[\d.]+/g).slice(0, 3).map(Number);
-  const linear = parts.map((part) => (part / 255 <= 0.04 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+function inkOn(colour) {
+  const parts = partsOf(colour).map((part) => part / 255);
+  const linear = parts.map((part) => (part <= 0.04 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
   const light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   return light > 0.18 ? "#000" : "#fff";
 }
@@ -68,10 +70,7 @@ export function paintRows(context, data, rows, window, strips, palette) {
   for (const row of rows) {
     row.words = []; // stretches of it in which words stand, for what is drawn over it
     if (row.kind === "head") continue;
-    context.fillStyle = palette.faint;
-    context.globalAlpha = 0.6;
-    context.fillRect(0, row.top, strips.width, row.bar);
-    context.globalAlpha = 1;
+    fillBox(context, palette.faint, 0, row.top, strips.width, row.bar, 0.6);
     if (row.kind === "channel") paintChannels(context, data, row, window, strips.width, palette);
     else if (row.kind === "mean") paintMean(context, data, row, window, strips, palette);
     else {
@@ -93,12 +92,9 @@ function paintLane(context, data, row, window, strips, palette) {
   eachDrawn(held, begin, end, crowded, places, (span) => {
     const kind = palette.kinds[data.shown[span]];
     const [start, work, stop] = [at(data.start[span]), at(data.work[span]), at(data.end[span])];
-    if (work > start) paintBar(context, start, row.top, work - start, row.bar, kind, PALE);
-    paintBar(context, work, row.top, stop - work, row.bar, kind, 1);
-    if (stop - work > 3) {
-      context.fillStyle = palette.ground;
-      context.fillRect(Math.min(stop, width) - 0.5, row.top, 0.5, row.bar);
-    }
+    if (work > start) fillBox(context, kind.fill, start, row.top, Math.max(work - start, LEAST_BAR), row.bar, PALE);
+    fillBox(context, kind.fill, work, row.top, Math.max(stop - work, LEAST_BAR), row.bar);
+    if (stop - work > 3) fillBox(context, palette.ground, Math.min(stop, width) - 0.5, row.top, 0.5, row.bar);
     paintLabel(context, data, span, { left: Math.max(work, 0), right: Math.min(stop, width), row, kind, palette });
   });
   const runs = runsOf(crowded);
@@ -110,26 +106,11 @@ function paintLane(context, data, row, window, strips, palette) {
     const works = busy.shares(begin, end, width, workPlaces, from, until);
     const whole = data.waits ? held.shares(begin, end, width, places, from, until) : works;
     stack(strip, works, whole, from, until, palette);
-    clear(context, from, until, row.top, row.bar, palette);
+    // an empty lane again, so that what reaches into it is not seen twice
+    fillBox(context, palette.ground, from, row.top, until - from, row.bar);
+    fillBox(context, palette.faint, from, row.top, until - from, row.bar, 0.6);
   }
   strip.drawOn(context, row.top);
-}
-
-/** An empty lane again, so that what reaches into it is not seen twice. */
-function clear(context, from, until, top, height, palette) {
-  context.fillStyle = palette.ground;
-  context.fillRect(from, top, until - from, height);
-  context.fillStyle = palette.faint;
-  context.globalAlpha = 0.6;
-  context.fillRect(from, top, until - from, height);
-  context.globalAlpha = 1;
-}
-
-function paintBar(context, left, top, width, height, kind, alpha) {
-  context.globalAlpha = alpha;
-  context.fillStyle = kind.fill;
-  context.fillRect(left, top, Math.max(width, LEAST_BAR), height);
-  context.globalAlpha = 1;
 }
 
 /**
@@ -145,12 +126,9 @@ function paintLabel(context, data, span, { left, right, row, kind, palette }) {
   if (wide > room) [text, wide] = [kind.name, context.measureText(kind.name).width];
   if (wide > room) return;
   const x = (left + right - wide) / 2;
-  context.fillStyle = kind.colour; // a plain ground, so that the texture does not run through the letters
-  context.fillRect(x - 2, row.top, wide + 4, row.bar);
-  context.fillStyle = kind.ink;
-  context.textAlign = "left";
-  context.textBaseline = "middle";
-  context.fillText(text, x, row.top + row.bar / 2 + 0.5);
+  // A plain ground, so that the texture does not run through the letters.
+  fillBox(context, kind.colour, x - 2, row.top, wide + 4, row.bar);
+  writeText(context, text, x, row.top + row.bar / 2 + 0.5, kind.ink);
   row.words.push([x - 2, x + wide + 2]);
 }
 
@@ -179,16 +157,12 @@ function paintIdle(context, data, row, window, strips, palette) {
   eachDrawn(idle, begin, end, crowded, places, (piece) => {
     const left = Math.max((idle.begin[piece] - begin) * scale, 0);
     const right = Math.min((idle.end[piece] - begin) * scale, width);
-    context.fillStyle = palette.causes[idle.group[piece]];
-    context.fillRect(left, top, Math.max(right - left, LEAST_BAR), row.strip);
+    fillBox(context, palette.causes[idle.group[piece]], left, top, Math.max(right - left, LEAST_BAR), row.strip);
     const span = data.held[lane].pieceAt(idle.begin[piece]);
     const name = data.header.causes[idle.group[piece]].replaceAll("_", " ");
     if (name.length * LETTER + 14 > right - left || data.start[span] <= idle.begin[piece]) return;
     context.font = fontOf(row);
-    context.fillStyle = palette.soft;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(name, (left + right) / 2, row.top + row.bar / 2 + 0.5);
+    writeText(context, name, (left + right) / 2, row.top + row.bar / 2 + 0.5, palette.soft, "center");
     const half = context.measureText(name).width / 2;
     row.words.push([(left + right) / 2 - half, (left + right) / 2 + half]);
   });
@@ -206,23 +180,15 @@ function paintIdle(context, data, row, window, strips, palette) {
 }
 
 function fontOf(row) {
-  return `${row.bar < 14 ? 9 : 10.5}px system-ui, sans-serif`;
+  return row.bar < 14 ? NARROW_FONT : CANVAS_FONT;
 }
 
 /** Several lanes as one: the mean of their shares. */
 function paintMean(context, data, row, window, strips, palette) {
-  const { begin, end } = window;
   const { width } = strips;
-  const mean = (shares) => {
-    const sum = new Float32Array(palette.kinds.length * width);
-    for (const each of shares) {
-      const found = each.shares(begin, end, width, each.places(begin, end, width), 0, width);
-      for (let place = 0; place < sum.length; place++) sum[place] += found[place] / shares.length;
-    }
-    return sum;
-  };
-  const works = mean(row.lanes.map(({ number }) => data.busy[number]));
-  const held = data.waits ? mean(row.lanes.map(({ number }) => data.held[number])) : works;
+  const mean = (lanes) => meanShares(row.lanes.map(({ number }) => lanes[number]), window.begin, window.end, width);
+  const works = mean(data.busy);
+  const held = data.waits ? mean(data.held) : works;
   const strip = strips.of(row.bar);
   stack(strip, works, held, 0, width, palette);
   strip.drawOn(context, row.top);
@@ -235,48 +201,23 @@ function paintChannels(context, data, row, window, width, palette) {
   const times = data.channel_times;
   const peak = data.header.channels.bytes_per_cycle;
   const pieces = times.length - 1;
-  const bytesBefore = channelSums(data);
   const moved = (from, until) =>
     row.channels.reduce((sum, each) => {
       const at = each * (pieces + 1);
-      return sum + bytesBefore[at + until] - bytesBefore[at + from];
+      return sum + data.channel_moved[at + until] - data.channel_moved[at + from];
     }, 0);
-  context.fillStyle = palette.load;
   let piece = firstAfter(times, begin) - 1;
   while (piece < pieces && times[piece] < end) {
     const left = Math.max((times[piece] - begin) * scale, 0);
     const until = Math.max(piece + 1, Math.min(firstAfter(times, begin + (left + 1) / scale) - 1, pieces));
     const right = Math.min((times[until] - begin) * scale, width);
     const share = moved(piece, until) / ((times[until] - times[piece]) * peak * row.channels.length);
-    context.fillRect(left, row.top + row.bar * (1 - share), right - left, row.bar * share);
+    fillBox(context, palette.load, left, row.top + row.bar * (1 - share), right - left, row.bar * share);
     piece = until;
   }
 }
 
-/** Bytes of each channel before each border of the pieces of time. */
-export function channelSums(data) {
-  if (!data.channel_sums) {
-    const pieces = data.channel_times.length - 1;
-    const { count } = data.header.channels;
-    data.channel_sums = new Float64Array(count * (pieces + 1));
-    for (let channel = 0; channel < count; channel++) {
-      const at = channel * (pieces + 1);
-      for (let piece = 0; piece < pieces; piece++) {
-        data.channel_sums[at + piece + 1] = data.channel_sums[at + piece] + data.channel_bytes[channel * pieces + piece];
-      }
-    }
-  }
-  return data.channel_sums;
-}
-
 /** The place of the first of sorted numbers that is larger. */
 export function firstAfter(sorted, number) {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (sorted[middle] > number) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return firstWhere(0, sorted.length, (place) => sorted[place] > number);
 }

@@ -1,6 +1,6 @@
 // What stands around the lanes: tools, legend, what is known of the selection, and the table of what is in view.
 
-import { element } from "./common.js";
+import { button, element, factsOf, fillChoices, grouped, tableOf } from "./common.js";
 import { areaSums, bytesIn, counted, gapLine, inWords, percent, rateIn, spanFacts } from "./timeline_words.js";
 
 const HINT =
@@ -23,12 +23,6 @@ const KEYS = [
 const IN_TABLE = 60;
 const MOST_WAITS = 12; // of what a span waits for, the tightest
 
-export function button(text, label, act, states = {}) {
-  const made = element("button", { type: "button", "aria-label": label, title: label, ...states }, text);
-  made.addEventListener("click", act);
-  return made;
-}
-
 /** Tools above the lanes. `acts` are what they do. */
 export function makeTools(data, acts) {
   const search = element("input", {
@@ -37,21 +31,19 @@ export function makeTools(data, acts) {
     title: "softmax  kind:load  unit:dma0",
     placeholder: "search: kind:load",
     spellcheck: "false",
-  });
-  search.addEventListener("input", () => acts.search(search.value));
-  search.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") acts.step(event.shiftKey ? -1 : 1);
+    oninput: () => acts.search(search.value),
+    onkeydown: (event) => event.key === "Enter" && acts.step(event.shiftKey ? -1 : 1),
   });
   const found = element("output", { class: "tl-found soft" });
-  const critical = button("critical path", "show the critical path alone (C)", acts.critical, { "aria-pressed": "false" });
-  const measure = button("measure", "measure an area by dragging, instead of panning", acts.measure, { "aria-pressed": "false" });
-  const units = element("select", { "aria-label": "unit of time" });
-  for (const unit of ["cycles", "ns"]) units.append(element("option", { value: unit }, unit === "ns" ? "nanoseconds" : unit));
-  units.addEventListener("change", () => acts.unit(units.value));
+  const toggle = (text, label, act) => button(text, act, { label, "aria-pressed": "false" });
+  const critical = toggle("critical path", "show the critical path alone (C)", acts.critical);
+  const measure = toggle("measure", "measure an area by dragging, instead of panning", acts.measure);
+  const units = element("select", { "aria-label": "unit of time", onchange: () => acts.unit(units.value) });
+  fillChoices(units, [["cycles", "cycles"], ["ns", "nanoseconds"]], "cycles");
   const zoom = [
-    button("−", "zoom out (S)", () => acts.zoom(2)),
-    button("+", "zoom in (W)", () => acts.zoom(0.5)),
-    button("all", "all: show the whole run (0)", acts.whole),
+    button("−", () => acts.zoom(2), { label: "zoom out (S)" }),
+    button("+", () => acts.zoom(0.5), { label: "zoom in (W)" }),
+    button("all", acts.whole, { label: "all: show the whole run (0)" }),
   ];
   const bar = element("div", { class: "tl-tools", role: "toolbar", "aria-label": "timeline" });
   bar.append(search, found, critical, measure, element("span", { class: "tl-fill" }), units, ...zoom);
@@ -64,9 +56,9 @@ export function makeLegend(data, palette, acts) {
   const legend = element("div", { class: "tl-legend" });
   for (const { name, fill } of palette.kinds.slice(0, header.kinds.length)) {
     const word = name.toLowerCase();
-    const made = button("", `only ${word}: search kind:${word}`, () => acts.filter(`kind:${word}`));
-    made.append(swatch(fill), word);
-    legend.append(made);
+    const only = button("", () => acts.filter(`kind:${word}`), { label: `only ${word}: search kind:${word}` });
+    only.append(swatch(fill), word);
+    legend.append(only);
   }
   const causes = header.idle_causes.map((number) => [inWords(header.causes[number]), palette.causes[number]]);
   if (header.launches.some(([begin], number) => begin > (number ? header.launches[number - 1][1] : 0))) {
@@ -99,9 +91,7 @@ function title(text, ...more) {
 }
 
 function facts(pairs) {
-  const made = element("dl", {});
-  for (const [what, text] of pairs) made.append(element("dt", {}, what), element("dd", {}, ...[text].flat()));
-  return made;
+  return element("dl", {}, ...factsOf(pairs));
 }
 
 /** Nothing is picked: what can be done; of a run of nothing, that it is one. */
@@ -122,7 +112,8 @@ export function tellSpan(told, data, span, { clock, slack, waits, reasons, goTo 
   const one = ({ span: other, room }) => {
     const text = `${data.row[other]} ${kinds[data.kind[other]]} on ${data.lanes[data.laneOf(other)].name}`;
     const spare = element("span", { class: room ? "soft" : "tl-tight" }, room ? `+${clock.length(room)}` : "no slack");
-    return element("span", { class: "tl-wait" }, button(text, `go to span ${text}`, () => goTo(other)), spare);
+    const link = button(text, () => goTo(other), { label: `go to span ${text}` });
+    return element("span", { class: "tl-wait" }, link, spare);
   };
   const list = (some) => {
     const more = some.length > MOST_WAITS ? [element("span", { class: "soft" }, `and ${some.length - MOST_WAITS} with more slack`)] : [];
@@ -150,7 +141,7 @@ export function tellGap(told, data, gap, { clock, goTo }) {
   const line = element("p", {}, `${gap.reason[0].toUpperCase()}${gap.reason.slice(1)}.`);
   const links = [];
   for (const [what, span] of [["the span that waited", gap.next], ["what it waited for", gap.blocker]]) {
-    if (span >= 0) links.push(button(what, `go to span ${data.row[span]}, ${what}`, () => goTo(span)));
+    if (span >= 0) links.push(button(what, () => goTo(span), { label: `go to span ${data.row[span]}, ${what}` }));
   }
   const { findings, note } = gap;
   const nothing = note ?? (findings?.length === 0 ? "No finding speaks of these spans or of their kernel." : "");
@@ -170,7 +161,7 @@ export function tellArea(told, data, area, clock) {
   const heads = ["unit", "spans", "busy", "of the area", "bytes", "rate"];
   const cells = rows.map((row) => [
     data.lanes[row.lane].name,
-    row.spans.toLocaleString("en-US"),
+    grouped(row.spans),
     clock.length(row.busy),
     percent(row.share),
     row.bytes ? bytesIn(row.bytes) : "",
@@ -181,7 +172,7 @@ export function tellArea(told, data, area, clock) {
   told.replaceChildren(
     title(`${clock.stretch(area.begin, area.end)}`),
     element("p", {}, `${counted(rows.length, "unit")}: ${line}${moved}.`),
-    table("units in the area", heads, cells, [1, 2, 3, 4, 5]),
+    tableOf("units in the area", heads, cells, { right: [1, 2, 3, 4, 5], box: "scroll tall" }),
   );
 }
 
@@ -190,10 +181,7 @@ export function fillTable(host, data, window, clock) {
   const rows = [];
   let count = 0;
   for (const { number, name } of data.lanes) {
-    const held = data.held[number];
-    const first = held.pieceAt(window.begin);
-    let until = held.pieceAt(window.end);
-    if (until < held.last && data.start[until] < window.end) until++;
+    const [first, until] = data.spansWithin(number, window.begin, window.end);
     count += until - first;
     for (let span = first; span < until && rows.length < IN_TABLE; span++) {
       rows.push([
@@ -212,12 +200,6 @@ export function fillTable(host, data, window, clock) {
   const heads = ["span", "unit", "kind", "kernel", `start, ${unit}`, `end, ${unit}`, unit, "waited for last"];
   const left = count - rows.length;
   const more = left > 0 ? `${counted(left, "more span")} in view: zoom in, or see j.simulated.events. ` : "";
-  host.replaceChildren(table("spans in view", heads, rows, [0, 4, 5, 6]), element("p", { class: "soft" }, more));
-}
-
-function table(label, heads, rows, right) {
-  const cell = (tag, text, place) => element(tag, { class: right.includes(place) ? "r" : false, scope: tag === "th" && "col" }, text);
-  const made = element("table", { class: "t" }, element("thead", {}, element("tr", {}, ...heads.map((text, place) => cell("th", text, place)))));
-  made.append(element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map((text, place) => cell("td", text, place))))));
-  return element("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": label }, made);
+  const table = tableOf("spans in view", heads, rows, { right: [0, 4, 5, 6], box: "scroll tall" });
+  host.replaceChildren(table, element("p", { class: "soft" }, more));
 }

@@ -92,6 +92,16 @@ export class Shares {
   }
 }
 
+/** The mean of the shares of several lanes, for all of `columns` equal stretches: group after group. */
+export function meanShares(lanes, begin, end, columns) {
+  const mean = new Float32Array((lanes[0]?.groups ?? 0) * columns);
+  for (const lane of lanes) {
+    const shares = lane.shares(begin, end, columns, lane.places(begin, end, columns), 0, columns);
+    for (let place = 0; place < mean.length; place++) mean[place] += shares[place] / lanes.length;
+  }
+  return mean;
+}
+
 const NARROW_COLUMNS = 4; // pieces of which several end within so many columns are too narrow to draw one by one
 
 /** Which columns are crowded, a byte each: what ends in them is too narrow to draw one by one. */

@@ -1,9 +1,11 @@
 // The stretch of time that a timeline shows. Pure functions.
 
+import { clamped } from "./common.js";
+
 /** The stretch as near to `begin` to `end` as lies in the run and is at least `least` cycles long. */
 export function held(begin, end, whole, least) {
-  const length = Math.min(Math.max(end - begin, Math.min(least, whole)), whole);
-  const start = Math.min(Math.max(begin + (end - begin - length) / 2, 0), whole - length);
+  const length = clamped(end - begin, Math.min(least, whole), whole);
+  const start = clamped(begin + (end - begin - length) / 2, 0, whole - length);
   return { begin: start, end: start + length };
 }
 
@@ -12,13 +14,10 @@ export function zoomed({ begin, end }, factor, moment) {
   return { begin: moment - (moment - begin) * factor, end: moment + (end - moment) * factor };
 }
 
-export function panned({ begin, end }, cycles) {
-  return { begin: begin + cycles, end: end + cycles };
-}
-
 /** Pans by no more than stays in the run, so that the stretch keeps its length. */
-export function pannedWithin(window, cycles, whole) {
-  return panned(window, Math.min(Math.max(cycles, -window.begin), whole - window.end));
+export function pannedWithin({ begin, end }, cycles, whole) {
+  const by = clamped(cycles, -begin, whole - end);
+  return { begin: begin + by, end: end + by };
 }
 
 /** Round numbers from `begin` to `end`, at most so many, in steps of at least `least`. */

@@ -1,5 +1,7 @@
 // What a timeline says of spans, gaps and areas. Pure functions; every time says its unit.
 
+import { grouped } from "./common.js";
+
 /** `1,204 cycles` or `1,280.9 ns`, by the unit that the reader chose. */
 export class Clock {
   constructor(header) {
@@ -9,7 +11,7 @@ export class Clock {
 
   /** A moment or a length as a number of the unit. */
   number(cycles) {
-    if (this.unit === "cycles") return Math.round(cycles).toLocaleString("en-US");
+    if (this.unit === "cycles") return grouped(Math.round(cycles));
     return ((cycles / this.mhz) * 1e3).toLocaleString("en-US", { maximumFractionDigits: 1 });
   }
 
@@ -48,7 +50,7 @@ export function inWords(cause) {
 }
 
 export function counted(number, noun) {
-  return `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
+  return `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 /** One line on a span. */
