@@ -133,8 +133,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
     else opens and shows, and is refused when a stage would run it. See docs/sharing.md.
     """
     found = archive.load(path)
-    none = MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, machine=found.machine, registrations=None, path=str(path), trusted=trust)
+    request = Request(machine=found.machine, registrations=None, path=str(path), trusted=trust)
     kept = {each.name: each for each in found.lowered.rewrites}
     try:
         request = replace(request, rewrites=kept, **options_of_file(found.options))
@@ -145,8 +144,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
 
 def of_graph(call: GraphCall, inputs: tuple[object, ...], options: Mapping[str, Any]) -> Journey:
     """The journey of a graph that `torch.compile(backend="npu")` runs."""
-    none = MappingProxyType(dict[str, object]())
-    request = Request(call, inputs, none, **checked_options(**{"machine": "tpu-v3", **options}))
+    request = Request(call, inputs, **checked_options(**{"machine": "tpu-v3", **options}))
     warn_without_common_memory(request.resident, request.machine)
     return Journey(request, Stages(request))
 
@@ -177,9 +175,8 @@ def lower(
 ) -> Lowered:
     """The second stage alone. Of the machine it reads the blocks in which tensors lie; `layout` as in `trace`."""
     given = captured if isinstance(captured, Captured) else Captured(captured)
-    none = MappingProxyType(dict[str, object]())
     options = checked_options(machine=machine, on_missing=on_missing, fusion=fusion, prefer=prefer, layout=layout)
-    request = Request(None, (), none, **options).given(**options)
+    request = Request(**options).given(**options)
     return Stages(request, captured=given).lowered()
 
 
@@ -187,9 +184,8 @@ def lower(
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone. Templates are written for tpu-v3, the default machine of `schedule` as well; for another
     machine or a mapping `schedule` writes them anew."""
-    none = MappingProxyType(dict[str, object]())
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
-    request = Request(None, (), none, machine=machine_of("tpu-v3"))
+    request = Request(machine=machine_of("tpu-v3"))
     return Stages(request, grouped=Grouped(given.record), lowered=given).rendered()
 
 
@@ -206,11 +202,10 @@ def schedule(
     placement: Mapping[str, int | str] | None = None,
 ) -> Scheduled:
     """The fourth stage alone. `scripts` are transform scripts by kernel; all other options as in `trace`."""
-    none = MappingProxyType(dict[str, object]())
     options = checked_options(
         machine=machine, mapping=mapping, tuned=tuned, schedule=scripts, resident=resident, placement=placement
     )
-    request = Request(None, (), none, **options).given(**options)
+    request = Request(**options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
     return Stages(request, lowered=lowered, imported=rendered).scheduled()
 
@@ -220,8 +215,8 @@ def simulate(
     lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3", seconds: float | None = None
 ) -> Simulated:
     """The fifth stage alone, in at most so many seconds."""
-    on, limit, none = machine_of(machine), checked_seconds(seconds), MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, machine=on, simulate_seconds=limit, registrations=None)  # which need PyTorch
+    on, limit = machine_of(machine), checked_seconds(seconds)
+    request = Request(machine=on, simulate_seconds=limit, registrations=None)  # registrations need PyTorch
     captured = Captured(lowered.record.captured)
     return Stages(request, captured=captured, lowered=lowered, scheduled=scheduled).simulated()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from simulator import Machine, load_machine
@@ -28,18 +28,15 @@ def refused(name: str, expected: str, given: object, hint: str = "") -> BadOptio
     return BadOption(f"{name} must be {expected}, got {short(given)}{hint}")
 
 
-def checked_capture(given: object) -> str:
-    """Returns the way of capturing, if it is one."""
-    if not isinstance(given, str) or given not in ("dynamo", "export"):
-        raise refused("capture", "'dynamo' or 'export'", given)
-    return given
+def one_of(name: str, *texts: str) -> Callable[[object], str]:
+    """Returns the check of an option that is one of some texts."""
 
+    def checked(given: object) -> str:
+        if not isinstance(given, str) or given not in texts:
+            raise refused(name, " or ".join(map(repr, texts)), given)
+        return given
 
-def checked_on_missing(given: object) -> str:
-    """Returns what becomes of ops without a route, if it is known."""
-    if not isinstance(given, str) or given not in ("host", "error"):
-        raise refused("on_missing", "'host' or 'error'", given)
-    return given
+    return checked
 
 
 def checked_prefer(given: object) -> str | None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from workbench.checking.check_report import Check
@@ -194,10 +193,7 @@ class Computing:
             return self._native(stage, run_pieces.part_of(self.stages.lowered().record, graph)).run
 
         def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> run_pieces.Run:
-            none = MappingProxyType(dict[str, object]())
-            asked = Request(
-                GraphCall(gm), given, none, machine=self.request.machine, on_missing=self.request.on_missing
-            )
+            asked = Request(GraphCall(gm), given, machine=self.request.machine, on_missing=self.request.on_missing)
             computing = Computing(asked, Stages(asked))
             program, native = computing._program("run"), computing.compiled()
             return lambda tensors: program.outputs([*tensors, *program.live()], native.run)
