@@ -8,13 +8,12 @@ import torch
 
 from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast, common_type, compute
-from workbench.operators.tensors.torch_literals import to_dtype
 
 Number = bool | int | float
 
 
 def is_float(b: Builder, x: Ref) -> bool:
-    return to_dtype(b.type(x).dtype).is_floating_point
+    return b.dtype(x).is_floating_point
 
 
 def isnan(b: Builder, x: Ref) -> Ref:
@@ -41,7 +40,7 @@ def compared(op: str) -> Formula:
     def made(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
         if op == "aten.eq.Tensor" and (same := equal(b, x, y)) is not None:
             return same
-        kinds = [to_dtype(b.type(each).dtype) for each in (x, y) if isinstance(each, Ref)]
+        kinds = [b.dtype(each) for each in (x, y) if isinstance(each, Ref)]
         common = common_type(b, x, y)
         narrower = len(kinds) == 2 and common != torch.promote_types(*kinds)
         if not (common.is_floating_point or narrower) or all(kind == common for kind in kinds):
@@ -56,7 +55,7 @@ def taken_from(b: Builder, x: Ref, y: Ref, *, alpha: Number = 1) -> Ref:
 
 
 def _all_true(b: Builder, x: Ref) -> Ref:
-    return b("aten.full.default", list(b.type(x).shape), True, dtype=torch.bool)
+    return b("aten.full.default", b.shape(x), True, dtype=torch.bool)
 
 
 def isfinite(b: Builder, x: Ref) -> Ref:
@@ -77,11 +76,20 @@ def nan_to_num(
 ) -> Ref:
     if not is_float(b, x):
         return x
-    limits = torch.finfo(to_dtype(b.type(x).dtype))
+    limits = torch.finfo(b.dtype(x))
     high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
     known = b("aten.where.ScalarSelf", isnan(b, x), 0.0 if nan is None else nan, x)
     known = b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, math.inf), high, known)
     return b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, -math.inf), low, known)
+
+
+def times(b: Builder, *factors: Ref | float) -> Ref:
+    """The product of the first one, which is a tensor, with all others."""
+    made, *rest = factors
+    for factor in rest:
+        made = b("aten.mul.Tensor", made, factor)
+    assert isinstance(made, Ref)
+    return made
 
 
 def square(b: Builder, x: Ref) -> Ref:
@@ -176,7 +184,7 @@ def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
 
 
 def heaviside(b: Builder, x: Ref, at_zero: Ref) -> Ref:
-    step = b("aten._to_copy.default", b("aten.gt.Scalar", x, 0), dtype=to_dtype(b.type(x).dtype))
+    step = b("aten._to_copy.default", b("aten.gt.Scalar", x, 0), dtype=b.dtype(x))
     return b("aten.where.self", b("aten.eq.Scalar", x, 0), at_zero, step)
 
 
@@ -192,6 +200,17 @@ def renamed(op: str) -> Formula:
 _COMPARISONS = tuple(
     f"aten.{name}.{of}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Tensor", "Scalar")
 )
+
+
+def cross(b: Builder, x: Ref, y: Ref, *, dim: int = -1) -> Ref:
+    """Each component of the two next ones, which come again from the first."""
+    x, y = compute(b, x), compute(b, y)
+    ahead, behind = (
+        b("aten.mul.Tensor", b("aten.roll.default", x, [-one], [dim]), b("aten.roll.default", y, [-other], [dim]))
+        for one, other in ((1, 2), (2, 1))
+    )
+    return b("aten.sub.Tensor", ahead, behind)
+
 
 FORMULAS: dict[str, Formula] = {
     **{op: compared(op) for op in _COMPARISONS},
@@ -221,4 +240,5 @@ FORMULAS: dict[str, Formula] = {
     "aten.special_xlogy.default": xlogy,
     "aten.heaviside.default": heaviside,
     "aten.sgn.default": renamed("aten.sign.default"),
+    "aten.linalg_cross.default": cross,
 }

@@ -11,7 +11,6 @@ import torch
 
 from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula
-from workbench.operators.tensors.element_types import to_dtype
 
 CPU = torch.device("cpu")
 """The recorded device of created tensors, whatever computes them."""
@@ -45,13 +44,13 @@ def _like(value: Number) -> Formula:
 
 
 def full_like(b: Builder, x: Ref, value: Number, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
-    return full(b, list(b.type(x).shape), value, dtype=dtype or to_dtype(b.type(x).dtype))
+    return full(b, b.shape(x), value, dtype=dtype or b.dtype(x))
 
 
 def new_full(
     b: Builder, x: Ref, shape: list[int], value: Number, *, dtype: torch.dtype | None = None, **_: object
 ) -> Ref:
-    return full(b, shape, value, dtype=dtype or to_dtype(b.type(x).dtype))
+    return full(b, shape, value, dtype=dtype or b.dtype(x))
 
 
 def _new(value: Number) -> Formula:
@@ -67,7 +66,7 @@ def scalar_tensor(b: Builder, value: Number, *, dtype: torch.dtype | None = None
 
 def fill(b: Builder, x: Ref, value: Ref | Number) -> Ref:
     """All of `x` overwritten; of `x` only the shape counts."""
-    shape, dtype = list(b.type(x).shape), to_dtype(b.type(x).dtype)
+    shape, dtype = b.shape(x), b.dtype(x)
     if not isinstance(value, Ref):
         return full(b, shape, value, dtype=dtype)
     return copied(b, x, value)
@@ -75,12 +74,12 @@ def fill(b: Builder, x: Ref, value: Ref | Number) -> Ref:
 
 def copied(b: Builder, x: Ref, source: Ref | Number, _: bool = False) -> Ref:
     """`x` overwritten with a source that is converted and broadcast."""
-    shape, dtype = list(b.type(x).shape), to_dtype(b.type(x).dtype)
+    shape, dtype = b.shape(x), b.dtype(x)
     if not isinstance(source, Ref):
         return b("aten.full.default", shape, source, dtype=dtype)
-    if to_dtype(b.type(source).dtype) != dtype:
+    if b.dtype(source) != dtype:
         source = b("aten._to_copy.default", source, dtype=dtype)
-    spread = b("aten.expand.default", source, shape) if list(b.type(source).shape) != shape else source
+    spread = b("aten.expand.default", source, shape) if b.shape(source) != shape else source
     return b("aten.clone.default", spread)
 
 
@@ -114,7 +113,7 @@ def _triangle(keep: str) -> Callable[..., Ref]:
     def made(b: Builder, x: Ref, diagonal: int = 0) -> Ref:
         rows, columns = b.type(x).shape[-2:]
         inside = b(f"aten.{keep}.Scalar", _right_of_diagonal(b, rows, columns), diagonal)
-        return b("aten.where.self", inside, x, full(b, [], 0, dtype=to_dtype(b.type(x).dtype)))
+        return b("aten.where.self", inside, x, full(b, [], 0, dtype=b.dtype(x)))
 
     return made
 
@@ -123,7 +122,7 @@ def one_hot(b: Builder, x: Ref, classes: int = -1) -> Ref | None:
     """How many classes there are must be said: the kernel's shape cannot follow from data."""
     if classes < 1:
         return None
-    named = counted(b, classes, to_dtype(b.type(x).dtype))
+    named = counted(b, classes, b.dtype(x))
     return b("aten._to_copy.default", b("aten.eq.Tensor", b("aten.unsqueeze.default", x, -1), named), dtype=torch.int64)
 
 
@@ -134,7 +133,7 @@ def diag_embed(b: Builder, x: Ref, offset: int = 0, dim1: int = -2, dim2: int = 
     order = {dim1 % rank, dim2 % rank}
     rest = iter(lead)
     shape = [side if axis in order else next(rest) for axis in range(rank)]
-    zeros = full(b, shape, 0, dtype=to_dtype(b.type(x).dtype))
+    zeros = full(b, shape, 0, dtype=b.dtype(x))
     return b("aten.diagonal_scatter.default", zeros, x, offset, dim1, dim2)
 
 

@@ -14,7 +14,6 @@ from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula
 from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.formulas.matrix_products import broadcast
-from workbench.operators.tensors.element_types import to_dtype
 
 
 def cat(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:
@@ -31,14 +30,14 @@ def stack(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:
 
 
 def _of_one_type(b: Builder, tensors: list[Ref]) -> list[Ref]:
-    kinds = [to_dtype(b.type(tensor).dtype) for tensor in tensors]
+    kinds = [b.dtype(tensor) for tensor in tensors]
     wanted = reduce(torch.promote_types, kinds)
     pairs = zip(tensors, kinds, strict=True)
     return [x if kind == wanted else b("aten._to_copy.default", x, dtype=wanted) for x, kind in pairs]
 
 
 def broadcast_tensors(b: Builder, tensors: list[Ref]) -> tuple[Ref, ...]:
-    shape = list(b.type(tensors[0]).shape)
+    shape = b.shape(tensors[0])
     for x in tensors[1:]:
         shape = broadcast(tuple(shape), b.type(x).shape)
     return tuple(b("aten.expand.default", x, shape) for x in tensors)
@@ -100,7 +99,7 @@ def select_scatter(b: Builder, x: Ref, source: Ref, dim: int, index: int) -> Ref
 
 
 def _spread(b: Builder, x: Ref, shape: list[int]) -> Ref:
-    return x if list(b.type(x).shape) == shape else b("aten.expand.default", x, shape)
+    return x if b.shape(x) == shape else b("aten.expand.default", x, shape)
 
 
 def roll(b: Builder, x: Ref, shifts: int | list[int], dims: int | list[int] = ()) -> Ref:  # pyright: ignore[reportArgumentType]
@@ -108,7 +107,7 @@ def roll(b: Builder, x: Ref, shifts: int | list[int], dims: int | list[int] = ()
     moves, axes = _list(shifts), _list(dims)
     if not axes:
         flat = reshape(b, x, [b.type(x).numel])
-        return b("aten.view.default", roll(b, flat, moves, [0]), list(b.type(x).shape))
+        return b("aten.view.default", roll(b, flat, moves, [0]), b.shape(x))
     cuts = [(dim, -shift % max(b.type(x).shape[dim], 1)) for shift, dim in zip(moves, axes, strict=True)]
     rolled = _rolled(b, x, [(dim, cut) for dim, cut in cuts if cut])
     return b("aten.clone.default", x) if rolled is x else rolled
@@ -130,7 +129,7 @@ def _list(value: int | list[int]) -> list[int]:
 def repeat(b: Builder, x: Ref, repeats: list[int]) -> Ref:
     """Every dim gets one before it along which the tensor is expanded; a copy merges each pair."""
     lead = len(repeats) - b.rank(x)
-    shape = [1] * lead + list(b.type(x).shape)
+    shape = [1] * lead + b.shape(x)
     pairs = [(times, extent) for times, extent in zip(repeats, shape, strict=True)]
     split = [each for times, extent in pairs for each in ([1, extent] if times != 1 else [extent])]
     wide = [each for times, extent in pairs for each in ([times, extent] if times != 1 else [extent])]
@@ -147,7 +146,7 @@ def repeat_interleave(
     """Like `repeat`, but the new dim comes after the one it repeats."""
     if dim is None:
         x, dim = reshape(b, x, [b.type(x).numel]), 0
-    shape = list(b.type(x).shape)
+    shape = b.shape(x)
     dim = dim % len(shape)
     split = [*shape[: dim + 1], 1, *shape[dim + 1 :]]
     wide = [*shape[: dim + 1], repeats, *shape[dim + 1 :]]
@@ -156,7 +155,7 @@ def repeat_interleave(
 
 def _expanded_copy(b: Builder, x: Ref, split: list[int], wide: list[int], shape: list[int]) -> Ref:
     """`x` with new dims of one, expanded to `wide`, in memory of its own, merged to `shape`."""
-    x = reshape(b, x, split) if list(b.type(x).shape) != split else x
+    x = reshape(b, x, split) if b.shape(x) != split else x
     wider = b("aten.expand.default", x, wide) if wide != split else x
     copied = b("aten.clone.default", wider, memory_format=torch.contiguous_format)
     return copied if wide == shape else b("aten.view.default", copied, shape)

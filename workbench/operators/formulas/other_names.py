@@ -9,7 +9,7 @@ from workbench.operators.formulas.arithmetic import is_float, renamed
 from workbench.operators.formulas.formula_builder import Builder, Formula
 from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.formulas.moving import FORMULAS as MOVING
-from workbench.operators.formulas.statistics import Dims, logsumexp, vector_norm
+from workbench.operators.formulas.reductions import Dims, logsumexp, vector_norm
 from workbench.operators.tensors.torch_literals import to_dtype
 
 _NAMES = """
@@ -50,7 +50,7 @@ def ravel(b: Builder, x: Ref) -> Ref:
 
 
 def reshape_as(b: Builder, x: Ref, other: Ref) -> Ref:
-    return reshape(b, x, list(b.type(other).shape))
+    return reshape(b, x, b.shape(other))
 
 
 def frobenius_norm(b: Builder, x: Ref, dim: list[int], keepdim: bool = False) -> Ref:

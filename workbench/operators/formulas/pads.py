@@ -10,7 +10,6 @@ from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula
 from workbench.operators.formulas.known_contents import full
 from workbench.operators.formulas.moving import part
-from workbench.operators.tensors.element_types import to_dtype
 
 Side = Callable[[Builder, Ref, int, int], Ref]
 """The border beside a tensor along a dim, of so many elements."""
@@ -20,7 +19,7 @@ def constant_pad(b: Builder, x: Ref, pad: list[int], value: float | None = 0) ->
     """The value all around; a negative size cuts off."""
 
     def side(b: Builder, x: Ref, dim: int, size: int) -> Ref:
-        return full(b, _resized(b, x, dim, size), value or 0, dtype=to_dtype(b.type(x).dtype))
+        return full(b, _resized(b, x, dim, size), value or 0, dtype=b.dtype(x))
 
     return _bordered(b, x, pad, side, side)
 

@@ -15,8 +15,7 @@ from workbench.operators.formulas.layout_changes import each, reshape, with_batc
 from workbench.operators.formulas.moving import part
 from workbench.operators.formulas.pools import adapted_extents, adaptive_maximum
 from workbench.operators.formulas.resampling import product_along
-from workbench.operators.formulas.transposed import transposed_convolution
-from workbench.operators.tensors.element_types import to_dtype
+from workbench.operators.formulas.windows import transposed_convolution
 
 Sizes = list[int]
 
@@ -40,7 +39,7 @@ def _average_pool(dims: int) -> Formula:
             for place in range(dims):
                 window = (b.type(x).shape[place + 2], kernel[place], stride[place], padding[place])
                 shared = _shared(b, shared, place + 2, window, with_padding=with_padding)
-        return _spread_windows(b, shared, list(b.type(x).shape), kernel, stride, padding)
+        return _spread_windows(b, shared, b.shape(x), kernel, stride, padding)
 
     return made
 
@@ -61,7 +60,7 @@ def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, in
     end = b("aten.clamp_max.default", b("aten.add.Scalar", begin, size), extent + around)
     if not with_padding:
         begin, end = b("aten.clamp_min.default", begin, 0), b("aten.clamp_max.default", end, extent)
-    sizes_there = b("aten._to_copy.default", b("aten.sub.Tensor", end, begin), dtype=to_dtype(b.type(gradient).dtype))
+    sizes_there = b("aten._to_copy.default", b("aten.sub.Tensor", end, begin), dtype=b.dtype(gradient))
     column = [count, *[1] * (b.rank(gradient) - dim - 1)]
     return b("aten.div.Tensor", gradient, b("aten.view.default", sizes_there, column))
 
@@ -69,7 +68,7 @@ def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, in
 def _spread_windows(b: Builder, shared: Ref, shape: list[int], kernel: Sizes, stride: Sizes, padding: Sizes) -> Ref:
     """Each number at all places of its window; what windows share is added up."""
     images, channels, *space = shape
-    found = list(b.type(shared).shape[2:])
+    found = b.shape(shared)[2:]
     if kernel == stride and not any(padding):
         for place in range(len(space)):
             shared = b("aten.unsqueeze.default", shared, 2 * place + 3)
@@ -78,7 +77,7 @@ def _spread_windows(b: Builder, shared: Ref, shape: list[int], kernel: Sizes, st
         whole = [extent * size for extent, size in zip(found, kernel, strict=True)]
         return _fitted(b, reshape(b, spread, [images, channels, *whole]), space)
     dims = len(space)
-    dtype = to_dtype(b.type(shared).dtype)
+    dtype = b.dtype(shared)
     single = reshape(b, shared, [images * channels, 1, *found])
     ones = full(b, [1, 1, *kernel], 1.0, dtype=dtype)
     reached = [(n - 1) * step + size for n, step, size in zip(found, stride, kernel, strict=True)]
@@ -108,12 +107,12 @@ def _adaptive_average_pool(dims: int) -> Formula:
     def made(b: Builder, gradient: Ref, x: Ref) -> Ref:
         if b.rank(x) == dims + 1:
             return with_batch(b, gradient, lambda y: made(b, y, b("aten.unsqueeze.default", x, 0)))
-        space, wanted = list(b.type(x).shape[2:]), list(b.type(gradient).shape[2:])
+        space, wanted = b.shape(x)[2:], b.shape(gradient)[2:]
         found = compute(b, gradient)
         if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
             kernel = [extent // want for extent, want in zip(space, wanted, strict=True)]
             shared = b("aten.mul.Tensor", found, 1.0 / math.prod(kernel))
-            return _spread_windows(b, shared, list(b.type(x).shape), kernel, kernel, [0] * dims)
+            return _spread_windows(b, shared, b.shape(x), kernel, kernel, [0] * dims)
         for place, (want, extent) in enumerate(zip(wanted, space, strict=True)):
             found = product_along(b, found, place + 2, b("aten.t.default", _shares(b, found, want, extent)))
         return found
@@ -126,7 +125,7 @@ def _shares(b: Builder, like: Ref, windows: int, extent: int) -> Ref:
     begin, last = (b("aten.unsqueeze.default", border, 1) for border in _borders(b, windows, extent, torch.int32))
     element = counted(b, extent)
     inside = b("aten.logical_and.default", b("aten.ge.Tensor", element, begin), b("aten.le.Tensor", element, last))
-    dtype = to_dtype(b.type(like).dtype)
+    dtype = b.dtype(like)
     size = b("aten._to_copy.default", b("aten.add.Scalar", b("aten.sub.Tensor", last, begin), 1), dtype=dtype)
     return b("aten.div.Tensor", b("aten._to_copy.default", inside, dtype=dtype), size)
 
@@ -159,9 +158,9 @@ def _max_pool_with_indices(dims: int) -> Formula:
         kernel, stride = each(kernel, dims), each(stride or kernel, dims)
         padding, dilation = each(padding, dims), each(dilation, dims)
         largest = b(f"aten.max_pool{dims}d.default", x, kernel, stride, padding, dilation, ceil_mode)
-        if not to_dtype(b.type(x).dtype).is_floating_point:
+        if not b.dtype(x).is_floating_point:
             return largest, None
-        windows, space = list(b.type(largest).shape[2:]), list(b.type(x).shape[2:])
+        windows, space = b.shape(largest)[2:], b.shape(x)[2:]
         reach = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(windows, stride, dilation, kernel, strict=True)]
         behind = [max(r - p - n, 0) for r, p, n in zip(reach, padding, space, strict=True)]
         around = [size for pair in zip(reversed(padding), reversed(behind), strict=True) for size in pair]
@@ -177,7 +176,7 @@ def _max_pool_with_indices(dims: int) -> Formula:
                     found = part(b, found, dim + 2, begin, begin + (count - 1) * step + 1, step)
                 yield found, b("aten.add.Scalar", corner, _number(offsets, space))
 
-        return largest, _of_largest(b, list(b.type(largest).shape), first, pairs())
+        return largest, _of_largest(b, b.shape(largest), first, pairs())
 
     return made
 
@@ -188,7 +187,7 @@ def _of_largest(b: Builder, shape: Sizes, first: Ref, pairs: Iterable[tuple[Ref,
     index = first
     for found, place in pairs:
         if best is None:
-            best = full(b, shape, -torch.inf, dtype=to_dtype(b.type(found).dtype))
+            best = full(b, shape, -torch.inf, dtype=b.dtype(found))
         better = b("aten.logical_or.default", b("aten.gt.Tensor", found, best), b("aten.ne.Tensor", found, found))
         best, index = (b("aten.where.self", better, new, old) for new, old in ((found, best), (place, index)))
     return index
@@ -237,13 +236,13 @@ def _adaptive_max_pool(dims: int) -> Formula:
         if b.rank(x) == dims + 1:
             largest, index = made(b, b("aten.unsqueeze.default", x, 0), size)
             return b("aten.squeeze.dim", largest, 0), index and b("aten.squeeze.dim", index, 0)
-        space, wanted = list(b.type(x).shape[2:]), adapted_extents(b, x, size, dims)
+        space, wanted = b.shape(x)[2:], adapted_extents(b, x, size, dims)
         if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
             kernel = [extent // want for extent, want in zip(space, wanted, strict=True)]
             found = b.several(f"aten.max_pool{dims}d_with_indices.default", x, kernel, kernel)
             return found[0], found[1]
         largest = adaptive_maximum(b, x, wanted)
-        if not to_dtype(b.type(x).dtype).is_floating_point:
+        if not b.dtype(x).is_floating_point:
             return largest, None
         x = compute(b, x)
         borders = [_borders(b, want, extent, torch.int64) for want, extent in zip(wanted, space, strict=True)]
@@ -258,9 +257,7 @@ def _adaptive_max_pool(dims: int) -> Formula:
                 columns = [b("aten.view.default", place, [-1, *[1] * (dims - 1 - dim)]) for dim, place in enumerate(at)]
                 yield b("aten.index.Tensor", x, [None, None, *columns]), _place(b, at, space)
 
-        return largest, _of_largest(
-            b, list(b.type(largest).shape), _place(b, [each_ for each_, _ in borders], space), pairs()
-        )
+        return largest, _of_largest(b, b.shape(largest), _place(b, [each_ for each_, _ in borders], space), pairs())
 
     return made
 
@@ -275,7 +272,7 @@ def _max_pool(dims: int) -> Formula:
         outer, space = b.type(x).shape[:-dims], b.type(x).shape[-dims:]
         rows, count = math.prod(outer), math.prod(b.type(gradient).shape[-dims:])
         gradient = compute(b, gradient)
-        zeros = full(b, [rows, math.prod(space)], 0.0, dtype=to_dtype(b.type(gradient).dtype))
+        zeros = full(b, [rows, math.prod(space)], 0.0, dtype=b.dtype(gradient))
         flat = [reshape(b, each_, [rows, count]) for each_ in (places, gradient)]
         return b("aten.view.default", b("aten.scatter_add.default", zeros, 1, *flat), [*outer, *space])
 

@@ -12,7 +12,6 @@ from workbench.operators.formulas.known_contents import full
 from workbench.operators.formulas.layout_changes import each, reshape, with_batch
 from workbench.operators.formulas.moving import part
 from workbench.operators.formulas.reductions import mean
-from workbench.operators.tensors.torch_literals import to_dtype
 
 Sizes = int | list[int]
 
@@ -31,7 +30,7 @@ def _pool(op: str, dims: int) -> Formula:
             return b(op, x, *args, **kwargs)
         if b.rank(x) == dims + 1:
             return with_batch(b, x, lambda y: b(op, y, *args, **kwargs))
-        if "avg" in op and to_dtype(b.type(x).dtype) in HALF:
+        if "avg" in op and b.dtype(x) in HALF:
             return b(op, compute(b, x), *args, **kwargs)
         if b.type(x).dtype == "u8":
             return b(op, b("aten._to_copy.default", x, dtype=torch.int32), *args, **kwargs)
@@ -84,7 +83,7 @@ def unpooled(b: Builder, x: Ref, indices: Ref, size: Sizes) -> Ref:
     """Each number at its place in an image of zeros."""
     outer, space = b.type(x).shape[:-2], each(size, 2)
     rows, count = math.prod(outer), math.prod(b.type(x).shape[-2:])
-    zeros = full(b, [rows, math.prod(space)], 0.0, dtype=to_dtype(b.type(x).dtype))
+    zeros = full(b, [rows, math.prod(space)], 0.0, dtype=b.dtype(x))
     flat = [reshape(b, each_, [rows, count]) for each_ in (indices, x)]
     return b("aten.view.default", b("aten.scatter.src", zeros, 1, *flat), [*outer, *space])
 

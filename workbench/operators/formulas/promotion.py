@@ -22,7 +22,6 @@ import torch
 from workbench.ir import Ref
 from workbench.operators.aten.automatic_route import POINTWISE
 from workbench.operators.formulas.formula_builder import HALF, Builder, cast, common_type
-from workbench.operators.tensors.element_types import to_dtype
 
 _EVERY: Final = (
     "aten.where.self aten.logical_and.default aten.logical_or.default aten.logical_not.default aten._to_copy.default"
@@ -60,7 +59,7 @@ def in_one_type(
         return None
     operands: list[Any] = args
     common = common_type(b, *operands) if op in COMPARISONS else result
-    found = [to_dtype(b.type(arg).dtype) for arg in args if isinstance(arg, Ref)]
+    found = [b.dtype(arg) for arg in args if isinstance(arg, Ref)]
     numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int | float)]
     wanted = _computed_in(op, common, found, numbers, float_needed=_loses(op, common, numbers, kwargs))
     wrapped = [_wrapped(arg, common) for arg in args]

@@ -1,16 +1,42 @@
-"""Writes at the places in index tensors: all through one pass of updates over a copy, which has kernels."""
+"""Reads and writes at the places in index tensors, and their backward passes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
 from workbench.ir import Ref, TensorType
-from workbench.operators.formulas.formula_builder import Builder, Formula, cast, meta_tensor
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute, meta_tensor
+from workbench.operators.formulas.known_contents import full
 from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.formulas.matrix_products import broadcast
-from workbench.operators.tensors.torch_literals import to_dtype
+from workbench.operators.formulas.windows import with_gaps
+
+
+def take(b: Builder, x: Ref, index: Ref) -> Ref:
+    """Elements of `x` as if it had one dim."""
+    return b("aten.index.Tensor", reshape(b, x, [math.prod(b.type(x).shape)]), [index])
+
+
+def take_along_dim(b: Builder, x: Ref, index: Ref, dim: int | None = None) -> Ref:
+    """`gather` with both broadcast along the other dims; without a dim, of all elements in a row."""
+    if dim is None:
+        flat = [reshape(b, each, [math.prod(b.type(each).shape)]) for each in (x, index)]
+        return b("aten.gather.default", flat[0], 0, flat[1])
+    dim %= b.rank(x)
+    shape = [max(pair) if 0 not in pair else 0 for pair in zip(b.type(x).shape, b.type(index).shape, strict=True)]
+    wanted = [[*shape[:dim], b.type(each).shape[dim], *shape[dim + 1 :]] for each in (x, index)]
+    wide = [
+        each if b.shape(each) == sizes else b("aten.expand.default", each, sizes)
+        for each, sizes in zip((x, index), wanted, strict=True)
+    ]
+    return b("aten.gather.default", wide[0], dim, wide[1])
+
+
+def unsafe_index(b: Builder, x: Ref, indices: list[Ref | None]) -> Ref:
+    return b("aten.index.Tensor", x, indices)
 
 
 def scatter_add(b: Builder, x: Ref, dim: int, index: Ref, src: Ref) -> Ref:
@@ -25,7 +51,7 @@ def scatter_reduce(
     b: Builder, x: Ref, dim: int, index: Ref, src: Ref, reduce: str, *, include_self: bool = True
 ) -> Ref | None:
     """Without the old values: the updated places are first set to the neutral number."""
-    dtype = to_dtype(b.type(x).dtype)
+    dtype = b.dtype(x)
     if reduce == "mean":
         return _mean(b, x, dim, index, src, include_self=include_self) if dtype.is_floating_point else None
     if dtype == torch.bool:
@@ -51,7 +77,7 @@ def _mean(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, include_self: b
         start, count = (b("aten.scatter.value", each, dim, index, 0) for each in (start, count))
     total = b("aten.scatter_reduce.two", start, dim, index, src, "sum")
     made = b("aten.div.Tensor", total, b("aten.scatter_reduce.two", count, dim, index, _ones(b, index), "sum"))
-    return cast(b, made, to_dtype(b.type(x).dtype))
+    return cast(b, made, b.dtype(x))
 
 
 def _ones(b: Builder, like: Ref) -> Ref:
@@ -113,7 +139,7 @@ def order_of(b: Builder, mask: Ref) -> Ref:
 def put(b: Builder, x: Ref, index: Ref, source: Ref, accumulate: bool = False) -> Ref:
     """Written at places of `x` as if it had one dim."""
     row, places, values = (reshape(b, each, [b.type(each).numel]) for each in (x, index, source))
-    return b("aten.view.default", b("aten.index_put.default", row, [places], values, accumulate), list(b.type(x).shape))
+    return b("aten.view.default", b("aten.index_put.default", row, [places], values, accumulate), b.shape(x))
 
 
 def chosen_shape(kind: TensorType, indices: Sequence[TensorType | None]) -> list[int]:
@@ -127,10 +153,98 @@ def _one(b: Builder, value: Ref) -> Ref:
 
 
 def _expanded(b: Builder, value: Ref, shape: list[int]) -> Ref:
-    return value if list(b.type(value).shape) == shape else b("aten.expand.default", value, shape)
+    return value if b.shape(value) == shape else b("aten.expand.default", value, shape)
+
+
+def select(b: Builder, gradient: Ref, sizes: list[int], dim: int, index: int) -> Ref:
+    dim, index = dim % len(sizes), index % sizes[dim]
+    return _padded(b, b("aten.unsqueeze.default", gradient, dim), dim, index, sizes[dim] - index - 1)
+
+
+def sliced(b: Builder, gradient: Ref, sizes: list[int], dim: int, start: int, end: int, step: int) -> Ref:
+    dim %= len(sizes)
+    first, last, step = slice(start, end, step).indices(sizes[dim])
+    count = len(range(first, last, step))
+    if not count:
+        return full(b, sizes, 0, dtype=b.dtype(gradient))
+    if step > 1:
+        gradient = with_gaps(b, gradient, dim, step)
+        reached = count * step
+        if first + reached > sizes[dim]:
+            gradient = b("aten.slice.Tensor", gradient, dim, 0, sizes[dim] - first)
+            reached = sizes[dim] - first
+        return _padded(b, gradient, dim, first, sizes[dim] - first - reached)
+    return _padded(b, gradient, dim, first, sizes[dim] - first - count)
+
+
+def _padded(b: Builder, x: Ref, dim: int, before: int, behind: int) -> Ref:
+    if not before and not behind:
+        return x
+    around = [0, 0] * (b.rank(x) - dim - 1) + [before, behind]
+    return b("aten.constant_pad_nd.default", x, around, 0)
+
+
+def embedding(b: Builder, gradient: Ref, indices: Ref, rows: int, padding: int, by_frequency: bool) -> Ref:
+    """The gradients of all places that read a row, added up, or their mean."""
+    width, count = b.type(gradient).shape[-1], b.type(indices).numel
+    gradient = reshape(b, compute(b, gradient), [count, width])
+    indices = reshape(b, indices, [count])
+    if by_frequency:
+        gradient = shared_by_frequency(b, gradient, indices, rows)
+    if padding >= 0:
+        counts = b("aten.unsqueeze.default", b("aten.ne.Scalar", indices, padding), 1)
+        gradient = b("aten.where.ScalarOther", counts, gradient, 0.0)
+    zeros = full(b, [rows, width], 0.0, dtype=b.dtype(gradient))
+    return b("aten.index_add.default", zeros, 0, indices, gradient)
+
+
+def shared_by_frequency(b: Builder, gradient: Ref, indices: Ref, rows: int) -> Ref:
+    """A row of a gradient for each index, over how often the index occurs."""
+    dtype, count = b.dtype(gradient), b.type(indices).numel
+    counts = full(b, [rows], 0.0, dtype=dtype)
+    counts = b("aten.index_add.default", counts, 0, indices, full(b, [count], 1.0, dtype=dtype))
+    times = b("aten.index_select.default", counts, 0, indices)
+    return b("aten.div.Tensor", gradient, b("aten.unsqueeze.default", times, 1))
+
+
+def masked_scatter_backward(b: Builder, gradient: Ref, mask: Ref, sizes: list[int]) -> Ref:
+    """Of the source: the gradients where the mask is true, one after the other, and zeros behind them."""
+    shape = b.shape(gradient)
+    if b.shape(mask) != shape:
+        mask = b("aten.expand.default", mask, shape)
+    gradient = b("aten.where.ScalarOther", mask, compute(b, gradient), 0.0)
+    zeros = full(b, [math.prod(sizes)], 0.0, dtype=b.dtype(gradient))
+    places = b("aten.clamp_max.default", order_of(b, mask), math.prod(sizes) - 1)
+    row = reshape(b, gradient, [b.type(gradient).numel])
+    return b("aten.view.default", b("aten.index_add.default", zeros, 0, places, row), sizes)
+
+
+def unfolded(b: Builder, gradient: Ref, sizes: list[int], dim: int, size: int, step: int) -> Ref | None:
+    """The gradients of each place in a window are those of a slice."""
+    if size > _MOST_PLACES:
+        return None
+    dim %= len(sizes)
+    reach = (b.type(gradient).shape[dim] - 1) * step + 1
+    made: Ref | None = None
+    for place in range(size):
+        each = b("aten.select.int", gradient, -1, place)
+        each = sliced(b, each, sizes, dim, place, place + reach, step)
+        made = each if made is None else b("aten.add.Tensor", made, each)
+    return made
+
+
+_MOST_PLACES = 16
+
+
+def diagonal(b: Builder, gradient: Ref, sizes: list[int], offset: int, dim1: int, dim2: int) -> Ref:
+    zeros = full(b, sizes, 0, dtype=b.dtype(gradient))
+    return b("aten.diagonal_scatter.default", zeros, gradient, offset, dim1, dim2)
 
 
 FORMULAS: dict[str, Formula] = {
+    "aten.take.default": take,
+    "aten.take_along_dim.default": take_along_dim,
+    "aten._unsafe_index.Tensor": unsafe_index,
     "aten.scatter_add.default": scatter_add,
     "aten.scatter.reduce": scatter_with,
     "aten.scatter_reduce.two": scatter_reduce,
@@ -140,4 +254,10 @@ FORMULAS: dict[str, Formula] = {
     "aten.masked_scatter.default": masked_scatter,
     "aten.index_put.default": index_put,
     "aten._unsafe_index_put.default": index_put,
+    "aten.select_backward.default": select,
+    "aten.slice_backward.default": sliced,
+    "aten.masked_scatter_backward.default": masked_scatter_backward,
+    "aten.unfold_backward.default": unfolded,
+    "aten.diagonal_backward.default": diagonal,
+    "aten.embedding_dense_backward.default": embedding,
 }
