@@ -7,7 +7,7 @@ import math
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.arithmetic import is_float
+from workbench.operators.formulas.arithmetic import is_float, renamed
 from workbench.operators.formulas.formula_builder import HALF, Builder, Formula, cast, common_type, compute
 from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.tensors.torch_literals import to_dtype
@@ -15,10 +15,6 @@ from workbench.operators.tensors.torch_literals import to_dtype
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 """The two constants that selu is defined by: they keep mean 0 and variance 1."""
-
-
-def relu6(b: Builder, x: Ref) -> Ref:
-    return b("aten.clamp.default", x, 0, 6)
 
 
 def bent(b: Builder, x: Ref, low: Ref) -> Ref:
@@ -214,7 +210,7 @@ def converted(b: Builder, x: Ref, *, dtype: torch.dtype | None = None, **how: ob
 
 
 FORMULAS: dict[str, Formula] = {
-    "aten.relu6.default": relu6,
+    "aten.relu6.default": renamed("aten.clamp.default", 0, 6),
     "aten.celu.default": celu,
     "aten.elu.default": elu,
     "aten.selu.default": selu,

@@ -100,13 +100,6 @@ def frac(b: Builder, x: Ref) -> Ref:
     return b("aten.sub.Tensor", x, b("aten.trunc.default", x))
 
 
-def scaled(factor: float) -> Formula:
-    def made(b: Builder, x: Ref) -> Ref:
-        return b("aten.mul.Tensor", x, factor)
-
-    return made
-
-
 def round_decimals(b: Builder, x: Ref, *, decimals: int) -> Ref:
     if not is_float(b, x):
         return x
@@ -143,10 +136,6 @@ def clamp_tensor(b: Builder, x: Ref, low: Ref | None = None, high: Ref | None = 
     if low is not None:
         x = b("aten.maximum.default", x, low)
     return x if high is None else b("aten.minimum.default", x, high)
-
-
-def clip(b: Builder, x: Ref, low: Number | None = None, high: Number | None = None) -> Ref:
-    return b("aten.clamp.default", x, low, high)
 
 
 def plus_truth(b: Builder, x: Ref | Number, other: Ref | Number, alpha: Number = 1) -> Ref | None:
@@ -188,11 +177,11 @@ def heaviside(b: Builder, x: Ref, at_zero: Ref) -> Ref:
     return b("aten.where.self", b("aten.eq.Scalar", x, 0), at_zero, step)
 
 
-def renamed(op: str) -> Formula:
-    """Another name of an op with the same arguments."""
+def renamed(op: str, *more: object) -> Formula:
+    """Another name of an op with the same arguments, `more` of which may be fixed."""
 
     def made(b: Builder, *args: object, **kwargs: object) -> Ref:
-        return b(op, *args, **kwargs)
+        return b(op, *args, *more, **kwargs)
 
     return made
 
@@ -225,15 +214,15 @@ FORMULAS: dict[str, Formula] = {
     "aten.nan_to_num.default": nan_to_num,
     "aten.square.default": square,
     "aten.frac.default": frac,
-    "aten.deg2rad.default": scaled(math.pi / 180),
-    "aten.rad2deg.default": scaled(180 / math.pi),
+    "aten.deg2rad.default": renamed("aten.mul.Tensor", math.pi / 180),
+    "aten.rad2deg.default": renamed("aten.mul.Tensor", 180 / math.pi),
     "aten.round.decimals": round_decimals,
     "aten.lerp.Scalar": lerp_scalar,
     "aten.lerp.Tensor": lerp,
     "aten.addcdiv.default": plus_quotient,
     "aten.clamp.Tensor": clamp_tensor,
     "aten.clip.Tensor": clamp_tensor,
-    "aten.clip.default": clip,
+    "aten.clip.default": renamed("aten.clamp.default"),
     "aten.logaddexp.default": log_of_sum("aten.exp.default", math.e),
     "aten.logaddexp2.default": log_of_sum("aten.exp2.default", 2.0),
     "aten.xlogy.Tensor": xlogy,

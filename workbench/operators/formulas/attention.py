@@ -7,8 +7,8 @@ import math
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.formula_builder import Builder, Formula, compute
-from workbench.operators.formulas.layout_changes import reshape
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute
+from workbench.operators.formulas.layout_changes import expanded, reshape
 
 
 def attention(
@@ -37,10 +37,7 @@ def attention(
         later = b("aten.triu.default", b("aten.full_like.default", scores, 1, dtype=torch.bool), 1)
         scores = b("aten.masked_fill.Scalar", scores, later, -math.inf)
     weights = _weights(b, scores, may_be_empty=mask is not None)
-    dtype = b.dtype(query)
-    if b.dtype(weights) != dtype:
-        weights = b("aten._to_copy.default", weights, dtype=dtype)
-    made = b("aten.bmm.default", weights, values)
+    made = b("aten.bmm.default", cast(b, weights, b.dtype(query)), values)
     return b("aten.view.default", made, [*lead, rows, b.type(value).shape[-1]])
 
 
@@ -56,9 +53,7 @@ def _repeated(b: Builder, x: Ref, heads: int) -> Ref:
 def _batched(b: Builder, x: Ref, lead: list[int]) -> Ref:
     """As a batch of matrices, the leading dims broadcast and flattened into one."""
     rows, columns = b.type(x).shape[-2:]
-    if b.shape(x)[:-2] != lead:
-        x = b("aten.expand.default", x, [*lead, rows, columns])
-    return reshape(b, x, [math.prod(lead), rows, columns])
+    return reshape(b, expanded(b, x, [*lead, rows, columns]), [math.prod(lead), rows, columns])
 
 
 def _masked(b: Builder, scores: Ref, mask: Ref, shape: list[int]) -> Ref:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import torch
 
 from workbench.ir import Ref, TensorType
+from workbench.operators.formulas.arithmetic import renamed
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute, meta_tensor
 from workbench.operators.formulas.known_contents import full
-from workbench.operators.formulas.layout_changes import reshape
+from workbench.operators.formulas.layout_changes import expanded, reshape
 from workbench.operators.formulas.matrix_products import broadcast
 from workbench.operators.formulas.windows import with_gaps
 
@@ -28,19 +29,8 @@ def take_along_dim(b: Builder, x: Ref, index: Ref, dim: int | None = None) -> Re
     dim %= b.rank(x)
     shape = [max(pair) if 0 not in pair else 0 for pair in zip(b.type(x).shape, b.type(index).shape, strict=True)]
     wanted = [[*shape[:dim], b.type(each).shape[dim], *shape[dim + 1 :]] for each in (x, index)]
-    wide = [
-        each if b.shape(each) == sizes else b("aten.expand.default", each, sizes)
-        for each, sizes in zip((x, index), wanted, strict=True)
-    ]
+    wide = [expanded(b, each, sizes) for each, sizes in zip((x, index), wanted, strict=True)]
     return b("aten.gather.default", wide[0], dim, wide[1])
-
-
-def unsafe_index(b: Builder, x: Ref, indices: list[Ref | None]) -> Ref:
-    return b("aten.index.Tensor", x, indices)
-
-
-def scatter_add(b: Builder, x: Ref, dim: int, index: Ref, src: Ref) -> Ref:
-    return b("aten.scatter_reduce.two", x, dim, index, src, "sum")
 
 
 def scatter_with(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, reduce: str) -> Ref:
@@ -114,17 +104,17 @@ def index_put(b: Builder, x: Ref, indices: list[Ref | None], values: Ref, accumu
         whole = len(kinds) == 1 and kinds[0].shape == b.type(x).shape and b.type(values).numel == 1
         return b("aten.where.self", given[0], _one(b, values), x) if whole and not accumulate else None
     shape = list(sum(map(meta_tensor, kinds), torch.empty((), device="meta")).shape) or [1]
-    wide: list[Ref | None] = [each if each is None else _expanded(b, each, shape) for each in indices]
-    made = _expanded(b, values, chosen_shape(b.type(x), [each and b.type(each) for each in wide]))
+    wide: list[Ref | None] = [each if each is None else expanded(b, each, shape) for each in indices]
+    made = expanded(b, values, chosen_shape(b.type(x), [each and b.type(each) for each in wide]))
     if made == values and wide == list(indices):
         return None
     return b("aten.index_put.default", x, wide, made, accumulate)
 
 
 def masked_scatter(b: Builder, x: Ref, mask: Ref, source: Ref) -> Ref:
-    """Where the mask is true stands the next element of the source: as many stood before as the mask was true."""
+    """The next element of the source where the mask is true: as many stood before as the mask was true."""
     shape = broadcast(b.type(x).shape, b.type(mask).shape)
-    x, mask = _expanded(b, x, shape), _expanded(b, mask, shape)
+    x, mask = expanded(b, x, shape), expanded(b, mask, shape)
     count = b.type(source).numel
     order = b("aten.view.default", b("aten.clamp_max.default", order_of(b, mask), count - 1), shape)
     return b("aten.where.self", mask, b("aten.index.Tensor", reshape(b, source, [count]), [order]), x)
@@ -150,10 +140,6 @@ def chosen_shape(kind: TensorType, indices: Sequence[TensorType | None]) -> list
 
 def _one(b: Builder, value: Ref) -> Ref:
     return value if not b.rank(value) else b("aten.view.default", value, [])
-
-
-def _expanded(b: Builder, value: Ref, shape: list[int]) -> Ref:
-    return value if b.shape(value) == shape else b("aten.expand.default", value, shape)
 
 
 def select(b: Builder, gradient: Ref, sizes: list[int], dim: int, index: int) -> Ref:
@@ -209,9 +195,7 @@ def shared_by_frequency(b: Builder, gradient: Ref, indices: Ref, rows: int) -> R
 
 def masked_scatter_backward(b: Builder, gradient: Ref, mask: Ref, sizes: list[int]) -> Ref:
     """Of the source: the gradients where the mask is true, one after the other, and zeros behind them."""
-    shape = b.shape(gradient)
-    if b.shape(mask) != shape:
-        mask = b("aten.expand.default", mask, shape)
+    mask = expanded(b, mask, b.shape(gradient))
     gradient = b("aten.where.ScalarOther", mask, compute(b, gradient), 0.0)
     zeros = full(b, [math.prod(sizes)], 0.0, dtype=b.dtype(gradient))
     places = b("aten.clamp_max.default", order_of(b, mask), math.prod(sizes) - 1)
@@ -244,8 +228,8 @@ def diagonal(b: Builder, gradient: Ref, sizes: list[int], offset: int, dim1: int
 FORMULAS: dict[str, Formula] = {
     "aten.take.default": take,
     "aten.take_along_dim.default": take_along_dim,
-    "aten._unsafe_index.Tensor": unsafe_index,
-    "aten.scatter_add.default": scatter_add,
+    "aten._unsafe_index.Tensor": renamed("aten.index.Tensor"),
+    "aten.scatter_add.default": renamed("aten.scatter_reduce.two", "sum"),
     "aten.scatter.reduce": scatter_with,
     "aten.scatter_reduce.two": scatter_reduce,
     "aten.index_add.default": index_add,

@@ -10,7 +10,9 @@ from collections.abc import Callable
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.formula_builder import Builder, Formula
+from workbench.operators.formulas.arithmetic import renamed
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast
+from workbench.operators.formulas.layout_changes import expanded
 
 CPU = torch.device("cpu")
 """The recorded device of created tensors, whatever computes them."""
@@ -66,10 +68,7 @@ def scalar_tensor(b: Builder, value: Number, *, dtype: torch.dtype | None = None
 
 def fill(b: Builder, x: Ref, value: Ref | Number) -> Ref:
     """All of `x` overwritten; of `x` only the shape counts."""
-    shape, dtype = b.shape(x), b.dtype(x)
-    if not isinstance(value, Ref):
-        return full(b, shape, value, dtype=dtype)
-    return copied(b, x, value)
+    return copied(b, x, value) if isinstance(value, Ref) else full(b, b.shape(x), value, dtype=b.dtype(x))
 
 
 def copied(b: Builder, x: Ref, source: Ref | Number, _: bool = False) -> Ref:
@@ -77,10 +76,7 @@ def copied(b: Builder, x: Ref, source: Ref | Number, _: bool = False) -> Ref:
     shape, dtype = b.shape(x), b.dtype(x)
     if not isinstance(source, Ref):
         return b("aten.full.default", shape, source, dtype=dtype)
-    if b.dtype(source) != dtype:
-        source = b("aten._to_copy.default", source, dtype=dtype)
-    spread = b("aten.expand.default", source, shape) if b.shape(source) != shape else source
-    return b("aten.clone.default", spread)
+    return b("aten.clone.default", expanded(b, cast(b, source, dtype), shape))
 
 
 def linspace(
@@ -96,7 +92,7 @@ def linspace(
     left = b("aten.rsub.Scalar", place, steps - 1)
     falling = b("aten.rsub.Scalar", b("aten.mul.Scalar", left, step), end)
     made = b("aten.where.self", b("aten.lt.Scalar", place, steps // 2), rising, falling)
-    return made if kind == wide else b("aten._to_copy.default", made, dtype=kind)
+    return cast(b, made, kind)
 
 
 def eye(b: Builder, rows: int, columns: int | None = None, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
@@ -105,7 +101,7 @@ def eye(b: Builder, rows: int, columns: int | None = None, *, dtype: torch.dtype
 
 
 def _right_of_diagonal(b: Builder, rows: int, columns: int) -> Ref:
-    """How far each element of a matrix stands right of the diagonal."""
+    """The distance of each element of a matrix to the right of the diagonal."""
     return b("aten.sub.Tensor", counted(b, columns), b("aten.unsqueeze.default", counted(b, rows), 1))
 
 
@@ -119,7 +115,7 @@ def _triangle(keep: str) -> Callable[..., Ref]:
 
 
 def one_hot(b: Builder, x: Ref, classes: int = -1) -> Ref | None:
-    """How many classes there are must be said: the kernel's shape cannot follow from data."""
+    """None if the number of classes is not said: the kernel's shape cannot follow from data."""
     if classes < 1:
         return None
     named = counted(b, classes, b.dtype(x))
@@ -141,10 +137,6 @@ def diag(b: Builder, x: Ref, diagonal: int = 0) -> Ref:
     if b.rank(x) == 1:
         return diag_embed(b, x, diagonal)
     return b("aten.clone.default", b("aten.diagonal.default", x, diagonal))
-
-
-def own_copy(b: Builder, x: Ref) -> Ref:
-    return b("aten.clone.default", x)
 
 
 _NUMBERS: dict[str, Number] = {"zeros": 0, "ones": 1, "empty": 0}
@@ -171,5 +163,5 @@ FORMULAS: dict[str, Formula] = {
     "aten.one_hot.default": one_hot,
     "aten.diag_embed.default": diag_embed,
     "aten.diag.default": diag,
-    "aten.lift_fresh_copy.default": own_copy,
+    "aten.lift_fresh_copy.default": renamed("aten.clone.default"),
 }

@@ -21,6 +21,11 @@ def reshape(b: Builder, x: Ref, shape: list[int]) -> Ref:
     return b("aten.view.default", x, shape)
 
 
+def expanded(b: Builder, x: Ref, shape: list[int]) -> Ref:
+    """`x` expanded to a shape, if it does not have it."""
+    return x if b.shape(x) == shape else b("aten.expand.default", x, shape)
+
+
 def each(value: int | list[int], count: int) -> list[int]:
     """One number for each of several dims."""
     values = [value] if isinstance(value, int) else list(value)
@@ -28,7 +33,7 @@ def each(value: int | list[int], count: int) -> list[int]:
 
 
 def with_batch(b: Builder, x: Ref, made: Callable[[Ref], Ref]) -> Ref:
-    """What `made` makes of a batch, of one image that comes without a batch dim."""
+    """The result of `made` for one image that comes without a batch dim: `made` takes a batch."""
     return b("aten.squeeze.dim", made(b("aten.unsqueeze.default", x, 0)), 0)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from workbench.ir import Ref
-from workbench.operators.formulas.formula_builder import Builder, Formula, compute
+from workbench.operators.formulas.arithmetic import square
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute
 from workbench.operators.formulas.reductions import mean
 
 _NONE, _MEAN = 0, 1
@@ -25,12 +26,8 @@ def _difference(b: Builder, x: Ref, target: Ref) -> Ref:
     return b("aten.sub.Tensor", compute(b, x), compute(b, target))
 
 
-def _square(b: Builder, x: Ref) -> Ref:
-    return b("aten.mul.Tensor", x, x)
-
-
 def mse(b: Builder, x: Ref, target: Ref, reduction: int = _MEAN) -> Ref:
-    return _reduced(b, _square(b, _difference(b, x, target)), reduction)
+    return _reduced(b, square(b, _difference(b, x, target)), reduction)
 
 
 def mse_backward(b: Builder, gradient: Ref, x: Ref, target: Ref, reduction: int) -> Ref:
@@ -46,7 +43,7 @@ def smooth_l1(b: Builder, x: Ref, target: Ref, reduction: int = _MEAN, beta: flo
     if not beta:
         return l1(b, x, target, reduction)
     size = b("aten.abs.default", _difference(b, x, target))
-    bent = b("aten.mul.Tensor", _square(b, size), 0.5 / beta)
+    bent = b("aten.mul.Tensor", square(b, size), 0.5 / beta)
     straight = b("aten.sub.Scalar", size, 0.5 * beta)
     return _reduced(b, b("aten.where.self", b("aten.lt.Scalar", size, beta), bent, straight), reduction)
 
@@ -62,7 +59,7 @@ def smooth_l1_backward(b: Builder, gradient: Ref, x: Ref, target: Ref, reduction
 
 def huber(b: Builder, x: Ref, target: Ref, reduction: int = _MEAN, delta: float = 1.0) -> Ref:
     size = b("aten.abs.default", _difference(b, x, target))
-    bent = b("aten.mul.Tensor", _square(b, size), 0.5)
+    bent = b("aten.mul.Tensor", square(b, size), 0.5)
     straight = b("aten.mul.Tensor", b("aten.sub.Scalar", size, 0.5 * delta), delta)
     return _reduced(b, b("aten.where.self", b("aten.lt.Scalar", size, delta), bent, straight), reduction)
 
@@ -132,15 +129,12 @@ def divergence(b: Builder, x: Ref, target: Ref, reduction: int = _MEAN, *, log_t
     return _reduced(b, loss, reduction)
 
 
-_NONE, _MEAN = 0, 1
-
-
 def nll_loss(
     b: Builder, x: Ref, target: Ref, weight: Ref | None = None, reduction: int = _MEAN, ignore_index: int = -100
 ) -> Ref:
     """Minus the number at the target's class, weighed; the mean is over what the weights add up to."""
     found = _Classes(b, compute(b, x), target, weight, ignore_index)
-    return _like(b, found.reduced(found.at_target(), reduction), x)
+    return cast(b, found.reduced(found.at_target(), reduction), b.dtype(x))
 
 
 def nll_loss_with_weight(
@@ -154,7 +148,8 @@ def nll_loss_with_weight(
     if reduction == _NONE and b.rank(x) > 1:
         total = b("aten.mul.Scalar", total, 0.0)
     made = loss if reduction == _NONE else found.sum(loss)
-    return _like(b, b("aten.div.Tensor", made, total) if reduction == _MEAN else made, x), _like(b, total, x)
+    made = b("aten.div.Tensor", made, total) if reduction == _MEAN else made
+    return cast(b, made, b.dtype(x)), cast(b, total, b.dtype(x))
 
 
 def nll_loss_backward(
@@ -191,12 +186,7 @@ def cross_entropy(
     if label_smoothing:
         spread = b("aten.mul.Tensor", found.over_all(), label_smoothing / found.count)
         loss = b("aten.add.Tensor", b("aten.mul.Tensor", loss, 1 - label_smoothing), spread)
-    return _like(b, found.reduced(loss, reduction), x)
-
-
-def _like(b: Builder, made: Ref, x: Ref) -> Ref:
-    dtype = b.dtype(x)
-    return made if b.dtype(made) == dtype else b("aten._to_copy.default", made, dtype=dtype)
+    return cast(b, found.reduced(loss, reduction), b.dtype(x))
 
 
 class _Classes:
@@ -229,8 +219,7 @@ class _Classes:
         """Minus the sum over all classes, weighed."""
         b, scores = self.b, self.scores
         if self.weight is not None:
-            shape = [self.count if dim == self.dim else 1 for dim in range(b.rank(scores))]
-            scores = b("aten.mul.Tensor", scores, b("aten.view.default", self.weight, shape))
+            scores = b("aten.mul.Tensor", scores, self._along(self.weight))
         return self._counted(b("aten.neg.default", b("aten.sum.dim_IntList", scores, [self.dim], False)))
 
     def reduced(self, loss: Ref, reduction: int) -> Ref:
@@ -240,18 +229,20 @@ class _Classes:
         return total if reduction != _MEAN else self.b("aten.div.Tensor", total, self.sum(self.each()))
 
     def each(self) -> Ref:
-        """What each target counts in a mean."""
+        """The weight of each target in a mean."""
         each = self.b("aten._to_copy.default", self.counts, dtype=self.dtype)
         return self.b("aten.mul.Tensor", each, self._weights()) if self.weight is not None else each
 
     def is_target(self) -> Ref:
-        """For each score whether it is that of the target's class."""
+        """True at each score of the target's class."""
         b = self.b
         classes = b("aten.arange.default", self.count, dtype=b.dtype(self.target), device="cpu")
-        shape = [self.count if dim == self.dim else 1 for dim in range(b.rank(self.scores))]
-        return b(
-            "aten.eq.Tensor", b("aten.view.default", classes, shape), b("aten.unsqueeze.default", self.target, self.dim)
-        )
+        return b("aten.eq.Tensor", self._along(classes), b("aten.unsqueeze.default", self.target, self.dim))
+
+    def _along(self, values: Ref) -> Ref:
+        """A number for each class, along the dim of the classes."""
+        shape = [self.count if dim == self.dim else 1 for dim in range(self.b.rank(self.scores))]
+        return self.b("aten.view.default", values, shape)
 
     def _weights(self) -> Ref:
         return self.b("aten.index.Tensor", self.weight, [self.target])

@@ -9,8 +9,9 @@ import torch
 
 from workbench.ir import Ref
 from workbench.operators.aten import extra_ops
+from workbench.operators.formulas.arithmetic import renamed
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute
-from workbench.operators.formulas.layout_changes import contiguous, reshape
+from workbench.operators.formulas.layout_changes import contiguous, expanded, reshape
 
 SUMS: Mapping[str, torch.dtype] = {
     "f16": torch.float32,
@@ -31,14 +32,6 @@ def product(b: Builder, x: Ref, y: Ref) -> Ref:
 
 def mm(b: Builder, x: Ref, y: Ref) -> Ref | None:
     return product(b, x, y) if b.type(x).dtype in SUMS else None
-
-
-def mm_as(b: Builder, x: Ref, y: Ref, dtype: torch.dtype) -> Ref:
-    return b(extra_ops.MATMUL, x, y, dtype)
-
-
-def int_mm(b: Builder, x: Ref, y: Ref) -> Ref:
-    return mm_as(b, x, y, torch.int32)
 
 
 def linear(b: Builder, x: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
@@ -120,13 +113,8 @@ def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> list[int]:
 def _batched(b: Builder, x: Ref, batch: list[int]) -> Ref:
     """`x` broadcast to `batch`, its batch dims flattened into one: a view where strides allow, else a copy."""
     rows, columns = b.type(x).shape[-2:]
-    if b.shape(x) != [*batch, rows, columns]:
-        x = b("aten.expand.default", x, [*batch, rows, columns])
+    x = expanded(b, x, [*batch, rows, columns])
     return x if len(batch) == 1 else reshape(b, x, [math.prod(batch), rows, columns])
-
-
-def mv(b: Builder, x: Ref, y: Ref) -> Ref:
-    return matmul(b, x, y)
 
 
 def einsum(b: Builder, equation: str, operands: list[Ref], *, path: list[int] | None = None) -> Ref | None:
@@ -191,7 +179,7 @@ def inner(b: Builder, x: Ref, y: Ref) -> Ref:
     if not b.rank(x) or not b.rank(y):
         return b("aten.mul.Tensor", x, y)
     if b.rank(x) == b.rank(y) == 1:
-        return mv(b, x, y)
+        return matmul(b, x, y)
     lead = [*b.type(x).shape[:-1], *b.type(y).shape[:-1]]
     rows, columns = (reshape(b, each, [-1, b.type(each).shape[-1]]) for each in (x, y))
     return b("aten.view.default", linear(b, rows, columns), lead)
@@ -229,18 +217,18 @@ def bilinear(b: Builder, x: Ref, y: Ref, weight: Ref, bias: Ref | None = None) -
 
 FORMULAS: dict[str, Formula] = {
     "aten.mm.default": mm,
-    "aten.mm.dtype": mm_as,
+    "aten.mm.dtype": renamed(extra_ops.MATMUL),
     "aten.bmm.default": mm,
-    "aten.bmm.dtype": mm_as,
-    "aten._int_mm.default": int_mm,
+    "aten.bmm.dtype": renamed(extra_ops.MATMUL),
+    "aten._int_mm.default": renamed(extra_ops.MATMUL, torch.int32),
     "aten.linear.default": linear,
     "aten.addmm.default": addmm,
     "aten.baddbmm.default": addmm,
     "aten.addbmm.default": addbmm,
     "aten.trace.default": trace,
     "aten.matmul.default": matmul,
-    "aten.mv.default": mv,
-    "aten.dot.default": mv,
+    "aten.mv.default": matmul,
+    "aten.dot.default": matmul,
     "aten.einsum.default": einsum,
     "aten.outer.default": outer,
     "aten.ger.default": outer,

@@ -11,8 +11,9 @@ from functools import reduce
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.formula_builder import Builder, Formula
-from workbench.operators.formulas.layout_changes import reshape
+from workbench.operators.formulas.arithmetic import renamed
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast
+from workbench.operators.formulas.layout_changes import expanded, reshape
 from workbench.operators.formulas.matrix_products import broadcast
 
 
@@ -30,10 +31,8 @@ def stack(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:
 
 
 def _of_one_type(b: Builder, tensors: list[Ref]) -> list[Ref]:
-    kinds = [b.dtype(tensor) for tensor in tensors]
-    wanted = reduce(torch.promote_types, kinds)
-    pairs = zip(tensors, kinds, strict=True)
-    return [x if kind == wanted else b("aten._to_copy.default", x, dtype=wanted) for x, kind in pairs]
+    wanted = reduce(torch.promote_types, map(b.dtype, tensors))
+    return [cast(b, x, wanted) for x in tensors]
 
 
 def broadcast_tensors(b: Builder, tensors: list[Ref]) -> tuple[Ref, ...]:
@@ -86,7 +85,7 @@ def slice_scatter(
         return None
     before = [part(b, x, dim, 0, first)] if first else []
     after = [part(b, x, dim, last, extent)] if last < extent else []
-    source = _spread(b, source, [*b.type(x).shape[:dim], last - first, *b.type(x).shape[dim:][1:]])
+    source = expanded(b, source, [*b.type(x).shape[:dim], last - first, *b.type(x).shape[dim:][1:]])
     if not before and not after:
         return b("aten.clone.default", source, memory_format=torch.contiguous_format)
     return b("aten.cat.default", [*before, source, *after], dim)
@@ -96,10 +95,6 @@ def select_scatter(b: Builder, x: Ref, source: Ref, dim: int, index: int) -> Ref
     dim, extent = dim % b.rank(x), b.type(x).shape[dim]
     place = index % extent
     return slice_scatter(b, x, b("aten.unsqueeze.default", source, dim), dim, place, place + 1) or x
-
-
-def _spread(b: Builder, x: Ref, shape: list[int]) -> Ref:
-    return x if b.shape(x) == shape else b("aten.expand.default", x, shape)
 
 
 def roll(b: Builder, x: Ref, shifts: int | list[int], dims: int | list[int] = ()) -> Ref:  # pyright: ignore[reportArgumentType]
@@ -191,14 +186,6 @@ def channel_shuffle(b: Builder, x: Ref, groups: int) -> Ref:
     return reshape(b, b("aten.transpose.int", split, 1, 2), [batch, channels, *rest])
 
 
-def fliplr(b: Builder, x: Ref) -> Ref:
-    return b("aten.flip.default", x, [1])
-
-
-def flipud(b: Builder, x: Ref) -> Ref:
-    return b("aten.flip.default", x, [0])
-
-
 def rot90(b: Builder, x: Ref, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Ref:
     """Quarter turns from the first dim towards the second."""
     first, second = dims
@@ -237,8 +224,8 @@ FORMULAS: dict[str, Formula] = {
     "aten.slice_scatter.default": slice_scatter,
     "aten.select_scatter.default": select_scatter,
     "aten.roll.default": roll,
-    "aten.fliplr.default": fliplr,
-    "aten.flipud.default": flipud,
+    "aten.fliplr.default": renamed("aten.flip.default", [1]),
+    "aten.flipud.default": renamed("aten.flip.default", [0]),
     "aten.rot90.default": rot90,
     "aten.repeat.default": repeat,
     "aten.tile.default": tile,

@@ -45,19 +45,15 @@ def _plain_step(activation: str) -> Step:
     return step
 
 
-def lstm_cell(
-    b: Builder, x: Ref, hx: list[Ref], w_ih: Ref, w_hh: Ref, b_ih: Ref | None = None, b_hh: Ref | None = None
-) -> tuple[Ref, ...]:
-    return _lstm_step(b, linear(b, x, w_ih, b_ih), tuple(hx), w_hh, b_hh)
-
-
 def cell(step: Step) -> Formula:
-    """A cell with one tensor of state."""
+    """A cell, with one tensor of state or several."""
 
     def made(
-        b: Builder, x: Ref, hidden: Ref, w_ih: Ref, w_hh: Ref, b_ih: Ref | None = None, b_hh: Ref | None = None
-    ) -> Ref:
-        return step(b, linear(b, x, w_ih, b_ih), (hidden,), w_hh, b_hh)[0]
+        b: Builder, x: Ref, hx: Ref | list[Ref], w_ih: Ref, w_hh: Ref, b_ih: Ref | None = None, b_hh: Ref | None = None
+    ) -> Ref | State:
+        state = (hx,) if isinstance(hx, Ref) else tuple(hx)
+        found = step(b, linear(b, x, w_ih, b_ih), state, w_hh, b_hh)
+        return found[0] if isinstance(hx, Ref) else found
 
     return made
 
@@ -100,7 +96,7 @@ def layers(step: Step, parts: int) -> Formula:
 _TANH, _RELU = _plain_step("aten.tanh.default"), _plain_step("aten.relu.default")
 
 FORMULAS: dict[str, Formula] = {
-    "aten.lstm_cell.default": lstm_cell,
+    "aten.lstm_cell.default": cell(_lstm_step),
     "aten.gru_cell.default": cell(_gru_step),
     "aten.rnn_tanh_cell.default": cell(_TANH),
     "aten.rnn_relu_cell.default": cell(_RELU),

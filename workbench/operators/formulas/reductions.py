@@ -7,22 +7,18 @@ import math
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.arithmetic import is_float, isinf, isnan
+from workbench.operators.formulas.arithmetic import is_float, isinf, isnan, renamed
 from workbench.operators.formulas.formula_builder import HALF, Builder, Formula, compute
 from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.formulas.matrix_products import broadcast
 
+Dims = int | list[int] | None
 
-def mean(
-    b: Builder, x: Ref, dim: int | list[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> Ref:
+
+def mean(b: Builder, x: Ref, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Ref:
     x, dims = compute(b, x, torch.float32 if dtype in HALF else dtype), b.dims(x, dim)  # rounded once, at the end
     extent = b.extent(x, dims)
     return b("aten.mul.Tensor", b("aten.sum.dim_IntList", x, dims, keepdim), 1.0 / extent if extent else math.nan)
-
-
-def mean_all(b: Builder, x: Ref, *, dtype: torch.dtype | None = None) -> Ref:
-    return mean(b, x, dtype=dtype)
 
 
 def sum_all(b: Builder, x: Ref, *, dtype: torch.dtype | None = None) -> Ref:
@@ -30,9 +26,7 @@ def sum_all(b: Builder, x: Ref, *, dtype: torch.dtype | None = None) -> Ref:
     return b("aten.sum.dim_IntList", x, b.dims(x, None), False)
 
 
-def variance(
-    b: Builder, x: Ref, dim: int | list[int] | None = None, *, correction: float | None = None, keepdim: bool = False
-) -> Ref:
+def variance(b: Builder, x: Ref, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Ref:
     """The mean square distance from the mean, in two passes over the data: exact where one pass would cancel."""
     x, dims = compute(b, x), b.dims(x, dim)
     squares = squares_about_mean(b, b("aten.sub.Tensor", x, mean(b, x, dims, True)), dims, keepdim)
@@ -52,17 +46,40 @@ def squares_about_mean(b: Builder, centred: Ref, dims: list[int], keepdim: bool)
     return b("aten.clamp_min.default", b("aten.sub.Tensor", squares, excess), 0.0)
 
 
-def variance_dim(b: Builder, x: Ref, dim: list[int] | None, unbiased: bool = True, keepdim: bool = False) -> Ref:
-    return variance(b, x, dim, correction=float(unbiased), keepdim=keepdim)
-
-
-def variance_all(b: Builder, x: Ref, unbiased: bool = True) -> Ref:
-    return variance(b, x, correction=float(unbiased))
-
-
 def _root(formula: Formula) -> Formula:
-    def made(b: Builder, *args: object, **kwargs: object) -> Ref:
-        return b("aten.sqrt.default", formula(b, *args, **kwargs))
+    """With the standard deviation in place of the variance, which may be the first of several results."""
+
+    def made(b: Builder, *args: object, **kwargs: object) -> Ref | tuple[Ref, ...]:
+        found: Ref | tuple[Ref, ...] = formula(b, *args, **kwargs)
+        if isinstance(found, tuple):
+            return b("aten.sqrt.default", found[0]), *found[1:]
+        return b("aten.sqrt.default", found)
+
+    return made
+
+
+def _by_flag(formula: Formula) -> Formula:
+    """With a flag in place of the correction: 1 if it is true, else 0."""
+
+    def made(b: Builder, x: Ref, dim: list[int] | None, unbiased: bool = True, keepdim: bool = False) -> object:
+        return formula(b, x, dim, correction=float(unbiased), keepdim=keepdim)
+
+    return made
+
+
+def _by_flag_over_all(formula: Formula) -> Formula:
+    def made(b: Builder, x: Ref, unbiased: bool = True) -> object:
+        return formula(b, x, correction=float(unbiased))
+
+    return made
+
+
+def _extreme(kind: str) -> Formula:
+    """The largest or smallest number: of all, or along a dim, beside its place."""
+
+    def made(b: Builder, x: Ref, dim: int | None = None, keepdim: bool = False) -> Ref | tuple[Ref, Ref]:
+        found = b(f"aten.a{kind}.default", x, b.dims(x, None) if dim is None else [dim], keepdim)
+        return found if dim is None else (found, b(f"aten.arg{kind}.default", x, dim, keepdim))
 
     return made
 
@@ -77,25 +94,6 @@ def sum_dim(
         dtype = dtype or torch.int64
     wide = compute(b, x, dtype)
     return None if wide == x else b("aten.sum.dim_IntList", wide, b.dims(x, dim), keepdim)
-
-
-def max_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> tuple[Ref, Ref]:
-    return b("aten.amax.default", x, [dim], keepdim), b("aten.argmax.default", x, dim, keepdim)
-
-
-def min_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> tuple[Ref, Ref]:
-    return b("aten.amin.default", x, [dim], keepdim), b("aten.argmin.default", x, dim, keepdim)
-
-
-def max_all(b: Builder, x: Ref) -> Ref:
-    return b("aten.amax.default", x, b.dims(x, None), False)
-
-
-def min_all(b: Builder, x: Ref) -> Ref:
-    return b("aten.amin.default", x, b.dims(x, None), False)
-
-
-Dims = int | list[int] | None
 
 
 def vector_norm(
@@ -113,8 +111,6 @@ def vector_norm(
     powers = b("aten.mul.Tensor", x, x) if ord == 2 else b("aten.pow.Tensor_Scalar", size, ord)
     total = b("aten.sum.dim_IntList", powers, dims, keepdim)
     return b("aten.sqrt.default", total) if ord == 2 else b("aten.pow.Tensor_Scalar", total, 1 / ord)
-
-    return b.dtype(x)
 
 
 def norm(b: Builder, x: Ref, p: float | None = 2, dim: Dims = None, keepdim: bool = False) -> Ref:
@@ -172,36 +168,8 @@ def variance_and_mean(
     return variance(b, x, dim, correction=correction, keepdim=keepdim), mean(b, x, dim, keepdim)
 
 
-def variance_and_mean_dim(
-    b: Builder, x: Ref, dim: Dims, unbiased: bool = True, keepdim: bool = False
-) -> tuple[Ref, Ref]:
-    return variance_and_mean(b, x, dim, correction=float(unbiased), keepdim=keepdim)
-
-
-def variance_and_mean_all(b: Builder, x: Ref, unbiased: bool = True) -> tuple[Ref, Ref]:
-    return variance_and_mean(b, x, correction=float(unbiased))
-
-
-def _rooted(formula: Formula) -> Formula:
-    """With the standard deviation in place of the variance."""
-
-    def made(b: Builder, *args: object, **kwargs: object) -> tuple[Ref, Ref]:
-        spread, middle = formula(b, *args, **kwargs)
-        return b("aten.sqrt.default", spread), middle
-
-    return made
-
-
-def argsort(b: Builder, x: Ref, dim: int = -1, descending: bool = False) -> Ref:
+def argsort(b: Builder, x: Ref, dim: int = -1, descending: bool = False, *, stable: bool = True) -> Ref:
     return b.several("aten.sort.stable", x, stable=True, dim=dim, descending=descending)[1]
-
-
-def argsort_stable(b: Builder, x: Ref, *, stable: bool, dim: int = -1, descending: bool = False) -> Ref:
-    return argsort(b, x, dim, descending)
-
-
-def msort(b: Builder, x: Ref) -> Ref:
-    return b("aten.sort.default", x, 0)
 
 
 def kthvalue(b: Builder, x: Ref, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Ref, Ref]:
@@ -261,19 +229,10 @@ def distances_backward(b: Builder, gradient: Ref, x: Ref, y: Ref, p: float, foun
 
 FORMULAS: dict[str, Formula] = {
     "aten.mean.dim": mean,
-    "aten.mean.default": mean_all,
+    "aten.mean.default": mean,
     "aten.sum.default": sum_all,
     "aten.sum.dim_IntList": sum_dim,
-    "aten.var.correction": variance,
-    "aten.var.dim": variance_dim,
-    "aten.var.default": variance_all,
-    "aten.std.correction": _root(variance),
-    "aten.std.dim": _root(variance_dim),
-    "aten.std.default": _root(variance_all),
-    "aten.max.dim": max_dim,
-    "aten.min.dim": min_dim,
-    "aten.max.default": max_all,
-    "aten.min.default": min_all,
+    **{f"aten.{kind}.{of}": _extreme(kind) for kind in ("max", "min") for of in ("dim", "default")},
     "aten.linalg_vector_norm.default": vector_norm,
     "aten.norm.Scalar": norm,
     "aten.norm.ScalarOpt_dim": norm,
@@ -285,15 +244,9 @@ FORMULAS: dict[str, Formula] = {
     "aten.count_nonzero.default": count_nonzero,
     "aten.count_nonzero.dim_IntList": count_nonzero,
     "aten.aminmax.default": aminmax,
-    "aten.var_mean.correction": variance_and_mean,
-    "aten.var_mean.dim": variance_and_mean_dim,
-    "aten.var_mean.default": variance_and_mean_all,
-    "aten.std_mean.correction": _rooted(variance_and_mean),
-    "aten.std_mean.dim": _rooted(variance_and_mean_dim),
-    "aten.std_mean.default": _rooted(variance_and_mean_all),
     "aten.argsort.default": argsort,
-    "aten.argsort.stable": argsort_stable,
-    "aten.msort.default": msort,
+    "aten.argsort.stable": argsort,
+    "aten.msort.default": renamed("aten.sort.default", 0),
     "aten.kthvalue.default": kthvalue,
     "aten.median.dim": median_dim,
     "aten.median.default": median,
@@ -301,3 +254,12 @@ FORMULAS: dict[str, Formula] = {
     "aten._cdist_forward.default": distances,
     "aten._cdist_backward.default": distances_backward,
 }
+for _name, _formula in (("var", variance), ("var_mean", variance_and_mean)):
+    for _of, _each in ((_name, _formula), (_name.replace("var", "std"), _root(_formula))):
+        FORMULAS.update(
+            {
+                f"aten.{_of}.correction": _each,
+                f"aten.{_of}.dim": _by_flag(_each),
+                f"aten.{_of}.default": _by_flag_over_all(_each),
+            }
+        )
