@@ -13,6 +13,7 @@ from workbench.operators.formulas.formula_builder import Builder, Formula, cast,
 from workbench.operators.formulas.known_contents import full
 from workbench.operators.formulas.layout_changes import expanded, reshape
 from workbench.operators.formulas.matrix_products import broadcast
+from workbench.operators.formulas.moving import padded
 from workbench.operators.formulas.windows import with_gaps
 
 
@@ -144,7 +145,7 @@ def _one(b: Builder, value: Ref) -> Ref:
 
 def select(b: Builder, gradient: Ref, sizes: list[int], dim: int, index: int) -> Ref:
     dim, index = dim % len(sizes), index % sizes[dim]
-    return _padded(b, b("aten.unsqueeze.default", gradient, dim), dim, index, sizes[dim] - index - 1)
+    return padded(b, b("aten.unsqueeze.default", gradient, dim), dim, index, sizes[dim] - index - 1, 0)
 
 
 def sliced(b: Builder, gradient: Ref, sizes: list[int], dim: int, start: int, end: int, step: int) -> Ref:
@@ -153,21 +154,12 @@ def sliced(b: Builder, gradient: Ref, sizes: list[int], dim: int, start: int, en
     count = len(range(first, last, step))
     if not count:
         return full(b, sizes, 0, dtype=b.dtype(gradient))
+    rest = sizes[dim] - first
     if step > 1:
         gradient = with_gaps(b, gradient, dim, step)
-        reached = count * step
-        if first + reached > sizes[dim]:
-            gradient = b("aten.slice.Tensor", gradient, dim, 0, sizes[dim] - first)
-            reached = sizes[dim] - first
-        return _padded(b, gradient, dim, first, sizes[dim] - first - reached)
-    return _padded(b, gradient, dim, first, sizes[dim] - first - count)
-
-
-def _padded(b: Builder, x: Ref, dim: int, before: int, behind: int) -> Ref:
-    if not before and not behind:
-        return x
-    around = [0, 0] * (b.rank(x) - dim - 1) + [before, behind]
-    return b("aten.constant_pad_nd.default", x, around, 0)
+        if count * step > rest:
+            gradient = b("aten.slice.Tensor", gradient, dim, 0, rest)
+    return padded(b, gradient, dim, first, rest - min(count * step, rest), 0)
 
 
 def embedding(b: Builder, gradient: Ref, indices: Ref, rows: int, padding: int, by_frequency: bool) -> Ref:

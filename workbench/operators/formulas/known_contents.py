@@ -6,6 +6,7 @@ All are made of `full` and `arange`, which are computed where they are read.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -34,13 +35,6 @@ def _of_shape(value: Number) -> Formula:
 
     def made(b: Builder, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object) -> Ref:
         return full(b, shape, value, dtype=dtype or torch.get_default_dtype())
-
-    return made
-
-
-def _like(value: Number) -> Formula:
-    def made(b: Builder, x: Ref, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
-        return full_like(b, x, value, dtype=dtype)
 
     return made
 
@@ -145,10 +139,10 @@ FORMULAS: dict[str, Formula] = {
     **{f"aten.{name}.default": _of_shape(value) for name, value in _NUMBERS.items() if name != "empty"},
     "aten.empty.memory_format": _of_shape(0),
     "aten.empty_strided.default": _of_shape(0),
-    **{f"aten.{name}_like.default": _like(value) for name, value in _NUMBERS.items()},
+    **{f"aten.{name}_like.default": partial(full_like, value=value) for name, value in _NUMBERS.items()},
     **{f"aten.new_{name}.default": _new(value) for name, value in _NUMBERS.items()},
     "aten.new_empty_strided.default": _new(0),
-    "aten.zero.default": _like(0),
+    "aten.zero.default": partial(full_like, value=0),
     "aten.full_like.default": full_like,
     "aten.new_full.default": new_full,
     "aten.scalar_tensor.default": scalar_tensor,

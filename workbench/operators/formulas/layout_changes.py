@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -32,9 +32,19 @@ def each(value: int | list[int], count: int) -> list[int]:
     return values * count if len(values) == 1 else values
 
 
-def with_batch(b: Builder, x: Ref, made: Callable[[Ref], Ref]) -> Ref:
-    """The result of `made` for one image that comes without a batch dim: `made` takes a batch."""
-    return b("aten.squeeze.dim", made(b("aten.unsqueeze.default", x, 0)), 0)
+def of_batches(dims: int, formula: Formula, images: int = 1) -> Formula:
+    """The formula of a batch, also for one image without a batch dim: the first operands, so many, then get one."""
+
+    def made(b: Builder, *args: Any, **kwargs: Any) -> object:
+        if b.rank(args[0]) != dims + 1:
+            return formula(b, *args, **kwargs)
+        batches = [b("aten.unsqueeze.default", image, 0) for image in args[:images]]
+        found: Ref | tuple[Ref | None, ...] = formula(b, *batches, *args[images:], **kwargs)
+        if isinstance(found, tuple):
+            return tuple(each and b("aten.squeeze.dim", each, 0) for each in found)
+        return b("aten.squeeze.dim", found, 0)
+
+    return made
 
 
 def per_channel(b: Builder, values: Ref, dims: int) -> Ref:

@@ -75,6 +75,13 @@ def part(b: Builder, x: Ref, dim: int, start: int, end: int, step: int = 1) -> R
     return b("aten.slice.Tensor", x, dim, start, end, step)
 
 
+def padded(b: Builder, x: Ref, dim: int, before: int, behind: int, value: float = 0.0) -> Ref:
+    """`x` with so many numbers of one value before and behind it along a dim."""
+    if not before and not behind:
+        return x
+    return b("aten.constant_pad_nd.default", x, [0, 0] * (b.rank(x) - dim - 1) + [before, behind], value)
+
+
 def slice_scatter(
     b: Builder, x: Ref, source: Ref, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Ref | None:
@@ -160,24 +167,16 @@ def pixel_shuffle(b: Builder, x: Ref, factor: int) -> Ref:
     *lead, channels, height, width = b.type(x).shape
     n = len(lead)
     split = reshape(b, x, [*lead, channels // factor**2, factor, factor, height, width])
-    order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    return reshape(
-        b,
-        b("aten.permute.default", split, order),
-        [*lead, channels // factor**2, height * factor, width * factor],
-    )
+    shuffled = b("aten.permute.default", split, [*range(n), n, n + 3, n + 1, n + 4, n + 2])
+    return reshape(b, shuffled, [*lead, channels // factor**2, height * factor, width * factor])
 
 
 def pixel_unshuffle(b: Builder, x: Ref, factor: int) -> Ref:
     *lead, channels, height, width = b.type(x).shape
     n = len(lead)
     split = reshape(b, x, [*lead, channels, height // factor, factor, width // factor, factor])
-    order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    return reshape(
-        b,
-        b("aten.permute.default", split, order),
-        [*lead, channels * factor**2, height // factor, width // factor],
-    )
+    shuffled = b("aten.permute.default", split, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return reshape(b, shuffled, [*lead, channels * factor**2, height // factor, width // factor])
 
 
 def channel_shuffle(b: Builder, x: Ref, groups: int) -> Ref:

@@ -11,11 +11,11 @@ import torch
 from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula, compute
 from workbench.operators.formulas.known_contents import counted, full
-from workbench.operators.formulas.layout_changes import each, reshape, with_batch
-from workbench.operators.formulas.moving import part
-from workbench.operators.formulas.pools import adapted_extents, adaptive_maximum
+from workbench.operators.formulas.layout_changes import each, of_batches, reshape
+from workbench.operators.formulas.moving import padded, part
+from workbench.operators.formulas.pools import adapted_extents, adaptive_maximum, placed
 from workbench.operators.formulas.resampling import product_along
-from workbench.operators.formulas.windows import transposed_convolution
+from workbench.operators.formulas.windows import transposed_convolution, window_slices
 
 Sizes = list[int]
 
@@ -27,9 +27,6 @@ def _average_pool(dims: int) -> Formula:
         b: Builder, gradient: Ref, x: Ref, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
         with_padding: bool, divisor: int | None,
     ) -> Ref:  # fmt: skip
-        if b.rank(x) == dims + 1:
-            rest = (kernel, stride, padding, ceil_mode, with_padding, divisor)
-            return with_batch(b, gradient, lambda y: made(b, y, b("aten.unsqueeze.default", x, 0), *rest))
         kernel = each(kernel, dims)
         stride, padding = each(stride or kernel, dims), each(padding, dims)
         shared = compute(b, gradient)
@@ -41,7 +38,7 @@ def _average_pool(dims: int) -> Formula:
                 shared = _shared(b, shared, place + 2, window, with_padding=with_padding)
         return _spread_windows(b, shared, b.shape(x), kernel, stride, padding)
 
-    return made
+    return of_batches(dims, made, images=2)
 
 
 def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, int], *, with_padding: bool) -> Ref:
@@ -93,11 +90,7 @@ def _fitted(b: Builder, x: Ref, space: Sequence[int]) -> Ref:
     """Cut off, or with zeros added, at the end of each dim."""
     for place, extent in enumerate(space):
         dim, found = place + 2, b.type(x).shape[place + 2]
-        if found > extent:
-            x = part(b, x, dim, 0, extent)
-        elif found < extent:
-            behind = [0, 0] * (b.rank(x) - dim - 1) + [0, extent - found]
-            x = b("aten.constant_pad_nd.default", x, behind, 0.0)
+        x = part(b, x, dim, 0, extent) if found > extent else padded(b, x, dim, 0, extent - found)
     return x
 
 
@@ -105,8 +98,6 @@ def _adaptive_average_pool(dims: int) -> Formula:
     """As above where all windows have one size; else a product with the share that each element has in each window."""
 
     def made(b: Builder, gradient: Ref, x: Ref) -> Ref:
-        if b.rank(x) == dims + 1:
-            return with_batch(b, gradient, lambda y: made(b, y, b("aten.unsqueeze.default", x, 0)))
         space, wanted = b.shape(x)[2:], b.shape(gradient)[2:]
         found = compute(b, gradient)
         if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
@@ -117,7 +108,7 @@ def _adaptive_average_pool(dims: int) -> Formula:
             found = product_along(b, found, place + 2, b("aten.t.default", _shares(b, found, want, extent)))
         return found
 
-    return made
+    return of_batches(dims, made, images=2)
 
 
 def _shares(b: Builder, like: Ref, windows: int, extent: int) -> Ref:
@@ -150,11 +141,6 @@ def _max_pool_with_indices(dims: int) -> Formula:
         b: Builder, x: Ref, kernel: Sizes, stride: Sizes | None = None, padding: Sizes | int = 0,
         dilation: Sizes | int = 1, ceil_mode: bool = False,
     ) -> tuple[Ref, Ref | None]:  # fmt: skip
-        if b.rank(x) == dims + 1:
-            found = made(b, b("aten.unsqueeze.default", x, 0), kernel, stride, padding, dilation, ceil_mode)
-            largest, index = (each_ and b("aten.squeeze.dim", each_, 0) for each_ in found)
-            assert largest is not None
-            return largest, index
         kernel, stride = each(kernel, dims), each(stride or kernel, dims)
         padding, dilation = each(padding, dims), each(dilation, dims)
         largest = b(f"aten.max_pool{dims}d.default", x, kernel, stride, padding, dilation, ceil_mode)
@@ -170,15 +156,12 @@ def _max_pool_with_indices(dims: int) -> Formula:
         first = _first(b, windows, stride, padding, dilation, space) if any(padding) else corner
 
         def pairs() -> Iterator[tuple[Ref, Ref]]:
-            for offsets in itertools.product(*(range(0, k * d, d) for k, d in zip(kernel, dilation, strict=True))):
-                found = padded
-                for dim, (begin, count, step) in enumerate(zip(offsets, windows, stride, strict=True)):
-                    found = part(b, found, dim + 2, begin, begin + (count - 1) * step + 1, step)
+            for offsets, found in window_slices(b, padded, kernel, dilation, stride, windows):
                 yield found, b("aten.add.Scalar", corner, _number(offsets, space))
 
         return largest, _of_largest(b, b.shape(largest), first, pairs())
 
-    return made
+    return of_batches(dims, made)
 
 
 def _of_largest(b: Builder, shape: Sizes, first: Ref, pairs: Iterable[tuple[Ref, Ref]]) -> Ref:
@@ -233,9 +216,6 @@ def _adaptive_max_pool(dims: int) -> Formula:
     elements twice."""
 
     def made(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, Ref | None]:
-        if b.rank(x) == dims + 1:
-            largest, index = made(b, b("aten.unsqueeze.default", x, 0), size)
-            return b("aten.squeeze.dim", largest, 0), index and b("aten.squeeze.dim", index, 0)
         space, wanted = b.shape(x)[2:], adapted_extents(b, x, size, dims)
         if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
             kernel = [extent // want for extent, want in zip(space, wanted, strict=True)]
@@ -259,7 +239,7 @@ def _adaptive_max_pool(dims: int) -> Formula:
 
         return largest, _of_largest(b, b.shape(largest), _place(b, [each_ for each_, _ in borders], space), pairs())
 
-    return made
+    return of_batches(dims, made)
 
 
 def _max_pool(dims: int) -> Formula:
@@ -269,12 +249,7 @@ def _max_pool(dims: int) -> Formula:
         """The places come last, after how the windows lie, which does not matter here."""
         places = indices if indices is not None else given[-1]
         assert isinstance(places, Ref)
-        outer, space = b.type(x).shape[:-dims], b.type(x).shape[-dims:]
-        rows, count = math.prod(outer), math.prod(b.type(gradient).shape[-dims:])
-        gradient = compute(b, gradient)
-        zeros = full(b, [rows, math.prod(space)], 0.0, dtype=b.dtype(gradient))
-        flat = [reshape(b, each_, [rows, count]) for each_ in (places, gradient)]
-        return b("aten.view.default", b("aten.scatter_add.default", zeros, 1, *flat), [*outer, *space])
+        return placed(b, compute(b, gradient), places, b.shape(x)[-dims:], "aten.scatter_add.default")
 
     return made
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import torch
 
@@ -16,8 +17,8 @@ from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute
 from workbench.operators.formulas.gradients import asked_for
 from workbench.operators.formulas.known_contents import CPU, full
-from workbench.operators.formulas.layout_changes import each, per_channel, reshape, with_batch
-from workbench.operators.formulas.moving import part
+from workbench.operators.formulas.layout_changes import each, of_batches, per_channel, reshape
+from workbench.operators.formulas.moving import padded, part
 
 Sizes = int | list[int]
 
@@ -29,9 +30,6 @@ def _transposed(dims: int) -> Formula:
         b: Builder, x: Ref, weight: Ref, bias: Ref | None = None, stride: Sizes = 1, padding: Sizes = 0,
         output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
     ) -> Ref:  # fmt: skip
-        if b.rank(x) == dims + 1:
-            rest = (weight, bias, stride, padding, output_padding, groups, dilation)
-            return with_batch(b, x, lambda images: made(b, images, *rest))
         steps, apart = each(stride, dims), each(dilation, dims)
         reach = [gap * (size - 1) for gap, size in zip(apart, b.type(weight).shape[2:], strict=True)]
         around = [far - cut for far, cut in zip(reach, each(padding, dims), strict=True)]
@@ -46,14 +44,13 @@ def _transposed(dims: int) -> Formula:
         y = b("aten.convolution.default", spread, turned, None, ones, around, apart, False, zeros, groups)
         return y if bias is None else b("aten.add.Tensor", y, per_channel(b, bias, dims))
 
-    return made
+    return of_batches(dims, made)
 
 
 def with_gaps(b: Builder, x: Ref, dim: int, step: int) -> Ref:
     """Zeros after every element along a dim, so many that the next one is a step away."""
     shape = b.shape(x)
-    behind = [0, 0] * (len(shape) - dim - 1) + [0, step - 1]
-    wide = b("aten.constant_pad_nd.default", b("aten.unsqueeze.default", x, dim + 1), behind, 0.0)
+    wide = padded(b, b("aten.unsqueeze.default", x, dim + 1), dim + 1, 0, step - 1)
     return b("aten.view.default", wide, [*shape[:dim], shape[dim] * step, *shape[dim + 1 :]])
 
 
@@ -77,7 +74,7 @@ def _ended(b: Builder, x: Ref, steps: list[int], more: list[int]) -> Ref:
         if missing < 0:
             x = part(b, x, dim, 0, b.type(x).shape[dim] + missing)
         elif missing > 0:
-            x = b("aten.constant_pad_nd.default", x, [0, 0] * (b.rank(x) - dim - 1) + [0, missing], 0.0)
+            x = padded(b, x, dim, 0, missing)
     return x
 
 
@@ -112,9 +109,6 @@ def _convolution(dims: int) -> Formula:
         if own in BYTES:  # the importer ends the process on them, and the low 8 bits of wider sums are the right ones
             wide = cast(b, x, torch.int16), cast(b, weight, torch.int16)
             return cast(b, made(b, *wide, bias, stride, padding, dilation, groups), own)
-        if b.rank(x) == dims + 1:  # one image without a batch dim
-            rest = (weight, bias, stride, padding, dilation, groups)
-            return with_batch(b, x, lambda images: made(b, images, *rest))
         if isinstance(padding, str):
             x, padding = _same(b, x, weight, each(dilation, dims)) if padding == "same" else (x, 0)
         steps, around, apart = each(stride, dims), each(padding, dims), each(dilation, dims)
@@ -126,7 +120,7 @@ def _convolution(dims: int) -> Formula:
         y = found[0] if len(found) == 1 else b("aten.cat.default", found, 1)
         return y if bias is None else b("aten.add.Tensor", y, per_channel(b, bias, dims))
 
-    return made
+    return of_batches(dims, made)
 
 
 def _is_apart(b: Builder, x: Ref, groups: int) -> bool:
@@ -179,8 +173,6 @@ def convolution(
 
 def unfolded_windows(b: Builder, x: Ref, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Ref:
     """A column for each window: its elements, one place of the window after the other, each a slice of the image."""
-    if b.rank(x) == 3:
-        return with_batch(b, x, lambda y: unfolded_windows(b, y, kernel, dilation, padding, stride))
     kernel, dilation, padding, stride = (each(given, 2) for given in (kernel, dilation, padding, stride))
     around = [size for border in reversed(padding) for size in (border, border)]
     padded = b("aten.constant_pad_nd.default", x, around, 0) if any(around) else x
@@ -189,16 +181,20 @@ def unfolded_windows(b: Builder, x: Ref, kernel: Sizes, dilation: Sizes, padding
         (extent - apart * (size - 1) - 1) // step + 1
         for extent, apart, size, step in zip(space, dilation, kernel, stride, strict=True)
     ]
-    found: list[Ref] = []
-    for offsets in itertools.product(
-        *(range(0, size * apart, apart) for size, apart in zip(kernel, dilation, strict=True))
-    ):
-        slice_ = padded
-        for dim, (begin, count, step) in enumerate(zip(offsets, counts, stride, strict=True)):
-            slice_ = part(b, slice_, dim + 2, begin, begin + (count - 1) * step + 1, step)
-        found.append(slice_)
+    found = [each for _, each in window_slices(b, padded, kernel, dilation, stride, counts)]
     stacked = b("aten.stack.default", found, 2)
     return b("aten.view.default", stacked, [images, channels * math.prod(kernel), math.prod(counts)])
+
+
+def window_slices(
+    b: Builder, x: Ref, kernel: list[int], dilation: list[int], stride: list[int], counts: list[int]
+) -> Iterator[tuple[tuple[int, ...], Ref]]:
+    """Each place of the window, and a slice: the elements that stand there, one of each window."""
+    for offsets in itertools.product(*(range(0, n * apart, apart) for n, apart in zip(kernel, dilation, strict=True))):
+        found = x
+        for dim, (begin, count, step) in enumerate(zip(offsets, counts, stride, strict=True)):
+            found = part(b, found, dim + 2, begin, begin + (count - 1) * step + 1, step)
+        yield offsets, found
 
 
 def folded_windows(
@@ -206,8 +202,6 @@ def folded_windows(
 ) -> Ref:
     """The elements of each window at their places in an image, added up: a transposed convolution with a one at another
     place of the window for each."""
-    if b.rank(x) == 2:
-        return with_batch(b, x, lambda y: folded_windows(b, y, size, kernel, dilation, padding, stride))
     size, kernel, dilation, padding, stride = (each(given, 2) for given in (size, kernel, dilation, padding, stride))
     places, (images, rows, _) = math.prod(kernel), b.type(x).shape
     reach = [
@@ -286,8 +280,8 @@ FORMULAS: dict[str, Formula] = {
     "aten.conv_transpose1d.default": _transposed(1),
     **{f"aten.conv_transpose{dims}d.input": _transposed(dims) for dims in (2, 3)},
     "aten.convolution.default": convolution,
-    "aten.im2col.default": unfolded_windows,
-    "aten.col2im.default": folded_windows,
+    "aten.im2col.default": of_batches(2, unfolded_windows),
+    "aten.col2im.default": of_batches(1, folded_windows),
     **{f"aten.conv{dims}d.{kind}": _convolution(dims) for dims in (1, 2, 3) for kind in ("default", "padding")},
     "aten.convolution_backward.default": convolution_backward,
 }
