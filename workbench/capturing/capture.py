@@ -43,7 +43,7 @@ from workbench.ground.torch_inside.torch_export import export
 from workbench.ir import AtenGraph, Tree
 from workbench.operators.aten.registry import DEFAULT, Registrations
 from workbench.operators.tensors.given_containers import GivenContainers
-from workbench.operators.tensors.refused_tensors import refuse_unreadable
+from workbench.operators.tensors.tensor_memory import refuse_unreadable
 
 _OF_PICKLES = Filter("ignore", FutureWarning, module="copyreg")
 

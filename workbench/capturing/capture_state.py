@@ -25,8 +25,7 @@ from workbench.operators.aten.registry import Registrations
 from workbench.operators.tensors import containers
 from workbench.operators.tensors.given_containers import GivenContainers
 from workbench.operators.tensors.reachable_tensors import Held, Reachable, reachable
-from workbench.operators.tensors.refused_tensors import refuse_unreadable
-from workbench.operators.tensors.tensor_memory import unreadable
+from workbench.operators.tensors.tensor_memory import refuse_unreadable, unreadable
 
 if TYPE_CHECKING:
     from workbench.capturing.read_conditions import Conditions

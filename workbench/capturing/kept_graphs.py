@@ -20,8 +20,7 @@ from workbench.capturing.capture_state import Capturing
 from workbench.capturing.graph_key import graph_key, only_pytorchs
 from workbench.capturing.record_nodes import Recorded, Slot, numbers_of
 from workbench.ground.environment.call_sites import Place
-from workbench.ground.environment.disk_store import Store, packed, unpacked, user_store
-from workbench.ground.environment.made_by import made_by
+from workbench.ground.environment.disk_store import Store, made_by, packed, unpacked, user_store
 from workbench.ir import AtenGraph, RecordFormatError, Tree, codec
 
 

@@ -32,11 +32,10 @@ from simulator.errors import SimulatorError
 from simulator.files.versioned_files import check_folder, replace_file
 from workbench.commands import doctor, lab_server
 from workbench.commands.doctor import diagnosis
-from workbench.commands.program_file import INPUTS_FORMS, ProgramFile, add_options, load_program
+from workbench.commands.program_file import INPUTS_FORMS, ProgramFile, add_options, check_page_path, load_program
 from workbench.explaining.views.timelines import machine_table, timeline, training_parts
 from workbench.ground.basics.table import Table
 from workbench.ground.environment import call_sites
-from workbench.ground.environment.page_path import check_page_path
 from workbench.ground.environment.progress import waiting
 from workbench.ground.errors import BadOption, ProgramFileError, WorkbenchError
 from workbench.ground.packages import own_name

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 
-from workbench.ground.environment.disk_store import Store, user_store
-from workbench.ground.environment.made_by import made_by
-from workbench.ground.environment.operating_system import can_link
+from workbench.ground.environment.disk_store import Store, made_by, user_store
+from workbench.ground.environment.processor import can_link
 from workbench.ir.kernel_identity import nameless
 from workbench.running.jit import NativeKernel, unpack
 from workbench.running.machine_code import target

@@ -13,8 +13,7 @@ from pathlib import Path
 from simulator.errors import BadSetting
 from simulator.files.cache_folder import FOLDER, LIMIT, bytes_in, limit_bytes, user_cache
 from workbench.commands.doctor.diagnosis import Finding, ok, problem, warning
-from workbench.ground.environment.operating_system import can_link
-from workbench.ground.environment.processor import SWITCH
+from workbench.ground.environment.processor import SWITCH, can_link
 from workbench.ground.environment.processor import processor as processor_now
 from workbench.ground.errors import BadOption
 from workbench.ground.faults.fences import fence

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -115,3 +116,8 @@ def _host_features() -> frozenset[str]:
     found = frozenset(name for name, present in told.items() if present)
     # If LLVM cannot list the features of an x86-64 processor, it still has those of the first level.
     return found | frozenset(_X86_64 if platform.machine() in _X86 else ())
+
+
+def can_link() -> bool:
+    """True if machine code of one process can run in another on this system (`mlir.machine_code`)."""
+    return sys.platform == "linux" and platform.machine() == "x86_64"

@@ -20,8 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from workbench.ground.environment.call_sites import is_users
-from workbench.ground.environment.notebook_cells import cell_name
+from workbench.ground.environment.call_sites import cell_name, is_users
 from workbench.ground.environment.this_thread import Filter, warnings_here
 from workbench.ground.faults.serving import no_core_dumps
 from workbench.ground.faults.trial import CRASHED, HUNG, OK, TRIALS, Verdict, seconds_allowed

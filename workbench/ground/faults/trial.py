@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from workbench.ground import errors
-from workbench.ground.environment.disk_store import user_store
-from workbench.ground.environment.made_by import made_by
+from workbench.ground.environment.disk_store import made_by, user_store
 from workbench.ground.environment.progress import waiting
 from workbench.ground.faults.messages import Message
 from workbench.ground.faults.worker_process import Died, Overdue, WorkerProcess, ending

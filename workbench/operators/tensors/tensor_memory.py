@@ -12,7 +12,11 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.export import ExportedProgram
 
+from workbench.ground.environment.call_sites import place_text
+from workbench.ground.errors import UnreadableTensor
+from workbench.ground.torch_inside import pytrees as pytree
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
 from workbench.ground.torch_inside.functorch_layers import is_wrapped
 from workbench.ground.torch_inside.tensor_inside import is_zero_tensor, memory_of
@@ -161,3 +165,19 @@ def _dispatches(kind: type) -> bool:
 
 def _bytes(tensor: torch.Tensor) -> int:
     return (int(tensor.storage_offset()) + span(tensor)) * tensor.itemsize if tensor.numel() else 0
+
+
+def refuse_unreadable(tensor: torch.Tensor, what: str, name: str) -> None:
+    """`what` is how the user calls it, `name` the function it is for. Stand-ins have a layout too."""
+    if why := not_strided(tensor):
+        raise UnreadableTensor(name, what, why)
+
+
+def refuse_unreadable_in(exported: ExportedProgram, name: str) -> None:
+    """Refuses them among what an exported graph is given and makes."""
+    for node in exported.graph.nodes:
+        place = place_text(node.meta.get("stack_trace"))
+        what = f"{node.target}" if node.op == "placeholder" else f"the result of {node.target}"
+        for part in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(part, torch.Tensor):
+                refuse_unreadable(part, f"{what}, at {place}," if place else what, name)

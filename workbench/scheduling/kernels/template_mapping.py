@@ -10,8 +10,7 @@ from typing import cast
 
 from simulator.did_you_mean import did_you_mean
 from simulator.machine.machine import Machine
-from workbench.ground.environment.call_sites import is_users
-from workbench.ground.environment.notebook_cells import cell_name
+from workbench.ground.environment.call_sites import cell_name, is_users
 from workbench.ground.environment.owners import Owner
 from workbench.ground.errors import TemplateOutputError
 from workbench.ir import Mapping
