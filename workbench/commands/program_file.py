@@ -116,7 +116,7 @@ def add_options(trace: argparse.ArgumentParser) -> None:
 
 
 def check_page_path(option: str, page: Path) -> None:
-    """Raises where no page can be written, before the work and not after it: a name with another ending is a mistake."""
+    """Raises before the work where no page can be written after it; a name with another ending is a mistake."""
     check_folder(page)
     if page.suffix.lower() not in _PAGES:
         raise BadOption(
