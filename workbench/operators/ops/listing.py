@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pandas as pd
-
 from workbench.ground.environment.owners import Owner
 from workbench.operators.aten import overload_names
 from workbench.operators.aten.automatic_route import class_of
@@ -37,17 +35,6 @@ def rows(registrations: Registrations) -> tuple[tuple[str | int, ...], ...]:
 def _row(item: Registration) -> tuple[str | int, ...]:
     owner = item.owner
     return item.overload, item.route, f"{owner.module}.{owner.name}", owner.file, owner.line, item.dialect, item.kind
-
-
-def table() -> pd.DataFrame:
-    """One row for every registration, shipped ones and yours."""
-    return pd.DataFrame(list(rows(DEFAULT.now())), columns=list(COLUMNS))
-
-
-def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who:
-    """The route of an overload, or of each overload when the name leaves the overload out."""
-    found = handlers(overload, prefer=prefer)
-    return found[0] if len(found) == 1 else found
 
 
 def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:

@@ -10,6 +10,7 @@ import dis
 import functools
 import inspect
 import logging
+import operator
 import sys
 import threading
 import types
@@ -144,20 +145,10 @@ def _visit_module(module: nn.Module, path: str, read: Callable[[], object], foun
     prefix = f"{path}." if path else ""
     for name, part in cast("Iterator[tuple[str, nn.Module]]", module.named_modules()):
         found.modules.setdefault(id(part), (f"{prefix}{name}".rstrip("."), part))
-    for name, tensor in module.named_parameters():
-        held = Held("parameter", prefix + name, tensor, functools.partial(_parameter, read, name))
-        found.tensors.setdefault(id(tensor), held)
-    for name, tensor in module.named_buffers():
-        held = Held("buffer", prefix + name, tensor, functools.partial(_buffer, read, name))
-        found.tensors.setdefault(id(tensor), held)
-
-
-def _parameter(read: Callable[[], object], name: str) -> torch.Tensor:
-    return cast("nn.Module", read()).get_parameter(name)
-
-
-def _buffer(read: Callable[[], object], name: str) -> torch.Tensor:
-    return cast("nn.Module", read()).get_buffer(name)
+    for kind, named in (("parameter", module.named_parameters), ("buffer", module.named_buffers)):
+        for name, tensor in named():
+            again = cast("Callable[[], torch.Tensor]", _after(read, operator.methodcaller(f"get_{kind}", name)))
+            found.tensors.setdefault(id(tensor), Held(kind, prefix + name, tensor, again))
 
 
 OF_THEIR_OWN = logging.Logger, logging.Handler, threading.Thread
@@ -227,11 +218,11 @@ def _function_parts(function: types.FunctionType) -> Iterator[Part]:
         except ValueError:  # the variable has no value yet
             continue
     for name in _globals(function):
-        yield f".{name}", function.__globals__[name], functools.partial(_global, name)
+        yield f".{name}", function.__globals__[name], functools.partial(_item_of, "__globals__", name)
     for name, default in (function.__kwdefaults__ or {}).items():
-        yield f".{name}", default, functools.partial(_keyword_default, name)
+        yield f".{name}", default, functools.partial(_item_of, "__kwdefaults__", name)
     for index, default in enumerate(function.__defaults__ or ()):
-        yield f".__defaults__[{index}]", default, functools.partial(_default, index)
+        yield f".__defaults__[{index}]", default, functools.partial(_item_of, "__defaults__", index)
 
 
 def _cell(name: str, function: types.FunctionType) -> object:
@@ -239,16 +230,8 @@ def _cell(name: str, function: types.FunctionType) -> object:
     return (function.__closure__ or ())[index].cell_contents
 
 
-def _global(name: str, function: types.FunctionType) -> object:
-    return function.__globals__[name]
-
-
-def _keyword_default(name: str, function: types.FunctionType) -> object:
-    return (function.__kwdefaults__ or {})[name]
-
-
-def _default(index: int, function: types.FunctionType) -> object:
-    return (function.__defaults__ or ())[index]
+def _item_of(attribute: str, key: object, function: types.FunctionType) -> object:
+    return getattr(function, attribute)[key]
 
 
 @functools.lru_cache(4096)
