@@ -373,15 +373,12 @@ def summary(journey: Journey, check: Check) -> dict[str, object]:
         for kernel in lowered.kernels
         if kernel.name in launches  # the other kernels are equal to one of these and count among its launches
     ]
-    routes: dict[str, int] = {}
-    for item in lowered.nodes:
-        routes[item.route] = routes.get(item.route, 0) + 1
     return {
         "cycles": simulated.cycles,
         "time_us": simulated.time_us,
         "machine": journey.machine.name,
         "kernels": kernels,
-        "routes": routes,
+        "routes": dict(Counter(item.route for item in lowered.nodes)),
         "check": {"ok": check.ok, "max_abs": _finite(check.max_abs), "max_rel": _finite(check.max_rel)},
         "seconds": journey.seconds,
     }

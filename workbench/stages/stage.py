@@ -34,11 +34,9 @@ class Once(Generic[T]):
         self._alone = own_lock()
         self.seconds: float | None = None
 
-    def keep(self, seconds: float | None) -> Once[T]:
-        """The same, made now, with given seconds."""
-        self._made.append(self._make())
-        self.seconds = seconds
-        return self
+    def keep(self, value: T) -> None:
+        """Takes a value that is known already."""
+        self._made.append(value)
 
     @property
     def made(self) -> bool:
@@ -121,10 +119,9 @@ class StageTable:
         self.request = request
         self._once = dict[str, Once[Any]]()
         for each in self.table:
+            self._begin(each)
             if each.artefact in given:
-                self._once[each.artefact] = Once(each.name, partial(_known, given[each.artefact])).keep(None)
-            else:
-                self._begin(each)
+                self._once[each.artefact].keep(given[each.artefact])
 
     def artefact(self, name: str) -> Once[Any]:
         """The artefact of the stage of this name."""
@@ -191,7 +188,3 @@ class StageTable:
             return False
         inputs = [self._once[name] for name in each.inputs]
         return all(once.made for once in inputs) and each.stays(*(once() for once in inputs))
-
-
-def _known(artefact: T) -> T:
-    return artefact

@@ -26,7 +26,6 @@ from workbench.ground.errors import CacheWarning
 from workbench.ground.packages import PARTS, folder
 
 _SWITCH = "ATEN_WORKBENCH_KERNEL_CACHE"
-_OFF = ("0", "off", "no", "false")
 _MAGIC = b"aten-workbench store 1\n"
 _SUFFIX, _TEMPORARY = ".entry", ".writing-"
 _SOURCES = ("operators", "capturing", "lowering", "rendering", "scheduling", "running", "simulating", "mlir", "ir")
@@ -35,12 +34,17 @@ _ABANDONED_SECONDS = 3600
 """No process still writes a temporary file of this age."""
 
 
+def is_off(switch: str) -> bool:
+    """True if an environment variable switches something off."""
+    return os.environ.get(switch, "").lower() in ("0", "off", "no", "false")
+
+
 def user_folder(name: str) -> Path | None:
     """The folder of a store of the user's; None when `ATEN_WORKBENCH_KERNEL_CACHE=off` turns the stores off. If that
     variable is a path, all these stores are in that folder."""
-    given = os.environ.get(_SWITCH, "")
-    if given.lower() in _OFF:
+    if is_off(_SWITCH):
         return None
+    given = os.environ.get(_SWITCH, "")
     return (Path(given) if os.path.isabs(given) else user_cache()) / name
 
 

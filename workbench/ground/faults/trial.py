@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from workbench.ground import errors
-from workbench.ground.environment.disk_store import made_by, user_store
+from workbench.ground.environment.disk_store import is_off, made_by, user_store
 from workbench.ground.environment.progress import waiting
 from workbench.ground.faults.messages import Message
 from workbench.ground.faults.worker_process import Died, Overdue, WorkerProcess, ending
@@ -20,7 +20,6 @@ from workbench.ground.faults.worker_process import Died, Overdue, WorkerProcess,
 OK, FAILED, CRASHED, HUNG, OVERRAN = "ok", "failed", "crashed", "hung", "overran"
 
 _SWITCH: Final = "ATEN_WORKBENCH_WORKER"
-_OFF: Final = ("0", "off", "no", "false")
 _TIMEOUT: Final = "ATEN_WORKBENCH_WORKER_TIMEOUT"
 _DEFAULT_SECONDS: Final = 120.0
 """A hundred times the longest kernel of the tests; no user waits longer."""
@@ -113,7 +112,7 @@ class Trials:
 
     def off(self) -> bool:
         """True if work is done without a trial."""
-        return self.inside or os.environ.get(_SWITCH, "").lower() in _OFF
+        return self.inside or is_off(_SWITCH)
 
     def pass_or_raise(self, trial: Trial) -> None:
         """Returns when the work can be done in this process, and raises an error with the verdict when it cannot."""

@@ -7,6 +7,7 @@ import math
 import torch
 
 from workbench.ir import Ref
+from workbench.operators.aten.automatic_route import COMPARISONS
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast, common_type, compute
 
 Number = bool | int | float
@@ -186,11 +187,6 @@ def renamed(op: str, *more: object) -> Formula:
     return made
 
 
-_COMPARISONS = tuple(
-    f"aten.{name}.{of}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Tensor", "Scalar")
-)
-
-
 def cross(b: Builder, x: Ref, y: Ref, *, dim: int = -1) -> Ref:
     """Each component of the two next ones, which come again from the first."""
     x, y = compute(b, x), compute(b, y)
@@ -202,7 +198,7 @@ def cross(b: Builder, x: Ref, y: Ref, *, dim: int = -1) -> Ref:
 
 
 FORMULAS: dict[str, Formula] = {
-    **{op: compared(op) for op in _COMPARISONS},
+    **{op: compared(op) for op in COMPARISONS},
     "aten.add.Scalar": plus_truth,
     "aten.add.Tensor": plus_truth,
     "aten.rsub.Tensor": taken_from,

@@ -11,14 +11,12 @@ from functools import partial
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.arithmetic import renamed
+from workbench.operators.formulas.arithmetic import Number, renamed
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast
 from workbench.operators.formulas.layout_changes import expanded
 
 CPU = torch.device("cpu")
 """The recorded device of created tensors, whatever computes them."""
-
-Number = bool | int | float
 
 
 def full(b: Builder, shape: list[int], value: Number, *, dtype: torch.dtype | None = None, **_: object) -> Ref:

@@ -127,10 +127,10 @@ _COUNTED = {"scan": 2, "map_impl": 1}
 
 def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:
     """A line for each place at which Python runs between graphs; `breaks` are the places with their reasons."""
-    counts = Counter(breaks)
-    times = {told: f" ({count}x)" if count > 1 else "" for told, count in counts.items()}
-    name = lowered.captured.name
-    return [f"{name}: a graph break, so Python runs on the host: {told}{times[told]}" for told in counts]
+    return [
+        f"{lowered.captured.name}: a graph break, so Python runs on the host: {place}{f' ({count}x)' * (count > 1)}"
+        for place, count in Counter(breaks).items()
+    ]
 
 
 def warning_text(lowered: KernelGraph) -> str:
