@@ -29,11 +29,11 @@ from workbench.ground.faults.worker_process import ending
 _SAID_BYTES: Final = 1 << 16
 """The most bytes kept of the begin and of the end of what the fork says."""
 _BACK: Final = "\0back\0"
-"""What the fork says when the work has come back, before the text that it returned."""
+"""The fork writes this when the work has come back, and then the text that the work returned."""
 _LOOKS_SECONDS: Final = 0.05
-"""How often to look whether a fork has ended that says nothing: a process that it began may hold its pipe open."""
+"""Seconds between two looks if a silent fork has ended: a process that it began may hold its pipe open."""
 _SECONDS_TO_SAY_WHERE: Final = 2.0
-"""How long a fork that is not done has to write its stack."""
+"""Seconds in which a fork that is not done must have written its stack."""
 _exit: Final = os._exit
 _NATIVE_FAULT: Final = "Fatal Python error: "
 """So begins what faulthandler writes."""

@@ -39,7 +39,7 @@ class Verdict:
     stage: str = ""
     """The step of the work: import, schedule, read, compile, run."""
     reason: str = ""
-    """How the process ended, the exception, or the wrong write."""
+    """The end of the process, the exception, or the wrong write, in words."""
     said: str = ""
     """The output of native code on stderr."""
     seconds: float = 0.0
@@ -76,7 +76,7 @@ class Trials:
     def __init__(self, worker: WorkerProcess | None = None) -> None:
         self.worker = worker or WorkerProcess()
         self.inside = False
-        """Whether this process is itself a worker, which does all work without a trial."""
+        """True in a worker, which does all work without a trial."""
         self._known: dict[str, Verdict] = {}
 
     def verdict(self, trial: Trial) -> Verdict:

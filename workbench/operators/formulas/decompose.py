@@ -52,7 +52,7 @@ def of_numbers(b: Builder, node: Node) -> Ref | None:
 
 
 def in_a_row(b: Builder, node: Node, args: list[object], kwargs: dict[str, object]) -> tuple[Ref, ...] | None:
-    """What runs along a dim of single numbers, which have none, as the same along a dim of one; None for all else."""
+    """Gives single numbers a dim of one for an op that runs along a dim; None for all other calls."""
     made = [b.type(Ref(value)) for value in node.results]
     first = b.type(Ref(node.operands[0])) if node.operands else None
     if first is None or any(kind.shape for kind in (first, *made)) or class_of(node.op) in ("view", "assembly"):

@@ -84,7 +84,7 @@ class Flat:
     """Containers taken apart, all the way down."""
 
     root: str = ""
-    """What the names of kept things begin with."""
+    """The begin of the names of kept things."""
     leaves: list[tuple[str, torch.Tensor]] = dataclasses.field(default_factory=list[tuple[str, torch.Tensor]])
     """The tensors in order, each with the path that leads to it."""
     classes: dict[str, Maker] = dataclasses.field(default_factory=dict[str, Maker])
@@ -162,7 +162,7 @@ def can_change(value: object) -> bool:
 
 
 def held_by(store: object, path: str, flat: Flat) -> Tree:
-    """What one list, dict or object holds; for the containers in it that `flat` knows, where they stand."""
+    """Takes one list, dict or object apart; of the containers in it that `flat` knows, the places are noted."""
     apart = _apart(store, path)
     assert apart is not None, "a container is one"
     return flat.take_parts(apart, store, path)
@@ -186,7 +186,7 @@ def become(store: object, like: object) -> None:
 
 
 def _key(tree: Tree) -> str:
-    """What `Classes` calls the maker of a container of a class of its own, or of a kept thing."""
+    """The key in `Classes` for the maker of a container of a class of its own, or of a kept thing."""
     context = str(tree.constant.value) if tree.constant is not None else ""
     return " ".join([tree.cls, context, *tree.keys])
 

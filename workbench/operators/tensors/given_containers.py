@@ -35,7 +35,7 @@ class GivenContainers:
         return GivenContainers(name, places, {place: given._contents(place, Flat()) for place in places})
 
     def after(self, returned: object) -> tuple[Tree, Flat]:
-        """What the call returned, and what those that it changed hold now."""
+        """Takes apart the result of the call and the containers that the call changed."""
         flat = self._flat("result")
         result = flat.take(returned, "")
         changed = [place for place in self.places if not _same(self._contents(place, Flat()), self.before[place])]
@@ -62,7 +62,7 @@ class GivenContainers:
         return Flat(root, known={id(store): place for place, store in self.places.items()})
 
     def _contents(self, place: str, flat: Flat) -> Contents:
-        """What a container holds; of those in it that were given as well, only where they are."""
+        """The contents of a container; of containers in it that were given as well, only the places."""
         flat.known = self._flat("").known
         return containers.held_by(self.places[place], place, flat), flat.leaves
 

@@ -39,7 +39,7 @@ class Held:
 
 @dataclass
 class Reachable:
-    """What was found: tensors and modules by `id`, each under its first path."""
+    """The tensors and modules that were found, by `id`, each under its first path."""
 
     tensors: dict[int, Held] = field(default_factory=dict[int, Held])
     modules: dict[int, tuple[str, nn.Module]] = field(default_factory=dict[int, tuple[str, nn.Module]])
@@ -48,7 +48,7 @@ class Reachable:
     )
     """Optimizers by `id`, each with its path and how to read it again."""
     containers: list[object] = field(default_factory=list[object])
-    """What can be given other tensors to hold: lists, dicts, objects with attributes, modules among them, and
+    """Objects that can be given other tensors to hold: lists, dicts, objects with attributes, modules among them, and
     functions, whose globals and closed-over names can."""
 
 
@@ -120,7 +120,7 @@ def _functions(value: object) -> list[object]:
 
 
 def variables(function: types.FunctionType) -> Iterator[tuple[dict[str, object] | types.CellType, str]]:
-    """Where its closed-over variables and the globals that its code names have their values."""
+    """The cells of its closed-over variables and the dict of the globals that its code names, each with the name."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         yield cell, name
     for name in _globals(function):

@@ -1,4 +1,4 @@
-"""What lies in a tensor's memory: whether its strides say it, and a plain tensor of the same numbers where they do not.
+"""The memory of tensors: if strides describe it, and a plain tensor of the same numbers where they do not.
 
 PyTorch has tensors whose numbers are not those in memory: negative and conjugate views change the sign when they are
 read, a zero tensor has no memory at all. A kernel reads memory, so these are made plain first; tensors that cannot be
@@ -89,7 +89,7 @@ def _reach(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _places(tensor: torch.Tensor) -> npt.NDArray[np.int64]:
-    """Where in its memory each element lies."""
+    """The place of each element in its memory."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     axes = [np.arange(int(extent)) * int(stride) for extent, stride in steps]
     return int(tensor.storage_offset()) + sum(np.ix_(*axes), np.zeros((), np.int64)).ravel()
