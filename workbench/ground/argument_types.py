@@ -56,12 +56,12 @@ def checks_what_it_is_given(verb: Callable[P, R]) -> Callable[P, R]:
     check = checker(verb)
 
     @functools.wraps(verb)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         given, named = plain(args, kwargs)
         check(given, named)
         return verb(*given, **named)
 
-    return asked
+    return checked
 
 
 def plain(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

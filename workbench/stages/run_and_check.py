@@ -250,14 +250,14 @@ class Computing:
         gradients and optimizers' states.
         """
         from workbench.capturing import tensor_copies
-        from workbench.operators.tensors import given_containers, reachable_tensors
+        from workbench.operators.tensors import call_containers, reachable_tensors
 
         target, program = self.request.target, self._program("check")
         assert target is not None
         arguments, keywords = program.arguments(leaves)
         holds = reachable_tensors.reachable(target)
         with tensor_copies.holding_as_before(holds.containers), program.holding(held):
-            given = given_containers.GivenContainers.of(arguments, keywords, "")
+            given = call_containers.CallContainers.of(arguments, keywords, "")
             returned = target(*arguments, **keywords)
             return [tensor for _, tensor in given.after(returned)[1].leaves]
 

@@ -34,7 +34,7 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
     check = checker(verb)
 
     @functools.wraps(verb)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for option in kwargs:
             if option not in known:
                 called = f"{_called(owner, args)}.{name}"
@@ -52,7 +52,7 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
                 error.__context__ = None
             raise error.with_traceback(call_sites.users_frames(error.__traceback__))  # noqa: B904 - it is the same one
 
-    return asked
+    return checked
 
 
 def _called(owner: str, arguments: Sequence[object]) -> str:

@@ -17,7 +17,7 @@ from workbench.ir import Sequence as Items
 from workbench.operators.aten.registry import Registration, Registrations
 from workbench.operators.aten.run_node import call
 from workbench.operators.formulas.formula_builder import meta_tensor
-from workbench.operators.host.run_graph import run_nodes, told
+from workbench.operators.host.run_graph import executor_text, run_nodes
 from workbench.operators.tensors.element_types import to_dtype
 from workbench.operators.tensors.kernel_function import KernelFunction
 
@@ -57,7 +57,7 @@ def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor, executor: 
         kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
     if executor is not None:
         raise ExecutorResult(
-            f"{told(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: convert the "
+            f"{executor_text(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: convert the "
             "result in the executor"
         )
     raise HostResult(

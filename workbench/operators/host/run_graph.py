@@ -46,7 +46,7 @@ def run_nodes(
     return known
 
 
-def told(node: Node, executor: Registration) -> str:
+def executor_text(node: Node, executor: Registration) -> str:
     """A node's executor, with its place and that of the call."""
     return f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
 
@@ -54,7 +54,7 @@ def told(node: Node, executor: Registration) -> str:
 def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """A node's results by its registered executor: a list with a tensor for each."""
     inputs, attributes = inputs_and_attributes(node, known.__getitem__)
-    who = told(node, executor)
+    who = executor_text(node, executor)
     try:
         made = executor.value(inputs, attributes)
     except (Exception, SystemExit) as error:  # of the executor's own code; the error names the node
