@@ -57,8 +57,8 @@ def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor, executor: 
         kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
     if executor is not None:
         raise ExecutorResult(
-            f"{executor_text(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: convert the "
-            "result in the executor"
+            f"{executor_text(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: "
+            "convert the result in the executor"
         )
     raise HostResult(
         f"{_called(node)} made {kinds[0]} on the host, and was captured as {kinds[1]}: "

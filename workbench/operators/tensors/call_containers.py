@@ -53,8 +53,8 @@ class CallContainers:
             for other, store in self.places.items():
                 if other != place and store is self.places[place]:
                     raise SharedElements(
-                        f"{self.name} puts other things into the {type(store).__name__} at {place_in_call(place)}, and is "
-                        f"given the very same at {place_in_call(other)}. The graph was captured with separate ones and "
+                        f"{self.name} puts other things into the {type(store).__name__} at {place_in_call(place)}, and "
+                        f"is given the very same at {place_in_call(other)}. The graph was captured with separate ones and "
                         "would change only one of them: give a copy as one of the two"
                     )
 

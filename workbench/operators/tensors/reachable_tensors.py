@@ -231,7 +231,8 @@ def _cell(name: str, function: types.FunctionType) -> object:
 
 
 def _item_of(attribute: str, key: object, function: types.FunctionType) -> object:
-    return (getattr(function, attribute) or {})[key]  # a LookupError where it is gone
+    held: Any = getattr(function, attribute) or {}
+    return held[key]  # a LookupError where it is gone
 
 
 @functools.lru_cache(4096)
