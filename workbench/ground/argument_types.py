@@ -29,17 +29,8 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
 }
 """By the beginning of an annotation: how to say what is expected, and whether a value is one."""
 
-_OF_OURS: Final = (
-    "Captured",
-    "Lowered",
-    "Rendered",
-    "Scheduled",
-    "Simulated",
-    "Journey",
-    "Selection",
-    "AtenGraph",
-    "KernelGraph",
-)
+STAGES: Final = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
+_OF_OURS: Final = (*STAGES, "Journey", "Selection", "AtenGraph", "KernelGraph")
 
 _SAY_MORE: Final = frozenset(
     {"fn_or_module", "machine", "mapping", "fusion", "resident", "placement", "passes", "simulate_seconds", "seconds"}

@@ -165,15 +165,13 @@ class Computing:
             partial(wide_reference.outcome, partial(self._eager, held), graph, user, holds)
         )
         drawn = self._draws(graph)
-        if stage == "captured":
-            plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
-            with wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
+        with wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
+            if stage == "captured":
+                plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
                 got = run_graph.execute(graph, plain, self._registered())
-        else:
-            with wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
-                outputs = self._native(stage).run(values)
-            after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
-            got = run_graph.Executed(outputs, {name: after[name] for name in changed})
+            else:
+                after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
+                got = run_graph.Executed(self._native(stage).run(values), {name: after[name] for name in changed})
         paths = {slot.value: slot.path for slot in graph.inputs}
         made = [(name, name, tensor) for name, tensor in zip(graph.outputs, got.outputs, strict=True)]
         made += [(paths[name], name, got.mutated[name]) for name in changed]

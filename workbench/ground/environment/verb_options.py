@@ -9,14 +9,12 @@ from typing import ParamSpec, TypeVar
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.figure_places import figure_names
-from workbench.ground.argument_types import checker, plain
+from workbench.ground.argument_types import STAGES, checker, plain
 from workbench.ground.environment import call_sites
 from workbench.ground.errors import UnknownOption, WorkbenchError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_STAGES = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
 
 
 def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
@@ -60,7 +58,7 @@ def _called(owner: str, arguments: Sequence[object]) -> str:
     if owner in ("", "Journey"):
         return "j" if owner else "wb"
     of = type(arguments[0]).__name__
-    return f"j.{of.lower()}" if of in _STAGES else of
+    return f"j.{of.lower()}" if of in STAGES else of
 
 
 def _told(called: str, given: Mapping[str, object], option: str, known: list[str], arguments: Iterable[object]) -> str:

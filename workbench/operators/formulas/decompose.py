@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from workbench.ir import Node, Ref, TensorType
+from workbench.ir.value_names import with_names
 from workbench.operators.aten.automatic_route import POINTWISE, class_of
 from workbench.operators.aten.overload_schema import schema_of
 from workbench.operators.aten.run_node import call
@@ -14,7 +15,7 @@ from workbench.operators.formulas import FORMULAS
 from workbench.operators.formulas.formula_builder import Builder
 from workbench.operators.formulas.promotion import in_one_type
 from workbench.operators.tensors.element_types import to_dtype
-from workbench.operators.tensors.torch_literals import from_arg, to_arg
+from workbench.operators.tensors.torch_literals import from_arg
 
 
 def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[Node, ...] | None:
@@ -84,12 +85,6 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
 
 def reading(node: Node, names: Mapping[str, str]) -> Node:
     """`node` reading other values."""
-    return replace(
-        node,
-        args=tuple(_rename_arg(arg, names) for arg in node.args),
-        kwargs={key: _rename_arg(arg, names) for key, arg in node.kwargs.items()},
-    )
-
-
-def _rename_arg(arg: Any, names: Mapping[str, str]) -> Any:
-    return to_arg(from_arg(arg, lambda value: Ref(names.get(value, value))))
+    every = {value: names.get(value, value) for value in node.operands}
+    args = tuple(with_names(arg, every) for arg in node.args)
+    return replace(node, args=args, kwargs={key: with_names(arg, every) for key, arg in node.kwargs.items()})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from workbench.ground.environment.owners import Owner
 from workbench.operators.aten import overload_names
 from workbench.operators.aten.automatic_route import class_of
-from workbench.operators.aten.registry import DEFAULT, Registration, Registrations
+from workbench.operators.aten.registry import DEFAULT, Registrations
 from workbench.operators.formulas import FORMULAS
 
 COLUMNS = ("overload", "route", "owner", "file", "line", "dialect", "kind")
@@ -29,12 +29,11 @@ class Who:
 
 def rows(registrations: Registrations) -> tuple[tuple[str | int, ...], ...]:
     """One row a registration, by overload and in the order in which routes are tried."""
-    return tuple(_row(item) for item in sorted(registrations, key=lambda item: item.overload))
-
-
-def _row(item: Registration) -> tuple[str | int, ...]:
-    owner = item.owner
-    return item.overload, item.route, f"{owner.module}.{owner.name}", owner.file, owner.line, item.dialect, item.kind
+    return tuple(
+        (each.overload, each.route, f"{by.module}.{by.name}", by.file, by.line, each.dialect, each.kind)
+        for each in sorted(registrations, key=lambda each: each.overload)
+        for by in (each.owner,)
+    )
 
 
 def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:

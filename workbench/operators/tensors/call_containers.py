@@ -54,8 +54,8 @@ class CallContainers:
                 if other != place and store is self.places[place]:
                     raise SharedElements(
                         f"{self.name} puts other things into the {type(store).__name__} at {place_in_call(place)}, and "
-                        f"is given the very same at {place_in_call(other)}. The graph was captured with separate ones and "
-                        "would change only one of them: give a copy as one of the two"
+                        f"is given the very same at {place_in_call(other)}. The graph was captured with separate ones "
+                        "and would change only one of them: give a copy as one of the two"
                     )
 
     def _flat(self, root: str) -> Flat:
