@@ -83,7 +83,7 @@ def hardshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
     return b("aten.where.ScalarSelf", inside, 0.0, x)
 
 
-def leaky_relu(b: Builder, x: Ref, slope: float = 0.01) -> Ref:
+def leaky_relu(b: Builder, x: Ref, slope: Ref | float = 0.01) -> Ref:
     """The importer's own form is a sum of two halves, in which -0.0 becomes 0.0."""
     return bent(b, x, b("aten.mul.Tensor", x, slope))
 
@@ -93,11 +93,7 @@ def prelu(b: Builder, x: Ref, weight: Ref) -> Ref:
     channels, rank = b.type(weight).numel, b.rank(x)
     if rank > 1:
         weight = reshape(b, weight, [1, channels] + [1] * (rank - 2))
-    return prelu_kernel(b, x, weight)
-
-
-def prelu_kernel(b: Builder, x: Ref, weight: Ref) -> Ref:
-    return bent(b, x, b("aten.mul.Tensor", x, weight))
+    return leaky_relu(b, x, weight)
 
 
 def rrelu(
@@ -222,7 +218,7 @@ FORMULAS: dict[str, Formula] = {
     "aten.softshrink.default": softshrink,
     "aten.leaky_relu.default": leaky_relu,
     "aten.prelu.default": prelu,
-    "aten._prelu_kernel.default": prelu_kernel,
+    "aten._prelu_kernel.default": leaky_relu,
     "aten.rrelu.default": rrelu,
     "aten.logit.default": logit,
     "aten.sinc.default": sinc,

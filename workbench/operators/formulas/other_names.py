@@ -50,18 +50,13 @@ def frobenius_norm(b: Builder, x: Ref, dim: list[int], keepdim: bool = False) ->
 
 
 def linalg_norm(
-    b: Builder,
-    x: Ref,
-    ord: float | None = None,
-    dim: Dims = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Ref | None:
+    b: Builder, x: Ref, ord: float | None = None, dim: Dims = None, keepdim: bool = False,
+    *, dtype: torch.dtype | None = None,
+) -> Ref | None:  # fmt: skip
     """Without an order, the square root of all squares; of one dim, a vector's norm. Others are norms of matrices."""
     if ord is not None and not (b.rank(x) == 1 if dim is None else isinstance(dim, int) or len(dim) == 1):
         return None
-    return vector_norm(b, x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    return vector_norm(b, x, ord, dim, keepdim, dtype=dtype)
 
 
 def isreal(b: Builder, x: Ref) -> Ref:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 
 from workbench.ir import Ref
+from workbench.operators.formulas.arithmetic import renamed
 from workbench.operators.formulas.formula_builder import HALF, Builder, Formula, compute
 from workbench.operators.formulas.known_contents import full
 from workbench.operators.formulas.layout_changes import each, of_batches, reshape
@@ -61,13 +63,15 @@ def average_of_volumes(
 
 def _adaptive_average(dims: int) -> Formula:
     def made(b: Builder, x: Ref, size: Sizes) -> Ref:
-        return _adapted(b, x, adapted_extents(b, x, size, dims), f"aten.avg_pool{dims}d.default", _mean)
+        return _adapted(
+            b, x, adapted_extents(b, x, size, dims), f"aten.avg_pool{dims}d.default", partial(mean, keepdim=True)
+        )
 
     return made
 
 
 def adaptive_maximum(b: Builder, x: Ref, size: list[int]) -> Ref:
-    return _adapted(b, x, size, f"aten.max_pool{len(size)}d.default", _largest)
+    return _adapted(b, x, size, f"aten.max_pool{len(size)}d.default", renamed("aten.amax.default", True))
 
 
 def adapted_extents(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
@@ -87,14 +91,6 @@ def placed(b: Builder, x: Ref, places: Ref, space: list[int], scatter: str) -> R
     zeros = full(b, [rows, math.prod(space)], 0.0, dtype=b.dtype(x))
     flat = [reshape(b, each_, [rows, count]) for each_ in (places, x)]
     return b("aten.view.default", b(scatter, zeros, 1, *flat), [*outer, *space])
-
-
-def _mean(b: Builder, x: Ref, dims: list[int]) -> Ref:
-    return mean(b, x, dims, True)
-
-
-def _largest(b: Builder, x: Ref, dims: list[int]) -> Ref:
-    return b("aten.amax.default", x, dims, True)
 
 
 def _adapted(b: Builder, x: Ref, size: list[int], pool: str, reduced: Formula) -> Ref:

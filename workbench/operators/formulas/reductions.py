@@ -97,9 +97,10 @@ def sum_dim(
 
 
 def vector_norm(
-    b: Builder, x: Ref, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> Ref:
-    x = compute(b, x, dtype)
+    b: Builder, x: Ref, ord: float | None = 2, dim: Dims = None, keepdim: bool = False,
+    *, dtype: torch.dtype | None = None,
+) -> Ref:  # fmt: skip
+    x, ord = compute(b, x, dtype), 2 if ord is None else ord
     dims, size = b.dims(x, dim), b("aten.abs.default", x)
     if ord in (math.inf, -math.inf):
         return b("aten.amax.default" if ord > 0 else "aten.amin.default", size, dims, keepdim)
@@ -111,10 +112,6 @@ def vector_norm(
     powers = b("aten.mul.Tensor", x, x) if ord == 2 else b("aten.pow.Tensor_Scalar", size, ord)
     total = b("aten.sum.dim_IntList", powers, dims, keepdim)
     return b("aten.sqrt.default", total) if ord == 2 else b("aten.pow.Tensor_Scalar", total, 1 / ord)
-
-
-def norm(b: Builder, x: Ref, p: float | None = 2, dim: Dims = None, keepdim: bool = False) -> Ref:
-    return vector_norm(b, x, 2 if p is None else p, dim, keepdim)
 
 
 def dist(b: Builder, x: Ref, y: Ref, p: float = 2) -> Ref:
@@ -234,8 +231,8 @@ FORMULAS: dict[str, Formula] = {
     "aten.sum.dim_IntList": sum_dim,
     **{f"aten.{kind}.{of}": _extreme(kind) for kind in ("max", "min") for of in ("dim", "default")},
     "aten.linalg_vector_norm.default": vector_norm,
-    "aten.norm.Scalar": norm,
-    "aten.norm.ScalarOpt_dim": norm,
+    "aten.norm.Scalar": vector_norm,
+    "aten.norm.ScalarOpt_dim": vector_norm,
     "aten.dist.default": dist,
     "aten.pairwise_distance.default": pairwise_distance,
     "aten.cosine_similarity.default": cosine_similarity,

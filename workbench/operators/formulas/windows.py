@@ -263,9 +263,8 @@ def _of_weights(
     images, channels, *space = b.type(x).shape
     inside = channels // groups
     if groups > 1:
-        split = b(
-            "aten.permute.default", reshape(b, x, [images, groups, inside, *space]), [2, 1, 0, *range(3, dims + 3)]
-        )
+        split = reshape(b, x, [images, groups, inside, *space])
+        split = b("aten.permute.default", split, [2, 1, 0, *range(3, dims + 3)])
         batch = reshape(b, split, [inside, groups * images, *space])
     else:
         batch = b("aten.transpose.int", x, 0, 1)

@@ -29,11 +29,11 @@ class Who:
 
 def rows(registrations: Registrations) -> tuple[tuple[str | int, ...], ...]:
     """One row a registration, by overload and in the order in which routes are tried."""
-    return tuple(
-        (each.overload, each.route, f"{by.module}.{by.name}", by.file, by.line, each.dialect, each.kind)
-        for each in sorted(registrations, key=lambda each: each.overload)
-        for by in (each.owner,)
-    )
+    found: list[tuple[str | int, ...]] = []
+    for item in sorted(registrations, key=lambda item: item.overload):
+        by, what = item.owner, (item.dialect, item.kind)
+        found.append((item.overload, item.route, f"{by.module}.{by.name}", by.file, by.line, *what))
+    return tuple(found)
 
 
 def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:
