@@ -179,13 +179,13 @@ def _whole_power(b: Builder, x: Ref, exponent: int) -> Ref:
     """A power of integers by squaring, which wraps as every product does. PyTorch refuses negative exponents."""
     if b.type(x).dtype == "u8":
         x = cast(b, x, torch.int16)
-    made, square = None, x
+    result, square = None, x
     while exponent:
         if exponent & 1:
-            made = square if made is None else b("aten.mul.Tensor", made, square)
+            result = square if result is None else b("aten.mul.Tensor", result, square)
         exponent >>= 1
         square = b("aten.mul.Tensor", square, square) if exponent else square
-    return b("aten.add.Scalar", b("aten.mul.Scalar", x, 0), 1) if made is None else made
+    return b("aten.add.Scalar", b("aten.mul.Scalar", x, 0), 1) if result is None else result
 
 
 def negated(b: Builder, x: Ref) -> Ref | None:

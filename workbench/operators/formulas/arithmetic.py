@@ -38,7 +38,7 @@ def compared(op: str) -> Formula:
     a tensor without dims takes that of the other one, in which a whole number may be another, and whole numbers beside
     a float that of floats."""
 
-    def made(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
+    def formula(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
         if op == "aten.eq.Tensor" and (same := equal(b, x, y)) is not None:
             return same
         kinds = [b.dtype(each) for each in (x, y) if isinstance(each, Ref)]
@@ -48,7 +48,7 @@ def compared(op: str) -> Formula:
             return None
         return b(op, cast(b, x, common), cast(b, y, common) if isinstance(y, Ref) else y)
 
-    return made
+    return formula
 
 
 def taken_from(b: Builder, x: Ref, y: Ref, *, alpha: Number = 1) -> Ref:
@@ -66,10 +66,10 @@ def isfinite(b: Builder, x: Ref) -> Ref:
 
 
 def is_exactly(value: float) -> Formula:
-    def made(b: Builder, x: Ref) -> Ref:
+    def formula(b: Builder, x: Ref) -> Ref:
         return b("aten.eq.Scalar", x, value) if is_float(b, x) else isnan(b, x)
 
-    return made
+    return formula
 
 
 def nan_to_num(
@@ -86,11 +86,11 @@ def nan_to_num(
 
 def times(b: Builder, *factors: Ref | float) -> Ref:
     """The product of the first one, which is a tensor, with all others."""
-    made, *rest = factors
+    result, *rest = factors
     for factor in rest:
-        made = b("aten.mul.Tensor", made, factor)
-    assert isinstance(made, Ref)
-    return made
+        result = b("aten.mul.Tensor", result, factor)
+    assert isinstance(result, Ref)
+    return result
 
 
 def square(b: Builder, x: Ref) -> Ref:
@@ -149,7 +149,7 @@ def plus_truth(b: Builder, x: Ref | Number, other: Ref | Number, alpha: Number =
 def log_of_sum(exp: str, base: float) -> Formula:
     """The larger one, and the smaller one's part of the sum: exp never overflows, and log1p keeps small parts."""
 
-    def made(b: Builder, x: Ref, y: Ref) -> Ref:
+    def formula(b: Builder, x: Ref, y: Ref) -> Ref:
         x, y = compute(b, x), compute(b, y)
         apart = b("aten.abs.default", b("aten.sub.Tensor", x, y))
         rest = b("aten.log1p.default", b(exp, b("aten.neg.default", apart)))
@@ -159,7 +159,7 @@ def log_of_sum(exp: str, base: float) -> Formula:
         same = b("aten.eq.Tensor", x, y)  # two infinities are not apart by any number
         return b("aten.where.self", b("aten.logical_and.default", same, isinf(b, x)), x, total)
 
-    return made
+    return formula
 
 
 def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
@@ -181,10 +181,10 @@ def heaviside(b: Builder, x: Ref, at_zero: Ref) -> Ref:
 def renamed(op: str, *more: object) -> Formula:
     """Another name of an op with the same arguments, `more` of which may be fixed."""
 
-    def made(b: Builder, *args: object, **kwargs: object) -> Ref:
+    def formula(b: Builder, *args: object, **kwargs: object) -> Ref:
         return b(op, *args, *more, **kwargs)
 
-    return made
+    return formula
 
 
 def cross(b: Builder, x: Ref, y: Ref, *, dim: int = -1) -> Ref:

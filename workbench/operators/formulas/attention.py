@@ -37,8 +37,8 @@ def attention(
         later = b("aten.triu.default", b("aten.full_like.default", scores, 1, dtype=torch.bool), 1)
         scores = b("aten.masked_fill.Scalar", scores, later, -math.inf)
     weights = _weights(b, scores, may_be_empty=mask is not None)
-    made = b("aten.bmm.default", cast(b, weights, b.dtype(query)), values)
-    return b("aten.view.default", made, [*lead, rows, b.type(value).shape[-1]])
+    result = b("aten.bmm.default", cast(b, weights, b.dtype(query)), values)
+    return b("aten.view.default", result, [*lead, rows, b.type(value).shape[-1]])
 
 
 def _repeated(b: Builder, x: Ref, heads: int) -> Ref:

@@ -31,18 +31,18 @@ def embedding_bag(
     if each is not None:
         rows = b("aten.mul.Tensor", rows, _column(b, compute(b, each)))
     if mode == _MAX:
-        made, origins = _largest(b, _only(b, counts, rows, -torch.inf), indices, bag, sizes)
+        result, origins = _largest(b, _only(b, counts, rows, -torch.inf), indices, bag, sizes)
     else:
         dtype = b.dtype(rows)
         zeros = full(b, [bags, width], 0.0, dtype=dtype)
-        made = b("aten.index_add.default", zeros, 0, bag, _only(b, counts, rows, 0.0))
+        result = b("aten.index_add.default", zeros, 0, bag, _only(b, counts, rows, 0.0))
         if mode == _MEAN:
-            made = b("aten.div.Tensor", made, _column(b, _divisors(b, sizes, dtype)))
+            result = b("aten.div.Tensor", result, _column(b, _divisors(b, sizes, dtype)))
         origins = sizes
     kept = cast(b, bag, integers)
     if mode == _SUM and _is_one_product(b, weight, each, padding):
         kept = full(b, [0], 0, dtype=b.dtype(offsets))
-    return made, kept, sizes, origins
+    return result, kept, sizes, origins
 
 
 def embedding_bag_forward_only(
@@ -53,8 +53,8 @@ def embedding_bag_forward_only(
     found = embedding_bag(b, weight, indices, offsets, by_frequency, mode, sparse, each, last_offset, padding)
     if found is None or not last_offset:
         return found
-    made, kept, _, origins = found
-    return made, kept, full(b, b.shape(offsets), 0, dtype=b.dtype(indices)), origins
+    result, kept, _, origins = found
+    return result, kept, full(b, b.shape(offsets), 0, dtype=b.dtype(indices)), origins
 
 
 def embedding_bag_of_users(

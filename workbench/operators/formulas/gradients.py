@@ -18,7 +18,7 @@ from workbench.operators.formulas.formula_builder import Builder, Formula, compu
 
 def asked_for(mask: Sequence[bool], *gradients: Callable[[], Ref]) -> tuple[Ref, ...]:
     """The gradients that are asked for, each made in its turn."""
-    return tuple(made() for made, wanted in zip(gradients, mask, strict=True) if wanted)
+    return tuple(result() for result, wanted in zip(gradients, mask, strict=True) if wanted)
 
 
 def _kept(b: Builder, where: Ref, gradient: Ref) -> Ref:

@@ -57,8 +57,8 @@ def _of_truth(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, reduce: str, *
     """A sum of bools is true when one of them is, a product when all are."""
     one, other = cast(b, x, torch.int8), cast(b, src, torch.int8)
     kind = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
-    made = b("aten.scatter_reduce.two", one, dim, index, other, kind, include_self=include_self)
-    return cast(b, made, torch.bool)
+    result = b("aten.scatter_reduce.two", one, dim, index, other, kind, include_self=include_self)
+    return cast(b, result, torch.bool)
 
 
 def _mean(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, include_self: bool) -> Ref:
@@ -67,8 +67,8 @@ def _mean(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, include_self: b
     if not include_self:
         start, count = (b("aten.scatter.value", each, dim, index, 0) for each in (start, count))
     total = b("aten.scatter_reduce.two", start, dim, index, src, "sum")
-    made = b("aten.div.Tensor", total, b("aten.scatter_reduce.two", count, dim, index, _ones(b, index), "sum"))
-    return cast(b, made, b.dtype(x))
+    result = b("aten.div.Tensor", total, b("aten.scatter_reduce.two", count, dim, index, _ones(b, index), "sum"))
+    return cast(b, result, b.dtype(x))
 
 
 def _ones(b: Builder, like: Ref) -> Ref:
@@ -106,10 +106,10 @@ def index_put(b: Builder, x: Ref, indices: list[Ref | None], values: Ref, accumu
         return b("aten.where.self", given[0], _one(b, values), x) if whole and not accumulate else None
     shape = list(sum(map(meta_tensor, kinds), torch.empty((), device="meta")).shape) or [1]
     wide: list[Ref | None] = [each if each is None else expanded(b, each, shape) for each in indices]
-    made = expanded(b, values, chosen_shape(b.type(x), [each and b.type(each) for each in wide]))
-    if made == values and wide == list(indices):
+    result = expanded(b, values, chosen_shape(b.type(x), [each and b.type(each) for each in wide]))
+    if result == values and wide == list(indices):
         return None
-    return b("aten.index_put.default", x, wide, made, accumulate)
+    return b("aten.index_put.default", x, wide, result, accumulate)
 
 
 def masked_scatter(b: Builder, x: Ref, mask: Ref, source: Ref) -> Ref:
@@ -201,12 +201,12 @@ def unfolded(b: Builder, gradient: Ref, sizes: list[int], dim: int, size: int, s
         return None
     dim %= len(sizes)
     reach = (b.type(gradient).shape[dim] - 1) * step + 1
-    made: Ref | None = None
+    result: Ref | None = None
     for place in range(size):
         each = b("aten.select.int", gradient, -1, place)
         each = sliced(b, each, sizes, dim, place, place + reach, step)
-        made = each if made is None else b("aten.add.Tensor", made, each)
-    return made
+        result = each if result is None else b("aten.add.Tensor", result, each)
+    return result
 
 
 _MOST_PLACES = 16

@@ -31,10 +31,10 @@ def counted(b: Builder, end: int, dtype: torch.dtype = torch.int32) -> Ref:
 def _of_shape(value: Number) -> Formula:
     """`zeros`, `ones`: the number is the op's own. `empty` holds anything, so zeros will do."""
 
-    def made(b: Builder, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object) -> Ref:
+    def formula(b: Builder, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object) -> Ref:
         return full(b, shape, value, dtype=dtype or torch.get_default_dtype())
 
-    return made
+    return formula
 
 
 def full_like(b: Builder, x: Ref, value: Number, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
@@ -48,10 +48,12 @@ def new_full(
 
 
 def _new(value: Number) -> Formula:
-    def made(b: Builder, x: Ref, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object) -> Ref:
+    def formula(
+        b: Builder, x: Ref, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object
+    ) -> Ref:
         return new_full(b, x, shape, value, dtype=dtype)
 
-    return made
+    return formula
 
 
 def scalar_tensor(b: Builder, value: Number, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
@@ -83,8 +85,8 @@ def linspace(
     rising = b("aten.add.Scalar", b("aten.mul.Scalar", place, step), start)
     left = b("aten.rsub.Scalar", place, steps - 1)
     falling = b("aten.rsub.Scalar", b("aten.mul.Scalar", left, step), end)
-    made = b("aten.where.self", b("aten.lt.Scalar", place, steps // 2), rising, falling)
-    return cast(b, made, kind)
+    result = b("aten.where.self", b("aten.lt.Scalar", place, steps // 2), rising, falling)
+    return cast(b, result, kind)
 
 
 def eye(b: Builder, rows: int, columns: int | None = None, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
@@ -98,12 +100,12 @@ def _right_of_diagonal(b: Builder, rows: int, columns: int) -> Ref:
 
 
 def _triangle(keep: str) -> Callable[..., Ref]:
-    def made(b: Builder, x: Ref, diagonal: int = 0) -> Ref:
+    def formula(b: Builder, x: Ref, diagonal: int = 0) -> Ref:
         rows, columns = b.type(x).shape[-2:]
         inside = b(f"aten.{keep}.Scalar", _right_of_diagonal(b, rows, columns), diagonal)
         return b("aten.where.self", inside, x, full(b, [], 0, dtype=b.dtype(x)))
 
-    return made
+    return formula
 
 
 def one_hot(b: Builder, x: Ref, classes: int = -1) -> Ref | None:

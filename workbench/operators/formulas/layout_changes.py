@@ -35,7 +35,7 @@ def each(value: int | list[int], count: int) -> list[int]:
 def of_batches(dims: int, formula: Formula, images: int = 1) -> Formula:
     """The formula of a batch, also for one image without a batch dim: the first operands, so many, then get one."""
 
-    def made(b: Builder, *args: Any, **kwargs: Any) -> object:
+    def changed(b: Builder, *args: Any, **kwargs: Any) -> object:
         if b.rank(args[0]) != dims + 1:
             return formula(b, *args, **kwargs)
         batches = [b("aten.unsqueeze.default", image, 0) for image in args[:images]]
@@ -44,7 +44,7 @@ def of_batches(dims: int, formula: Formula, images: int = 1) -> Formula:
             return tuple(each and b("aten.squeeze.dim", each, 0) for each in found)
         return b("aten.squeeze.dim", found, 0)
 
-    return made
+    return changed
 
 
 def per_channel(b: Builder, values: Ref, dims: int) -> Ref:

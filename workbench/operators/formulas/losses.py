@@ -147,9 +147,9 @@ def nll_loss_with_weight(
     total = found.sum(each)
     if reduction == _NONE and b.rank(x) > 1:
         total = b("aten.mul.Scalar", total, 0.0)
-    made = loss if reduction == _NONE else found.sum(loss)
-    made = b("aten.div.Tensor", made, total) if reduction == _MEAN else made
-    return cast(b, made, b.dtype(x)), cast(b, total, b.dtype(x))
+    result = loss if reduction == _NONE else found.sum(loss)
+    result = b("aten.div.Tensor", result, total) if reduction == _MEAN else result
+    return cast(b, result, b.dtype(x)), cast(b, total, b.dtype(x))
 
 
 def nll_loss_backward(

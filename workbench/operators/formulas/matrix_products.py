@@ -37,16 +37,16 @@ def mm(b: Builder, x: Ref, y: Ref) -> Ref | None:
 def linear(b: Builder, x: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
     """Rows times the transposed weight; more than one leading dim is flattened around the product."""
     if b.rank(weight) == 1:
-        made = matmul(b, x, weight)
-        return made if bias is None else b("aten.add.Tensor", made, bias)
+        result = matmul(b, x, weight)
+        return result if bias is None else b("aten.add.Tensor", result, bias)
     lead, flat = b.shape(x)[:-1], x
     if b.rank(x) != 2:
         flat = b("aten.view.default", contiguous(b, x), [math.prod(lead), b.type(x).shape[-1]])
-    made = product(b, flat, b("aten.permute.default", weight, [1, 0]))
+    result = product(b, flat, b("aten.permute.default", weight, [1, 0]))
     if bias is not None:
-        made = b("aten.add.Tensor", made, bias)
-    made = cast(b, made, b.dtype(x))  # before a view, behind which nothing fuses
-    return made if b.rank(x) == 2 else b("aten.view.default", made, [*lead, b.type(made).shape[-1]])
+        result = b("aten.add.Tensor", result, bias)
+    result = cast(b, result, b.dtype(x))  # before a view, behind which nothing fuses
+    return result if b.rank(x) == 2 else b("aten.view.default", result, [*lead, b.type(result).shape[-1]])
 
 
 def addmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
@@ -84,10 +84,10 @@ def matmul(b: Builder, x: Ref, y: Ref) -> Ref:
     x_rank, y_rank = b.rank(x), b.rank(y)
     left = b("aten.unsqueeze.default", x, 0) if x_rank == 1 else x
     right = b("aten.unsqueeze.default", y, 1) if y_rank == 1 else y
-    made = _matrices(b, left, right)
+    result = _matrices(b, left, right)
     if y_rank == 1:
-        made = b("aten.squeeze.dim", made, -1)
-    return b("aten.squeeze.dim", made, -2 if y_rank > 1 else -1) if x_rank == 1 else made
+        result = b("aten.squeeze.dim", result, -1)
+    return b("aten.squeeze.dim", result, -2 if y_rank > 1 else -1) if x_rank == 1 else result
 
 
 def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
@@ -99,8 +99,8 @@ def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
         return b("aten.view.default", b("aten.mm.default", flat, y), [*x_shape[:-1], y_shape[-1]])
     batch = broadcast(x_shape[:-2], y_shape[:-2])
     left = _batched(b, x, batch)
-    made = b("aten.bmm.default", left, _batched(b, y, batch))
-    return made if len(batch) == 1 else b("aten.view.default", made, [*batch, x_shape[-2], y_shape[-1]])
+    result = b("aten.bmm.default", left, _batched(b, y, batch))
+    return result if len(batch) == 1 else b("aten.view.default", result, [*batch, x_shape[-2], y_shape[-1]])
 
 
 def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> list[int]:
@@ -152,9 +152,9 @@ def _contracted(b: Builder, x: Ref, xs: str, y: Ref, ys: str, wanted: str) -> tu
     right = reshape(
         b, b("aten.permute.default", y, [ys.index(e) for e in batch + k + n]), [shape[0], shape[2], shape[3]]
     )
-    made = [*batch, *m, *n]
+    result = [*batch, *m, *n]
     product = b("aten.bmm.default", left, right)
-    return b("aten.view.default", product, [sizes[letter] for letter in made]), "".join(made)
+    return b("aten.view.default", product, [sizes[letter] for letter in result]), "".join(result)
 
 
 def outer(b: Builder, x: Ref, y: Ref) -> Ref:
@@ -193,10 +193,10 @@ def of_three(
     rank = b.rank(x) + len(expand_x)
     wide: list[Ref] = []
     for tensor, dims in ((x, expand_x), (y, expand_y), (z, expand_z)):
-        made = compute(b, tensor)
+        result = compute(b, tensor)
         for dim in sorted(dim % rank for dim in dims):  # they are dims of the product, in whatever order
-            made = b("aten.unsqueeze.default", made, dim)
-        wide.append(made)
+            result = b("aten.unsqueeze.default", result, dim)
+        wide.append(result)
     product = b("aten.mul.Tensor", b("aten.mul.Tensor", wide[0], wide[1]), wide[2])
     return b("aten.sum.dim_IntList", product, summed, False) if summed else product
 
@@ -206,13 +206,13 @@ def bilinear(b: Builder, x: Ref, y: Ref, weight: Ref, bias: Ref | None = None) -
     outer, (results, inside, other) = b.shape(x)[:-1], b.type(weight).shape
     count = math.prod(outer)
     matrix = reshape(b, b("aten.permute.default", weight, [1, 0, 2]), [inside, results * other])
-    made = b("aten.mm.default", reshape(b, x, [count, inside]), matrix)
-    made = compute(b, b("aten.view.default", made, [count, results, other]))
+    result = b("aten.mm.default", reshape(b, x, [count, inside]), matrix)
+    result = compute(b, b("aten.view.default", result, [count, results, other]))
     rows = b("aten.unsqueeze.default", compute(b, reshape(b, y, [count, other])), 1)
-    made = b("aten.sum.dim_IntList", b("aten.mul.Tensor", made, rows), [2], False)
+    result = b("aten.sum.dim_IntList", b("aten.mul.Tensor", result, rows), [2], False)
     if bias is not None:
-        made = b("aten.add.Tensor", made, compute(b, bias))
-    return b("aten.view.default", made, [*outer, results])
+        result = b("aten.add.Tensor", result, compute(b, bias))
+    return b("aten.view.default", result, [*outer, results])
 
 
 FORMULAS: dict[str, Formula] = {

@@ -34,10 +34,10 @@ def log_softmax(b: Builder, x: Ref, dim: int, dtype: torch.dtype | None = None) 
 def _half_to_float(formula: Formula) -> Formula:
     """The private overloads end in a flag that asks for float results of half inputs."""
 
-    def made(b: Builder, x: Ref, dim: int, half_to_float: bool) -> Ref | None:
+    def changed(b: Builder, x: Ref, dim: int, half_to_float: bool) -> Ref | None:
         return formula(b, x, dim, torch.float32 if half_to_float else None)
 
-    return made
+    return changed
 
 
 def _normalised(b: Builder, x: Ref, dims: list[int], eps: float) -> tuple[Ref, Ref, Ref, Ref]:
@@ -84,8 +84,8 @@ def layer_norm_with_statistics(
     b: Builder, x: Ref, shape: list[int], weight: Ref | None, bias: Ref | None, eps: float
 ) -> tuple[Ref, Ref, Ref]:
     x = compute(b, x)
-    made, centre, _, spread = _normalised(b, x, _last(b, x, shape), eps)
-    return _affine(b, made, weight, bias), centre, spread
+    result, centre, _, spread = _normalised(b, x, _last(b, x, shape), eps)
+    return _affine(b, result, weight, bias), centre, spread
 
 
 def layer_norm_backward(
@@ -182,20 +182,20 @@ def batch_norm_in_training(
     """The result, the batch's statistics, and the running ones: a step of `momentum` towards the batch's."""
     if not training:
         return None
-    made, centre, variance, spread = _of_batch(b, x, weight, bias, eps)
+    result, centre, variance, spread = _of_batch(b, x, weight, bias, eps)
     count = b.extent(x, _others(b, x, 1))
     unbiased = b("aten.mul.Tensor", variance, count / (count - 1)) if count > 1 else variance
     running = (_towards(b, *pair, momentum) for pair in ((running_mean, centre), (running_var, unbiased)))
-    return made, centre, spread, *running
+    return result, centre, spread, *running
 
 
 def _of_batch(b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, eps: float) -> tuple[Ref, Ref, Ref, Ref]:
     """The normalised batch; then, one number a channel, mean, variance and reciprocal of the spread."""
     x, channels = compute(b, x), b.type(x).shape[1]
-    made, *statistics = _normalised(b, x, _others(b, x, 1), eps)
-    made = _affine(b, made, weight, bias, channels, *[1] * (b.rank(x) - 2), wide=False)
+    result, *statistics = _normalised(b, x, _others(b, x, 1), eps)
+    result = _affine(b, result, weight, bias, channels, *[1] * (b.rank(x) - 2), wide=False)
     centre, variance, spread = (b("aten.view.default", each, [channels]) for each in statistics)
-    return made, centre, variance, spread
+    return result, centre, variance, spread
 
 
 def _towards(b: Builder, old: Ref, new: Ref, momentum: float) -> Ref:
@@ -206,8 +206,8 @@ def _towards(b: Builder, old: Ref, new: Ref, momentum: float) -> Ref:
 def batch_norm_without_history(
     b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, training: bool, momentum: float, eps: float
 ) -> tuple[Ref, ...]:
-    made, centre, _, spread = _of_batch(b, x, weight, bias, eps)
-    return made, centre, spread
+    result, centre, _, spread = _of_batch(b, x, weight, bias, eps)
+    return result, centre, spread
 
 
 def batch_norm_backward(
@@ -240,9 +240,9 @@ def group_norm(
     """Every group of channels by its own mean and spread, over (image, group, channel of the group, place)."""
     images, channels, *space = b.type(x).shape
     inside = [groups, channels // groups, math.prod(space)]
-    made = _normalised(b, compute(b, reshape(b, x, [images, *inside])), [2, 3], eps)[0]
+    result = _normalised(b, compute(b, reshape(b, x, [images, *inside])), [2, 3], eps)[0]
     weight, bias = (None if each is None else b("aten.view.default", each, [*inside[:2], 1]) for each in (weight, bias))
-    return b("aten.view.default", _affine(b, made, weight, bias, wide=False), [images, channels, *space])
+    return b("aten.view.default", _affine(b, result, weight, bias, wide=False), [images, channels, *space])
 
 
 def group_norm_with_statistics(
@@ -250,10 +250,10 @@ def group_norm_with_statistics(
     eps: float,
 ) -> tuple[Ref, Ref, Ref]:  # fmt: skip
     inside = [groups, channels // groups]
-    made, centre, _, spread = _normalised(b, compute(b, reshape(b, x, [images, *inside, size])), [2, 3], eps)
-    made = _affine(b, made, weight, bias, *inside, 1)
+    result, centre, _, spread = _normalised(b, compute(b, reshape(b, x, [images, *inside, size])), [2, 3], eps)
+    result = _affine(b, result, weight, bias, *inside, 1)
     centre, spread = (b("aten.view.default", each, [images, groups]) for each in (centre, spread))
-    return b("aten.view.default", made, b.shape(x)), centre, spread
+    return b("aten.view.default", result, b.shape(x)), centre, spread
 
 
 def group_norm_backward(

@@ -23,7 +23,7 @@ Sizes = list[int]
 def _average_pool(dims: int) -> Formula:
     """Each window's gradient, shared by its elements."""
 
-    def made(
+    def formula(
         b: Builder, gradient: Ref, x: Ref, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
         with_padding: bool, divisor: int | None,
     ) -> Ref:  # fmt: skip
@@ -38,7 +38,7 @@ def _average_pool(dims: int) -> Formula:
                 shared = _shared(b, shared, place + 2, window, with_padding=with_padding)
         return _spread_windows(b, shared, b.shape(x), kernel, stride, padding)
 
-    return of_batches(dims, made, images=2)
+    return of_batches(dims, formula, images=2)
 
 
 def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, int], *, with_padding: bool) -> Ref:
@@ -78,12 +78,12 @@ def _spread_windows(b: Builder, shared: Ref, shape: list[int], kernel: Sizes, st
     single = reshape(b, shared, [images * channels, 1, *found])
     ones = full(b, [1, 1, *kernel], 1.0, dtype=dtype)
     reached = [(n - 1) * step + size for n, step, size in zip(found, stride, kernel, strict=True)]
-    made = transposed_convolution(b, single, ones, None, stride, [0] * dims, [1] * dims, [0] * dims, 1)
-    made = b("aten.view.default", made, [images, channels, *reached])
+    result = transposed_convolution(b, single, ones, None, stride, [0] * dims, [1] * dims, [0] * dims, 1)
+    result = b("aten.view.default", result, [images, channels, *reached])
     for place, around in enumerate(padding):
         if around:
-            made = part(b, made, place + 2, around, b.type(made).shape[place + 2])
-    return _fitted(b, made, space)
+            result = part(b, result, place + 2, around, b.type(result).shape[place + 2])
+    return _fitted(b, result, space)
 
 
 def _fitted(b: Builder, x: Ref, space: Sequence[int]) -> Ref:
@@ -97,7 +97,7 @@ def _fitted(b: Builder, x: Ref, space: Sequence[int]) -> Ref:
 def _adaptive_average_pool(dims: int) -> Formula:
     """As above where all windows have one size; else a product with the share that each element has in each window."""
 
-    def made(b: Builder, gradient: Ref, x: Ref) -> Ref:
+    def formula(b: Builder, gradient: Ref, x: Ref) -> Ref:
         space, wanted = b.shape(x)[2:], b.shape(gradient)[2:]
         found = compute(b, gradient)
         if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
@@ -108,7 +108,7 @@ def _adaptive_average_pool(dims: int) -> Formula:
             found = product_along(b, found, place + 2, b("aten.t.default", _shares(b, found, want, extent)))
         return found
 
-    return of_batches(dims, made, images=2)
+    return of_batches(dims, formula, images=2)
 
 
 def _shares(b: Builder, like: Ref, windows: int, extent: int) -> Ref:
@@ -137,7 +137,7 @@ def _max_pool_with_indices(dims: int) -> Formula:
     A window is looked through place by place, each of which is a slice of the image for all windows at once.
     """
 
-    def made(
+    def formula(
         b: Builder, x: Ref, kernel: Sizes, stride: Sizes | None = None, padding: Sizes | int = 0,
         dilation: Sizes | int = 1, ceil_mode: bool = False,
     ) -> tuple[Ref, Ref | None]:  # fmt: skip
@@ -161,7 +161,7 @@ def _max_pool_with_indices(dims: int) -> Formula:
 
         return largest, _of_largest(b, b.shape(largest), first, pairs())
 
-    return of_batches(dims, made)
+    return of_batches(dims, formula)
 
 
 def _of_largest(b: Builder, shape: Sizes, first: Ref, pairs: Iterable[tuple[Ref, Ref]]) -> Ref:
@@ -215,7 +215,7 @@ def _adaptive_max_pool(dims: int) -> Formula:
     """As above where all windows have one size. Else windows are looked through by gathers, the smaller ones' last
     elements twice."""
 
-    def made(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, Ref | None]:
+    def formula(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, Ref | None]:
         space, wanted = b.shape(x)[2:], adapted_extents(b, x, size, dims)
         if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
             kernel = [extent // want for extent, want in zip(space, wanted, strict=True)]
@@ -239,19 +239,19 @@ def _adaptive_max_pool(dims: int) -> Formula:
 
         return largest, _of_largest(b, b.shape(largest), _place(b, [each_ for each_, _ in borders], space), pairs())
 
-    return of_batches(dims, made)
+    return of_batches(dims, formula)
 
 
 def _max_pool(dims: int) -> Formula:
     """Each window's gradient at the place of its largest number."""
 
-    def made(b: Builder, gradient: Ref, x: Ref, *given: object, indices: Ref | None = None) -> Ref:
+    def formula(b: Builder, gradient: Ref, x: Ref, *given: object, indices: Ref | None = None) -> Ref:
         """The places come last, after how the windows lie, which does not matter here."""
         places = indices if indices is not None else given[-1]
         assert isinstance(places, Ref)
         return placed(b, compute(b, gradient), places, b.shape(x)[-dims:], "aten.scatter_add.default")
 
-    return made
+    return formula
 
 
 FORMULAS: dict[str, Formula] = {

@@ -24,7 +24,7 @@ def _pool(op: str, dims: int) -> Formula:
     Averages of 16-bit floats are computed with 32. So are maxima of unsigned bytes, which MLIR would compare as signed.
     """
 
-    def made(b: Builder, x: Ref, *given: Sizes, **kwargs: object) -> Ref | None:
+    def formula(b: Builder, x: Ref, *given: Sizes, **kwargs: object) -> Ref | None:
         args: list[Sizes] = [each(value, dims) if isinstance(value, list) and value else value for value in given]
         if args[1:] and not args[1]:
             args[1] = args[0]  # windows beside each other
@@ -38,7 +38,7 @@ def _pool(op: str, dims: int) -> Formula:
             return b(op, b("aten._to_copy.default", x, dtype=torch.int32), *args, **kwargs)
         return None
 
-    return made
+    return formula
 
 
 def average_of_volumes(
@@ -56,18 +56,18 @@ def average_of_volumes(
     height, width = b.type(layers).shape[2:]
     layers = reshape(b, layers, [images * channels, 1, depth, height * width])
     through = [[kernel[0], 1], [stride[0], 1], [padding[0], 0]]
-    made = b("aten.avg_pool2d.default", layers, *through, *rest)
-    made = b("aten.view.default", made, [images, channels, b.type(made).shape[2], height, width])
-    return made if divisor is None else b("aten.mul.Tensor", made, 1.0 / divisor)
+    result = b("aten.avg_pool2d.default", layers, *through, *rest)
+    result = b("aten.view.default", result, [images, channels, b.type(result).shape[2], height, width])
+    return result if divisor is None else b("aten.mul.Tensor", result, 1.0 / divisor)
 
 
 def _adaptive_average(dims: int) -> Formula:
-    def made(b: Builder, x: Ref, size: Sizes) -> Ref:
+    def formula(b: Builder, x: Ref, size: Sizes) -> Ref:
         return _adapted(
             b, x, adapted_extents(b, x, size, dims), f"aten.avg_pool{dims}d.default", partial(mean, keepdim=True)
         )
 
-    return made
+    return formula
 
 
 def adaptive_maximum(b: Builder, x: Ref, size: list[int]) -> Ref:

@@ -48,20 +48,20 @@ def _plain_step(activation: str) -> Step:
 def cell(step: Step) -> Formula:
     """A cell, with one tensor of state or several."""
 
-    def made(
+    def formula(
         b: Builder, x: Ref, hx: Ref | list[Ref], w_ih: Ref, w_hh: Ref, b_ih: Ref | None = None, b_hh: Ref | None = None
     ) -> Ref | State:
         state = (hx,) if isinstance(hx, Ref) else tuple(hx)
         found = step(b, linear(b, x, w_ih, b_ih), state, w_hh, b_hh)
         return found[0] if isinstance(hx, Ref) else found
 
-    return made
+    return formula
 
 
 def layers(step: Step, parts: int) -> Formula:
     """A recurrent layer or several, with `parts` tensors of state; None where it drops out at random."""
 
-    def made(
+    def formula(
         b: Builder, x: Ref, hx: Ref | list[Ref], weights: list[Ref], has_biases: bool, num_layers: int,
         dropout: float, train: bool, bidirectional: bool, batch_first: bool,
     ) -> tuple[Ref, ...] | None:  # fmt: skip
@@ -90,7 +90,7 @@ def layers(step: Step, parts: int) -> Formula:
         ends = (b("aten.stack.default", [state[part] for state in final], 0) for part in range(parts))
         return (x, *ends)
 
-    return made
+    return formula
 
 
 _TANH, _RELU = _plain_step("aten.tanh.default"), _plain_step("aten.relu.default")

@@ -49,39 +49,39 @@ def squares_about_mean(b: Builder, centred: Ref, dims: list[int], keepdim: bool)
 def _root(formula: Formula) -> Formula:
     """With the standard deviation in place of the variance, which may be the first of several results."""
 
-    def made(b: Builder, *args: object, **kwargs: object) -> Ref | tuple[Ref, ...]:
+    def changed(b: Builder, *args: object, **kwargs: object) -> Ref | tuple[Ref, ...]:
         found: Ref | tuple[Ref, ...] = formula(b, *args, **kwargs)
         if isinstance(found, tuple):
             return b("aten.sqrt.default", found[0]), *found[1:]
         return b("aten.sqrt.default", found)
 
-    return made
+    return changed
 
 
 def _by_flag(formula: Formula) -> Formula:
     """With a flag in place of the correction: 1 if it is true, else 0."""
 
-    def made(b: Builder, x: Ref, dim: list[int] | None, unbiased: bool = True, keepdim: bool = False) -> object:
+    def changed(b: Builder, x: Ref, dim: list[int] | None, unbiased: bool = True, keepdim: bool = False) -> object:
         return formula(b, x, dim, correction=float(unbiased), keepdim=keepdim)
 
-    return made
+    return changed
 
 
 def _by_flag_over_all(formula: Formula) -> Formula:
-    def made(b: Builder, x: Ref, unbiased: bool = True) -> object:
+    def changed(b: Builder, x: Ref, unbiased: bool = True) -> object:
         return formula(b, x, correction=float(unbiased))
 
-    return made
+    return changed
 
 
 def _extreme(kind: str) -> Formula:
     """The largest or smallest number: of all, or along a dim, beside its place."""
 
-    def made(b: Builder, x: Ref, dim: int | None = None, keepdim: bool = False) -> Ref | tuple[Ref, Ref]:
+    def formula(b: Builder, x: Ref, dim: int | None = None, keepdim: bool = False) -> Ref | tuple[Ref, Ref]:
         found = b(f"aten.a{kind}.default", x, b.dims(x, None) if dim is None else [dim], keepdim)
         return found if dim is None else (found, b(f"aten.arg{kind}.default", x, dim, keepdim))
 
-    return made
+    return formula
 
 
 def sum_dim(
@@ -139,8 +139,8 @@ def logsumexp(b: Builder, x: Ref, dim: Dims, keepdim: bool = False) -> Ref:
     largest = b("aten.amax.default", x, dims, True)
     beside = b("aten.where.ScalarSelf", isinf(b, largest), 0.0, largest)
     total = b("aten.sum.dim_IntList", b("aten.exp.default", b("aten.sub.Tensor", x, beside)), dims, True)
-    made = b("aten.add.Tensor", b("aten.log.default", total), beside)
-    return made if keepdim or not dims else b("aten.squeeze.dims", made, dims)
+    result = b("aten.add.Tensor", b("aten.log.default", total), beside)
+    return result if keepdim or not dims else b("aten.squeeze.dims", result, dims)
 
 
 def nansum(

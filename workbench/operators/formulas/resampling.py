@@ -109,16 +109,16 @@ def cubic_weights_along(b: Builder, x: Ref, extent: int, size: int, step: float 
     dtype = b.dtype(x)
     source = b("aten.unsqueeze.default", _source(b, extent, size, step, dtype), 1)
     before = b("aten.floor.default", source)
-    beyond, made = b("aten.sub.Tensor", source, before), None
+    beyond, result = b("aten.sub.Tensor", source, before), None
     for neighbour in (-1, 0, 1, 2):
         distance = b("aten.abs.default", b("aten.sub.Scalar", beyond, neighbour))
         weight = _polynomial(b, distance, _NEAR if neighbour in (0, 1) else _FAR)
         place = b("aten.clamp.default", b("aten.add.Scalar", before, neighbour), 0, extent - 1)
         there = b("aten.eq.Tensor", place, counted(b, extent, dtype))
         share = b("aten.where.ScalarOther", there, weight, 0.0)
-        made = share if made is None else b("aten.add.Tensor", made, share)
-    assert made is not None
-    return made
+        result = share if result is None else b("aten.add.Tensor", result, share)
+    assert result is not None
+    return result
 
 
 _BEND = -0.75
@@ -127,10 +127,10 @@ _NEAR, _FAR = (_BEND + 2, -_BEND - 3, 0.0, 1.0), (_BEND, -5 * _BEND, 8 * _BEND, 
 
 
 def _polynomial(b: Builder, x: Ref, factors: Sequence[float]) -> Ref:
-    made = b("aten.mul.Scalar", x, factors[0])
+    result = b("aten.mul.Scalar", x, factors[0])
     for factor in factors[1:-1]:
-        made = b("aten.mul.Tensor", b("aten.add.Scalar", made, factor), x)
-    return b("aten.add.Scalar", made, factors[-1])
+        result = b("aten.mul.Tensor", b("aten.add.Scalar", result, factor), x)
+    return b("aten.add.Scalar", result, factors[-1])
 
 
 def _source(b: Builder, extent: int, size: int, step: float | None, dtype: torch.dtype) -> Ref:
@@ -168,7 +168,7 @@ def _linear_vec(
 def _interpolated_backward(along: Formula) -> Formula:
     """Interpolation is a product along each dim; its backward pass is one with the same weights."""
 
-    def made(
+    def formula(
         b: Builder, gradient: Ref, sizes: list[int], shape: list[int], align_corners: bool, *factors: Scale
     ) -> Ref:
         found, extents = compute(b, gradient), shape[2:]
@@ -179,14 +179,14 @@ def _interpolated_backward(along: Formula) -> Formula:
                 found = b("aten.transpose.int", b("aten.matmul.default", moved, weights), axis + 2, -1)
         return found
 
-    return made
+    return formula
 
 
 def _nearest_backward(shift: float) -> Formula:
     """Each element's gradient is the sum of its copies': beside each other where all have as many, else added to where
     they come from."""
 
-    def made(b: Builder, gradient: Ref, sizes: list[int], shape: list[int], *factors: Scale) -> Ref:
+    def formula(b: Builder, gradient: Ref, sizes: list[int], shape: list[int], *factors: Scale) -> Ref:
         found = compute(b, gradient)
         for axis, step in enumerate(_steps(shape[2:], sizes, factors)):
             extent, size = shape[axis + 2], sizes[axis]
@@ -203,7 +203,7 @@ def _nearest_backward(shift: float) -> Formula:
             found = b("aten.index_add.default", start, axis + 2, counted_places(b, extent, size, step, shift), found)
         return found
 
-    return made
+    return formula
 
 
 FORMULAS: dict[str, Formula] = {

@@ -26,7 +26,7 @@ BYTES = (torch.int8, torch.uint8)
 
 
 def _transposed(dims: int) -> Formula:
-    def made(
+    def formula(
         b: Builder, x: Ref, weight: Ref, bias: Ref | None = None, stride: Sizes = 1, padding: Sizes = 0,
         output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
     ) -> Ref:  # fmt: skip
@@ -44,7 +44,7 @@ def _transposed(dims: int) -> Formula:
         y = b("aten.convolution.default", spread, turned, None, ones, around, apart, False, zeros, groups)
         return y if bias is None else b("aten.add.Tensor", y, per_channel(b, bias, dims))
 
-    return of_batches(dims, made)
+    return of_batches(dims, formula)
 
 
 def with_gaps(b: Builder, x: Ref, dim: int, step: int) -> Ref:
@@ -101,14 +101,14 @@ def transposed_convolution(
 
 
 def _convolution(dims: int) -> Formula:
-    def made(
+    def formula(
         b: Builder, x: Ref, weight: Ref, bias: Ref | None = None, stride: Sizes = 1, padding: Sizes | str = 0,
         dilation: Sizes = 1, groups: int = 1,
     ) -> Ref:  # fmt: skip
         own = b.dtype(x)
         if own in BYTES:  # the importer ends the process on them, and the low 8 bits of wider sums are the right ones
             wide = cast(b, x, torch.int16), cast(b, weight, torch.int16)
-            return cast(b, made(b, *wide, bias, stride, padding, dilation, groups), own)
+            return cast(b, formula(b, *wide, bias, stride, padding, dilation, groups), own)
         if isinstance(padding, str):
             x, padding = _same(b, x, weight, each(dilation, dims)) if padding == "same" else (x, 0)
         steps, around, apart = each(stride, dims), each(padding, dims), each(dilation, dims)
@@ -120,7 +120,7 @@ def _convolution(dims: int) -> Formula:
         y = found[0] if len(found) == 1 else b("aten.cat.default", found, 1)
         return y if bias is None else b("aten.add.Tensor", y, per_channel(b, bias, dims))
 
-    return of_batches(dims, made)
+    return of_batches(dims, formula)
 
 
 def _is_apart(b: Builder, x: Ref, groups: int) -> bool:
@@ -213,8 +213,8 @@ def folded_windows(
     windows = reshape(b, x, [images * rows // places, places, *counts])
     ones = b("aten.eye.default", places, dtype=b.dtype(compute(b, x)), device=CPU)
     ones = b("aten.view.default", ones, [places, 1, *kernel])
-    made = transposed_convolution(b, compute(b, windows), ones, None, stride, padding, dilation, list(left), 1)
-    return b("aten.view.default", made, [images, rows // places, *size])
+    result = transposed_convolution(b, compute(b, windows), ones, None, stride, padding, dilation, list(left), 1)
+    return b("aten.view.default", result, [images, rows // places, *size])
 
 
 def convolution_backward(
@@ -269,10 +269,10 @@ def _of_weights(
     else:
         batch = b("aten.transpose.int", x, 0, 1)
     window = b("aten.transpose.int", gradient, 0, 1)
-    made = b("aten.convolution.default", batch, window, None, dilation, padding, stride, False, [0] * dims, groups)
+    result = b("aten.convolution.default", batch, window, None, dilation, padding, stride, False, [0] * dims, groups)
     for place, size in enumerate(shape[2:]):
-        made = part(b, made, place + 2, 0, size)
-    return b("aten.transpose.int", made, 0, 1)
+        result = part(b, result, place + 2, 0, size)
+    return b("aten.transpose.int", result, 0, 1)
 
 
 FORMULAS: dict[str, Formula] = {

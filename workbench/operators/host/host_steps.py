@@ -31,7 +31,7 @@ def functions(lowered: KernelGraph, registrations: Registrations) -> dict[str, K
 def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequence[torch.Tensor]) -> None:
     given = dict(zip(kernel.inputs, tensors, strict=False))
     try:
-        made = run_nodes([node], given, registrations)
+        result = run_nodes([node], given, registrations)
     except WorkbenchError:
         raise
     except Exception as error:  # PyTorch cannot compute the op for these tensors
@@ -43,18 +43,18 @@ def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequ
             "function"
         ) from error
     for value, out in zip(kernel.outputs, tensors[len(kernel.inputs) :], strict=True):
-        _refuse_unlike(node, made[value], out, registrations.find(node.op, "executor"))
-        out.copy_(made[value])
+        _refuse_unlike(node, result[value], out, registrations.find(node.op, "executor"))
+        out.copy_(result[value])
 
 
-def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor, executor: Registration | None) -> None:
+def _refuse_unlike(node: Node, result: torch.Tensor, out: torch.Tensor, executor: Registration | None) -> None:
     """Raises for a result of another type or shape than the record's: a copy would convert it silently."""
-    alike = (made.shape, made.dtype) == (out.shape, out.dtype)
-    if alike and not (made.is_quantized and made.qscheme() != out.qscheme()):
+    alike = (result.shape, result.dtype) == (out.shape, out.dtype)
+    if alike and not (result.is_quantized and result.qscheme() != out.qscheme()):
         return
-    kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (made, out)]
-    if made.is_quantized and alike:
-        kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
+    kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (result, out)]
+    if result.is_quantized and alike:
+        kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (result, out), strict=True)]
     if executor is not None:
         raise ExecutorResult(
             f"{executor_text(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: "

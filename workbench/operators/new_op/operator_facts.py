@@ -162,10 +162,10 @@ class OpFacts:
 
     @property
     def fake(self) -> str:
-        made = f"torch.empty_like({self.parameters[0].split('=')[0]})"
+        result = f"torch.empty_like({self.parameters[0].split('=')[0]})"
         if self.results > 1:
-            made = ", ".join([made] * self.results)
-        return f"{made}  # fill in, if the result has another shape or type: a tensor like the result"
+            result = ", ".join([result] * self.results)
+        return f"{result}  # fill in, if the result has another shape or type: a tensor like the result"
 
     @property
     def call(self) -> str:

@@ -97,8 +97,8 @@ class _Call:
                 )
         arguments = self.schema.arguments
         positional = [given.pop(each.name) for each in arguments if each.name in given and not each.kwarg_only]
-        made: object = to_overload(self.overload)(*positional, **given)
-        several = cast("tuple[object, ...]", made) if isinstance(made, tuple | list) else (made,)
+        result: object = to_overload(self.overload)(*positional, **given)
+        several = cast("tuple[object, ...]", result) if isinstance(result, tuple | list) else (result,)
         return [each for each in several if isinstance(each, torch.Tensor)]
 
     def fake_results(self) -> list[torch.Tensor]:

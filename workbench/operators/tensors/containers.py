@@ -303,14 +303,14 @@ def _items_of(value: object) -> dict[object, object]:
 
 def _made(cls: type, items: dict[object, object], attributes: dict[str, object], factory: object) -> object:
     base = next((each for each in (OrderedDict, defaultdict, dict) if issubclass(cls, each)), object)
-    made = cast(Any, base).__new__(cls)
+    result = cast(Any, base).__new__(cls)
     for key, item in items.items():
-        cast(Any, base).__setitem__(made, key, item)
+        cast(Any, base).__setitem__(result, key, item)
     for name, part in attributes.items():
-        _set(made, name, part)
+        _set(result, name, part)
     if factory is not None:
-        made.default_factory = factory
-    return made
+        result.default_factory = factory
+    return result
 
 
 def _set(value: object, name: str, part: object) -> None:
