@@ -85,11 +85,11 @@ def trace(
     journey = Journey(request, made)
     request.check_kernels_named(journey.lowered.record)
     breaks = break_texts(journey.lowered.record, journey.captured.breaks)
-    for told in filter(None, [warning_text(journey.lowered.record), *breaks]):
-        warnings.warn(told, HostRoute, stacklevel=3)
+    for text in filter(None, [warning_text(journey.lowered.record), *breaks]):
+        warnings.warn(text, HostRoute, stacklevel=3)
     training = program.training if (program := made.captured().program) else None
-    for told in training.idle if training else ():
-        warnings.warn(told, IdleStep, stacklevel=3)
+    for text in training.idle if training else ():
+        warnings.warn(text, IdleStep, stacklevel=3)
     return journey
 
 
@@ -279,20 +279,20 @@ def _are_names(given: Sequence[object], count: int) -> bool:
 
 
 def _not_so_many(count: int) -> str:
-    told = f"wb.compare takes 2 to {_MOST_COMPARED} journeys, but was given {count or 'none'}"
+    text = f"wb.compare takes 2 to {_MOST_COMPARED} journeys, but was given {count or 'none'}"
     if count > _MOST_COMPARED:
-        return f"{told}: compare them in parts, each with the same first one"
-    return f"{told}: wb.compare(j, j.with_(machine='edge-8x8')), for instance"
+        return f"{text}: compare them in parts, each with the same first one"
+    return f"{text}: wb.compare(j, j.with_(machine='edge-8x8')), for instance"
 
 
 def _no_journey(given: object) -> str:
     """The mistake in an argument of `compare`, and how to give journeys in a list or by name instead."""
-    told = f"wb.compare was given an object of type {type(given).__name__!r}"
+    text = f"wb.compare was given an object of type {type(given).__name__!r}"
     if isinstance(given, Mapping):
-        return f"{told}; give the journeys one by one: wb.compare(*those.values(), names=list(those))"
+        return f"{text}; give the journeys one by one: wb.compare(*those.values(), names=list(those))"
     if isinstance(given, list | tuple):
-        return f"{told}; give the journeys one by one: wb.compare(*those)"
-    return f"{told}; give journeys, the results of wb.trace and wb.load"
+        return f"{text}; give the journeys one by one: wb.compare(*those)"
+    return f"{text}; give journeys, the results of wb.trace and wb.load"
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:

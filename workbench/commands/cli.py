@@ -85,8 +85,8 @@ def _run_command(argv: Sequence[str] | None) -> int:
     parser, names = _parser()
     command_name = next((each for each in given if not each.startswith("-")), None)
     if command_name is not None and command_name not in names:
-        told = f"there is no command {command_name!r}{did_you_mean(command_name, names)}"
-        parser.error(sentences(told, f"Its commands are {', '.join(names)}"))
+        text = f"there is no command {command_name!r}{did_you_mean(command_name, names)}"
+        parser.error(sentences(text, f"Its commands are {', '.join(names)}"))
     options, unknown = parser.parse_known_args(given)
     if unknown:
         _refuse(unknown, options.parser)
@@ -146,8 +146,8 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     opens = f"open JupyterLab on the course, which is copied to ./{lab_server.COPY} where it is not here"
     lab = command("lab", _lab, opens)
     lab.add_argument("--port", type=lab_server.port, default=8888, help="the port to listen on (default: 8888)")
-    told = "the address to listen on; 0.0.0.0 is all (default: localhost)"
-    lab.add_argument("--ip", type=lab_server.address, default="localhost", help=told)
+    text = "the address to listen on; 0.0.0.0 is all (default: localhost)"
+    lab.add_argument("--ip", type=lab_server.address, default="localhost", help=text)
     first = f"the notebook to open first, yours or of the course (default: {lab_server.FIRST})"
     lab.add_argument("--notebook", metavar="FILE", help=first)
 
@@ -267,10 +267,10 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
         place = call_sites.place_text("".join(traceback.format_tb(error.__traceback__)))
         if not place:
             raise
-        told = (
+        text = (
             f"{options.file or options.model} raised while it was captured: {type(error).__name__}: {error}, at {place}"
         )
-        raise ProgramFileError(told).instead_of(error) from None
+        raise ProgramFileError(text).instead_of(error) from None
 
 
 def _open(options: argparse.Namespace) -> int:
@@ -311,9 +311,9 @@ def _ops(options: argparse.Namespace) -> int:
 
 def _lab(options: argparse.Namespace) -> int:
     lab_server.check_jupyterlab()
-    notebook, told = lab_server.notebook_to_open(options.notebook)
-    if told:
-        sys.stdout.write(f"{told}\n")
+    notebook, text = lab_server.notebook_to_open(options.notebook)
+    if text:
+        sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     command = lab_server.command(notebook, options.port, options.ip)
     if os.name == "posix":

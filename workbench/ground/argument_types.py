@@ -82,7 +82,7 @@ def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mappin
             ) from None
         for name, kinds in wanted.items():
             if name in given and not any(is_one(given[name]) for _, is_one in kinds):
-                expected = " or ".join(dict.fromkeys(told for told, _ in kinds))
+                expected = " or ".join(dict.fromkeys(text for text, _ in kinds))
                 raise BadArgument(f"{what}: {name}={short(given[name])}; expected {expected}")
             if name in given and isinstance(given[name], str) and "\0" in cast("str", given[name]):
                 raise BadArgument(f"{what}: {name}={short(given[name])} has a NUL character; expected text without one")

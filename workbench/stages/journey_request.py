@@ -102,8 +102,8 @@ class Request(Options):
         except Exception as error:
             if not self.path:
                 raise
-            told = str(error).strip().partition("\n")[0][:200]
-            raise JourneyFileUnfit(self.path, f"{type(error).__name__}: {told}") from error
+            text = str(error).strip().partition("\n")[0][:200]
+            raise JourneyFileUnfit(self.path, f"{type(error).__name__}: {text}") from error
 
     def mappings(self, lowered: KernelGraph) -> AskedMappings:
         """The mapping that the user asks for, by kernel of the graph."""

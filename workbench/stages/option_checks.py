@@ -71,8 +71,8 @@ def checked_mapping(
         raise refused("mapping", f"{_FORM}, a file or None", given)
     for kernel, wanted in cast("Mapping[object, object]", given).items():
         if kernel in OF_A_KERNEL:
-            told = f"mapping has {kernel!r} under no kernel; for all of them write it under '*'"
-            raise BadOption(sentences(told, f"Expected {_FORM}"))
+            text = f"mapping has {kernel!r} under no kernel; for all of them write it under '*'"
+            raise BadOption(sentences(text, f"Expected {_FORM}"))
         if not isinstance(kernel, str) or not isinstance(wanted, Mapping):
             raise refused("mapping", _FORM, {kernel: wanted})
         for key, value in cast("Mapping[object, object]", wanted).items():
@@ -148,11 +148,11 @@ def checked_placement(given: object) -> dict[str, int | str] | None:
 def warn_without_common_memory(resident: object, machine: Machine) -> None:
     """Warns the user of the calling verb that the machine has no common memory for a heuristic to fill."""
     if resident == "auto" and not machine.common_memory.bytes:
-        told = (
+        text = (
             f"resident='auto': machine {machine.name!r} has no common memory (common_memory_bytes = 0), so no "
             "tensor stays in one. Use a machine that has one, such as 'tpu-v4'"
         )
-        warnings.warn(told, NoCommonMemory, stacklevel=4)  # skips the verb and the check of its options
+        warnings.warn(text, NoCommonMemory, stacklevel=4)  # skips the verb and the check of its options
 
 
 def checked_seconds(given: object) -> float | None:

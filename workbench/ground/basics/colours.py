@@ -115,7 +115,7 @@ def colour_of_step(what: str) -> str:
     kind, _, part = what.removeprefix("common memory ").partition(" ")
     if part in LIGHT.waits or part in LIGHT.causes or (kind in LIGHT.causes and not part):
         return f"var(--c-{part or kind})"
-    name = next((opcode.name for opcode, told in zip(Opcode, DOES, strict=True) if told.label == kind), None)
+    name = next((opcode.name for opcode, unit in zip(Opcode, DOES, strict=True) if unit.label == kind), None)
     if name is None:
         return "var(--soft)"
     return f"var(--k-{name})" + (f";opacity:{HELD}" if part == "latency" else "")

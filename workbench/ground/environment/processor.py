@@ -110,10 +110,10 @@ def _level(features: frozenset[str]) -> str:
 @cache
 def _host_features() -> frozenset[str]:
     try:
-        told = llvm.get_host_cpu_features()
+        features = llvm.get_host_cpu_features()
     except RuntimeError:  # LLVM does not support this on every system
-        told = dict[str, bool]()
-    found = frozenset(name for name, present in told.items() if present)
+        features = dict[str, bool]()
+    found = frozenset(name for name, present in features.items() if present)
     # If LLVM cannot list the features of an x86-64 processor, it still has those of the first level.
     return found | frozenset(_X86_64 if platform.machine() in _X86 else ())
 

@@ -62,16 +62,16 @@ def _called(owner: str, arguments: Sequence[object]) -> str:
 
 
 def _told(called: str, given: Mapping[str, object], option: str, known: list[str], arguments: Iterable[object]) -> str:
-    told = f"{called} has no option {option!r}{did_you_mean(option, known)}"
+    text = f"{called} has no option {option!r}{did_you_mean(option, known)}"
     if "names" in known and all(type(each).__name__ == "Journey" for each in given.values()):
-        told += f"; names of journeys are an option: {called}(j, k, names={list(given)!r})"
+        text += f"; names of journeys are an option: {called}(j, k, names={list(given)!r})"
     elif "machine" in known and option in figure_names():
-        told += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
+        text += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
     elif "kwargs" in known and option in _takes(arguments):
-        told += f"; give keyword arguments of the function as kwargs={{{option!r}: ...}}"
+        text += f"; give keyword arguments of the function as kwargs={{{option!r}: ...}}"
     elif "kwargs" in known and called.startswith("j."):
-        told += f"; inputs by their names are given as kwargs={{{option!r}: ...}}"
-    return sentences(told, f"Its options are {', '.join(known)}" if known else "It takes none")
+        text += f"; inputs by their names are given as kwargs={{{option!r}: ...}}"
+    return sentences(text, f"Its options are {', '.join(known)}" if known else "It takes none")
 
 
 def _takes(arguments: Iterable[object]) -> set[str]:

@@ -51,8 +51,8 @@ def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
     if verdict.harmless:
         return verdict.said.rpartition(_BACK)[2]
     where = _place(verdict.said)
-    told = f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
-    return f"{told}. {advice}" if advice and _NATIVE_FAULT in verdict.said else told
+    text = f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
+    return f"{text}. {advice}" if advice and _NATIVE_FAULT in verdict.said else text
 
 
 def _place(said: str) -> str:

@@ -263,8 +263,8 @@ def _as_registered(value: object, node: pytree.NodeDef) -> _Apart:
     def make(items: list[Any]) -> object:
         return node.unflatten_fn(items, context)
 
-    told = _ADDRESS.sub("", repr(context))
-    return _Apart("object", places, list(parts), tuple(places), type(value), make, told)
+    text = _ADDRESS.sub("", repr(context))
+    return _Apart("object", places, list(parts), tuple(places), type(value), make, text)
 
 
 def _by_what_it_holds(value: object, path: str) -> _Apart:
@@ -291,8 +291,8 @@ def _by_what_it_holds(value: object, path: str) -> _Apart:
         return _made(type(value), given, attributes | {name: given[key] for name, key in same.items()}, factory)
 
     places = [*(f"[{key!r}]" for key in stored), *(f".{name}" for name in own)]
-    told = "".join(f"{name}=[{key!r}]" for name, key in same.items())
-    return _Apart("object", places, [*stored.values(), *own.values()], tuple(places), type(value), make, told)
+    text = "".join(f"{name}=[{key!r}]" for name, key in same.items())
+    return _Apart("object", places, [*stored.values(), *own.values()], tuple(places), type(value), make, text)
 
 
 def _items_of(value: object) -> dict[object, object]:

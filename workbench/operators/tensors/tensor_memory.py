@@ -140,8 +140,8 @@ def unreadable(tensor: torch.Tensor) -> str:
         return ""
     held, said = tensor.untyped_storage().nbytes(), _bytes(tensor)
     if held < said:
-        told = f"has a memory of {held:,} bytes, but its shape and strides need {said:,}"
-        return f"{told}: its storage was made smaller. Give a clone made before that"
+        text = f"has a memory of {held:,} bytes, but its shape and strides need {said:,}"
+        return f"{text}: its storage was made smaller. Give a clone made before that"
     return ""
 
 
