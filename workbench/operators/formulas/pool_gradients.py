@@ -151,12 +151,12 @@ def _max_pool_with_indices(dims: int) -> Formula:
         behind = [max(r - p - n, 0) for r, p, n in zip(reach, padding, space, strict=True)]
         around = [size for pair in zip(reversed(padding), reversed(behind), strict=True) for size in pair]
         x = compute(b, x)
-        padded = b("aten.constant_pad_nd.default", x, around, -torch.inf) if any(around) else x
+        framed = b("aten.constant_pad_nd.default", x, around, -torch.inf) if any(around) else x
         corner = _place(b, [_steps(b, *each_) for each_ in zip(windows, stride, padding, strict=True)], space)
         first = _first(b, windows, stride, padding, dilation, space) if any(padding) else corner
 
         def pairs() -> Iterator[tuple[Ref, Ref]]:
-            for offsets, found in window_slices(b, padded, kernel, dilation, stride, windows):
+            for offsets, found in window_slices(b, framed, kernel, dilation, stride, windows):
                 yield found, b("aten.add.Scalar", corner, _number(offsets, space))
 
         return largest, _of_largest(b, b.shape(largest), first, pairs())

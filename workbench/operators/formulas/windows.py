@@ -175,13 +175,13 @@ def unfolded_windows(b: Builder, x: Ref, kernel: Sizes, dilation: Sizes, padding
     """A column for each window: its elements, one place of the window after the other, each a slice of the image."""
     kernel, dilation, padding, stride = (each(given, 2) for given in (kernel, dilation, padding, stride))
     around = [size for border in reversed(padding) for size in (border, border)]
-    padded = b("aten.constant_pad_nd.default", x, around, 0) if any(around) else x
-    images, channels, *space = b.type(padded).shape
+    framed = b("aten.constant_pad_nd.default", x, around, 0) if any(around) else x
+    images, channels, *space = b.type(framed).shape
     counts = [
         (extent - apart * (size - 1) - 1) // step + 1
         for extent, apart, size, step in zip(space, dilation, kernel, stride, strict=True)
     ]
-    found = [each for _, each in window_slices(b, padded, kernel, dilation, stride, counts)]
+    found = [each for _, each in window_slices(b, framed, kernel, dilation, stride, counts)]
     stacked = b("aten.stack.default", found, 2)
     return b("aten.view.default", stacked, [images, channels * math.prod(kernel), math.prod(counts)])
 
