@@ -17,7 +17,7 @@ from templates.writing import literal
 from workbench.ir import Literal, Mapping, Node, Ref, Sequence, TensorType
 from workbench.operators.aten.overload_schema import arguments
 from workbench.operators.aten.registry import Registry
-from workbench.operators.formulas.scattering import chosen_shape
+from workbench.operators.formulas.indices import chosen_shape
 from workbench.scheduling.importing.importer import layout_strides
 from workbench.scheduling.kernels.template import Template, Tensor, Tile
 

@@ -373,7 +373,8 @@ class Journey(Shown):
         whole = overview(self._request, self._stages, self._advice.why(predicted=True), self._checks.values())
         static = journey_html.journey_body(whole, self._stages.sources(), bodies)
         of, plain = (self, self._request, self._stages, self._checks), journey_html.journey_page
-        _write(path, lab.lab_page(*of, title=title, static=static) if lab else plain(title, static))
+        text = lab.lab_page(*of, title=title, static=static) if lab else plain(title, static)
+        replace_file(path, text.encode("utf-8"))
 
     def __reduce__(self) -> NoReturn:
         raise NotCopied
@@ -381,7 +382,3 @@ class Journey(Shown):
     def __repr__(self) -> str:
         done = ", ".join(self.seconds) or "nothing yet"
         return f"Journey({name_of(self._request, self._stages)!r} on {self.machine.label}; done: {done})"
-
-
-def _write(path: str | os.PathLike[str], text: str) -> None:
-    replace_file(path, text.encode("utf-8"))

@@ -85,11 +85,11 @@ def trace(
     journey = Journey(request, made)
     request.check_kernels_named(journey.lowered.record)
     breaks = break_texts(journey.lowered.record, journey.captured.breaks)
-    for told in filter(None, [warning_text(journey.lowered.record), *breaks]):
-        warnings.warn(told, HostRoute, stacklevel=3)
+    for text in filter(None, [warning_text(journey.lowered.record), *breaks]):
+        warnings.warn(text, HostRoute, stacklevel=3)
     training = program.training if (program := made.captured().program) else None
-    for told in training.idle if training else ():
-        warnings.warn(told, IdleStep, stacklevel=3)
+    for text in training.idle if training else ():
+        warnings.warn(text, IdleStep, stacklevel=3)
     return journey
 
 
@@ -133,8 +133,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
     else opens and shows, and is refused when a stage would run it. See docs/sharing.md.
     """
     found = archive.load(path)
-    none = MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, machine=found.machine, registrations=None, path=str(path), trusted=trust)
+    request = Request(machine=found.machine, registrations=None, path=str(path), trusted=trust)
     kept = {each.name: each for each in found.lowered.rewrites}
     try:
         request = replace(request, rewrites=kept, **options_of_file(found.options))
@@ -145,8 +144,7 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
 
 def of_graph(call: GraphCall, inputs: tuple[object, ...], options: Mapping[str, Any]) -> Journey:
     """The journey of a graph that `torch.compile(backend="npu")` runs."""
-    none = MappingProxyType(dict[str, object]())
-    request = Request(call, inputs, none, **checked_options(**{"machine": "tpu-v3", **options}))
+    request = Request(call, inputs, **checked_options(**{"machine": "tpu-v3", **options}))
     warn_without_common_memory(request.resident, request.machine)
     return Journey(request, Stages(request))
 
@@ -177,9 +175,8 @@ def lower(
 ) -> Lowered:
     """The second stage alone. Of the machine it reads the blocks in which tensors lie; `layout` as in `trace`."""
     given = captured if isinstance(captured, Captured) else Captured(captured)
-    none = MappingProxyType(dict[str, object]())
     options = checked_options(machine=machine, on_missing=on_missing, fusion=fusion, prefer=prefer, layout=layout)
-    request = Request(None, (), none, **options).given(**options)
+    request = Request(**options).given(**options)
     return Stages(request, captured=given).lowered()
 
 
@@ -187,9 +184,8 @@ def lower(
 def render(lowered: Lowered | KernelGraph) -> Rendered:
     """The third stage alone. Templates are written for tpu-v3, the default machine of `schedule` as well; for another
     machine or a mapping `schedule` writes them anew."""
-    none = MappingProxyType(dict[str, object]())
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
-    request = Request(None, (), none, machine=machine_of("tpu-v3"))
+    request = Request(machine=machine_of("tpu-v3"))
     return Stages(request, grouped=Grouped(given.record), lowered=given).rendered()
 
 
@@ -206,11 +202,10 @@ def schedule(
     placement: Mapping[str, int | str] | None = None,
 ) -> Scheduled:
     """The fourth stage alone. `scripts` are transform scripts by kernel; all other options as in `trace`."""
-    none = MappingProxyType(dict[str, object]())
     options = checked_options(
         machine=machine, mapping=mapping, tuned=tuned, schedule=scripts, resident=resident, placement=placement
     )
-    request = Request(None, (), none, **options).given(**options)
+    request = Request(**options).given(**options)
     warn_without_common_memory(request.resident, request.machine)
     return Stages(request, lowered=lowered, imported=rendered).scheduled()
 
@@ -220,8 +215,8 @@ def simulate(
     lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3", seconds: float | None = None
 ) -> Simulated:
     """The fifth stage alone, in at most so many seconds."""
-    on, limit, none = machine_of(machine), checked_seconds(seconds), MappingProxyType(dict[str, object]())
-    request = Request(None, (), none, machine=on, simulate_seconds=limit, registrations=None)  # which need PyTorch
+    on, limit = machine_of(machine), checked_seconds(seconds)
+    request = Request(machine=on, simulate_seconds=limit, registrations=None)  # registrations need PyTorch
     captured = Captured(lowered.record.captured)
     return Stages(request, captured=captured, lowered=lowered, scheduled=scheduled).simulated()
 
@@ -284,20 +279,20 @@ def _are_names(given: Sequence[object], count: int) -> bool:
 
 
 def _not_so_many(count: int) -> str:
-    told = f"wb.compare takes 2 to {_MOST_COMPARED} journeys, but was given {count or 'none'}"
+    text = f"wb.compare takes 2 to {_MOST_COMPARED} journeys, but was given {count or 'none'}"
     if count > _MOST_COMPARED:
-        return f"{told}: compare them in parts, each with the same first one"
-    return f"{told}: wb.compare(j, j.with_(machine='edge-8x8')), for instance"
+        return f"{text}: compare them in parts, each with the same first one"
+    return f"{text}: wb.compare(j, j.with_(machine='edge-8x8')), for instance"
 
 
 def _no_journey(given: object) -> str:
     """The mistake in an argument of `compare`, and how to give journeys in a list or by name instead."""
-    told = f"wb.compare was given an object of type {type(given).__name__!r}"
+    text = f"wb.compare was given an object of type {type(given).__name__!r}"
     if isinstance(given, Mapping):
-        return f"{told}; give the journeys one by one: wb.compare(*those.values(), names=list(those))"
+        return f"{text}; give the journeys one by one: wb.compare(*those.values(), names=list(those))"
     if isinstance(given, list | tuple):
-        return f"{told}; give the journeys one by one: wb.compare(*those)"
-    return f"{told}; give journeys, the results of wb.trace and wb.load"
+        return f"{text}; give the journeys one by one: wb.compare(*those)"
+    return f"{text}; give journeys, the results of wb.trace and wb.load"
 
 
 def _names(journeys: Sequence[Journey]) -> tuple[str, ...]:

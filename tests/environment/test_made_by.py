@@ -23,7 +23,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made_by(library: Path) -> str:
-    code = "import workbench.ground.environment.made_by as v; print(v.__file__, v.made_by())"
+    code = "import workbench.ground.environment.disk_store as v; print(v.__file__, v.made_by())"
     wanted = {**os.environ, "PYTHONPATH": str(library)}
     told = subprocess.run([sys.executable, "-c", code], env=wanted, cwd=library, capture_output=True, text=True)
     file, digest = told.stdout.split()

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from workbench.ground.environment.notebook_cells import cell_name, cell_with
+from workbench.ground.environment.call_sites import cell_name, cell_with
 from workbench.ground.environment.owners import Owner
 from workbench.scheduling.kernels.template import Template
 

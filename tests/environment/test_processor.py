@@ -16,8 +16,7 @@ from tests.mlir.modules import rendered
 from tests.processors import PROCESSORS, casts, problems, samples
 from workbench.ground.environment import processor as processors
 from workbench.ground.environment.disk_store import Store
-from workbench.ground.environment.operating_system import can_link
-from workbench.ground.environment.processor import NATIVE, SWITCH, available, processor, processor_named
+from workbench.ground.environment.processor import NATIVE, SWITCH, available, can_link, processor, processor_named
 from workbench.ground.errors import BadOption, MissingFunctions
 from workbench.ground.faults.trial import FAILED, OK, Trials
 from workbench.ground.faults.worker_process import WorkerProcess

@@ -23,7 +23,7 @@ from workbench.ground.environment.turns import compiling, turn
 from workbench.ground.errors import HostRoute
 from workbench.ground.faults.messages import Message
 from workbench.operators.aten.registry import DEFAULT
-from workbench.stages.once import Once
+from workbench.stages.stage import Once
 
 ROOT = Path(__file__).resolve().parents[2]
 

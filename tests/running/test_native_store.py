@@ -13,7 +13,7 @@ from tests.flow import flow
 from tests.mlir.examples import row_softmax
 from tests.programs import PROGRAMS
 from workbench.ground.environment.disk_store import Store
-from workbench.ground.environment.operating_system import can_link
+from workbench.ground.environment.processor import can_link
 from workbench.running import native_store
 from workbench.running.jit import NativeKernel, compile_scheduled, unpack
 from workbench.running.machine_code import link, needed_symbols

@@ -24,8 +24,8 @@ from simulator.machine.machine_file import load_machine
 from simulator.tileprogram.program import TileProgram
 from tests.flow import Flow, flow
 from tests.programs import PROGRAMS
-from workbench.ground.environment import made_by
-from workbench.ground.environment.operating_system import can_link
+from workbench.ground.environment import disk_store
+from workbench.ground.environment.processor import can_link
 from workbench.ir import ScheduledKernel
 from workbench.ir.kernel_identity import machine_key, module_key, nameless, schedule_key, taken_over
 from workbench.scheduling import kernel_store
@@ -126,23 +126,23 @@ def test_another_version_of_what_schedules_misses(
     ffn: Flow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ):
     schedule(ffn.lowered, ffn.rendered, ffn.machine, store=KernelStore(tmp_path))
-    before = made_by.made_by()
-    made_by.made_by.cache_clear()
+    before = disk_store.made_by()
+    disk_store.made_by.cache_clear()
     if part == "sources":
         read = Path.read_bytes
         changed = "promote.py"
         monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + (b"# later" if path.name == changed else b""))
     else:
-        monkeypatch.setattr(made_by.metadata, "version", lambda wheel: "20991231")
+        monkeypatch.setattr(disk_store.metadata, "version", lambda wheel: "20991231")
     try:
-        assert made_by.made_by() != before
+        assert disk_store.made_by() != before
         store = KernelStore(tmp_path)
         schedule(ffn.lowered, ffn.rendered, ffn.machine, store=store)
         assert store.store.hits == 0
     finally:
         monkeypatch.undo()
-        made_by.made_by.cache_clear()
-    assert made_by.made_by() == before
+        disk_store.made_by.cache_clear()
+    assert disk_store.made_by() == before
 
 
 def test_keys_do_not_depend_on_names(ffn: Flow):

@@ -22,10 +22,7 @@ from workbench.stages.options import OPTIONS, options_of_file
 from workbench.stages.pipeline import Stages
 
 FIELD = """
-    nickname: str | None = field(
-        default=None,
-        metadata=_known("simulated", "what the timeline is called", kept=(str,), flag="NAME"),
-    )
+    nickname: str | None = option("simulated", "what the timeline is called", kept=(str,), flag="NAME")
 """
 READS = '        print(f"simulating {self.request.nickname}")\n'
 

@@ -26,8 +26,7 @@ from workbench.ground.torch_inside import pytrees as pytree
 from workbench.ground.torch_inside.dynamo_once import no_other_compiler, static_graphs, unmeasured_guards
 from workbench.ground.torch_inside.tensor_inside import memory_of
 from workbench.ground.torch_inside.torch_export import export
-from workbench.operators.tensors.refused_tensors import refuse_unreadable
-from workbench.operators.tensors.tensor_memory import is_lazy, plain
+from workbench.operators.tensors.tensor_memory import is_lazy, plain, refuse_unreadable
 
 
 def read_by_dynamo(trace: Capturing) -> Reading:

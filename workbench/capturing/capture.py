@@ -40,8 +40,8 @@ from workbench.ground.torch_inside.functorch_layers import no_transform_left
 from workbench.ground.torch_inside.torch_export import export
 from workbench.ir import AtenGraph, Tree
 from workbench.operators.aten.registry import DEFAULT, Registrations
-from workbench.operators.tensors.given_containers import GivenContainers
-from workbench.operators.tensors.refused_tensors import refuse_unreadable
+from workbench.operators.tensors.call_containers import CallContainers
+from workbench.operators.tensors.tensor_memory import refuse_unreadable
 
 _OF_PICKLES = Filter("ignore", FutureWarning, module="copyreg")
 
@@ -140,7 +140,7 @@ def _refuse_shared(program: CapturedProgram, inputs: Sequence[object], kwargs: M
         tensors = [tensor for _, tensor in flatten_inputs(inputs, kwargs, program.graph.name)[1].leaves]
         refuse_shared_memory(program.graph, [*tensors, *program.live()])
     if program.graph.tree.kind == "call":
-        GivenContainers.of(inputs, kwargs, program.graph.name).refuse_twice(program.graph.tree)
+        CallContainers.of(inputs, kwargs, program.graph.name).refuse_twice(program.graph.tree)
     return program
 
 
@@ -234,7 +234,7 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
         if other := [each.path for each in trace.held.tensors.values() if each.read() is not each.tensor]:
             raise replaced(trace.name, ", ".join(other))  # variables: objects have their old contents back by here
     refuse_replaced(trace)
-    tree, found = trace.flatten(returned, GivenContainers.of((), {}, trace.name))  # Python itself changes what is given
+    tree, found = trace.flatten(returned, CallContainers.of((), {}, trace.name))  # Python itself changes what is given
     if not calls and not found:
         raise why.advising(why.NOTHING_LEFT) if isinstance(why, errors.GraphBreak) else why from None
     for path, tensor in found:

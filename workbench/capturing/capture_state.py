@@ -30,10 +30,9 @@ from workbench.ground.torch_inside.module_inside import forward_hooks
 from workbench.ir import Tree
 from workbench.operators.aten.registry import Registrations
 from workbench.operators.tensors import containers
-from workbench.operators.tensors.given_containers import GivenContainers
+from workbench.operators.tensors.call_containers import CallContainers
 from workbench.operators.tensors.reachable_tensors import Held, Reachable, reachable
-from workbench.operators.tensors.refused_tensors import refuse_unreadable
-from workbench.operators.tensors.tensor_memory import unreadable
+from workbench.operators.tensors.tensor_memory import refuse_unreadable, unreadable
 
 if TYPE_CHECKING:
     from workbench.capturing.read_conditions import Conditions
@@ -99,11 +98,11 @@ class Capturing:
         sources = tuple(self.reader(slot) for slot in recorded.slots[len(self.user) :])
         return CapturedProgram(recorded.graph, (), sources, self.classes, training=training, conditions=conditions)
 
-    def given(self, args: Sequence[object], kwargs: Mapping[str, object]) -> GivenContainers:
+    def given(self, args: Sequence[object], kwargs: Mapping[str, object]) -> CallContainers:
         """The containers in the arguments of a call that is about to begin."""
-        return GivenContainers.of(args, kwargs, self.name)
+        return CallContainers.of(args, kwargs, self.name)
 
-    def flatten(self, returned: object, given: GivenContainers) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
+    def flatten(self, returned: object, given: CallContainers) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
         """The containers and the tensors that the callable returned, and what it left in those that it was given."""
         tree, flat = flatten_outputs(returned, given, self.name)
         self.classes.update(flat.classes)

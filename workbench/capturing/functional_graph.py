@@ -36,8 +36,7 @@ from workbench.ground.torch_inside.operator_objects import (
 )
 from workbench.ground.torch_inside.torch_export import exporting_here_alone, onednn_as_it_is
 from workbench.ground.torch_inside.whole_ops import quickly_kept_whole
-from workbench.operators.tensors.refused_tensors import refuse_unreadable_in
-from workbench.operators.tensors.tensor_memory import lies_on_itself, share_elements
+from workbench.operators.tensors.tensor_memory import lies_on_itself, refuse_unreadable_in, share_elements
 
 
 def functional(name: str, exported: ExportedProgram) -> ExportedProgram:

@@ -33,8 +33,7 @@ from torch import nn
 from workbench.capturing.capture_state import Capturing
 from workbench.capturing.record_nodes import Recorded, Slot, numbers_of
 from workbench.ground.environment.call_sites import Place, place_of
-from workbench.ground.environment.disk_store import Store, packed, unpacked, user_store
-from workbench.ground.environment.made_by import made_by
+from workbench.ground.environment.disk_store import Store, made_by, packed, unpacked, user_store
 from workbench.ground.torch_inside.capture_settings import (
     BUILT_IN_CLASS,
     DYNAMO_MARK,

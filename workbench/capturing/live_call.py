@@ -15,9 +15,9 @@ from workbench.ground import errors
 from workbench.ground.torch_inside.tensor_inside import is_zero_tensor
 from workbench.ir import AtenGraph, Tree
 from workbench.operators.tensors import containers
+from workbench.operators.tensors.call_containers import CallContainers
 from workbench.operators.tensors.containers import NOWHERE
 from workbench.operators.tensors.element_types import dtype_name
-from workbench.operators.tensors.given_containers import GivenContainers
 from workbench.operators.tensors.tensor_memory import is_lazy, plain, unreadable
 from workbench.operators.tensors.torch_literals import to_type
 
@@ -221,7 +221,7 @@ class CapturedProgram:
         refuse_unwritable(self.graph, values)
         places: Mapping[str, object] = NOWHERE
         if self.graph.tree.kind == "call":
-            given = GivenContainers.of(inputs, kwargs, self.graph.name)
+            given = CallContainers.of(inputs, kwargs, self.graph.name)
             given.refuse_twice(self.graph.tree)
             places = given.places
         with torch.no_grad():

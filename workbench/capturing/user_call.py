@@ -15,7 +15,7 @@ from torch import nn
 from workbench.ground import errors
 from workbench.ir import Tree
 from workbench.operators.tensors import containers
-from workbench.operators.tensors.given_containers import GivenContainers, told_place
+from workbench.operators.tensors.call_containers import CallContainers, place_in_call
 from workbench.operators.tensors.torch_literals import from_literal
 
 Target = Callable[..., object]
@@ -45,7 +45,7 @@ def flatten_inputs(inputs: Sequence[object], kwargs: Mapping[str, object], name:
     try:
         return flat.take((tuple(inputs), dict(kwargs)), ""), flat
     except containers.NotATree as error:
-        told = f"{told_place(error.path)} of {name} is {error.why}; inputs are {CONTAINERS}."
+        told = f"{place_in_call(error.path)} of {name} is {error.why}; inputs are {CONTAINERS}."
         raise errors.UnsupportedContainer(f"{told} {_how_to_register(error.value)}") from None
 
 
@@ -56,7 +56,7 @@ def call_arguments(
     return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
 
 
-def flatten_outputs(returned: object, given: GivenContainers, name: str) -> tuple[Tree, containers.Flat]:
+def flatten_outputs(returned: object, given: CallContainers, name: str) -> tuple[Tree, containers.Flat]:
     """Takes apart the result of a call, and the contents of the containers that it was given and changed."""
     try:
         return given.after(returned)

@@ -32,11 +32,10 @@ from simulator.errors import SimulatorError
 from simulator.files.versioned_files import check_folder, replace_file
 from workbench.commands import doctor, lab_server
 from workbench.commands.doctor import diagnosis
-from workbench.commands.program_file import INPUTS_FORMS, ProgramFile, add_options, load_program
+from workbench.commands.program_file import INPUTS_FORMS, ProgramFile, add_options, check_page_path, load_program
 from workbench.explaining.views.timelines import machine_table, timeline, training_parts
 from workbench.ground.basics.table import Table
 from workbench.ground.environment import call_sites
-from workbench.ground.environment.page_path import check_page_path
 from workbench.ground.environment.progress import waiting
 from workbench.ground.errors import BadOption, ProgramFileError, WorkbenchError
 from workbench.ground.packages import own_name
@@ -86,8 +85,8 @@ def _run_command(argv: Sequence[str] | None) -> int:
     parser, names = _parser()
     command_name = next((each for each in given if not each.startswith("-")), None)
     if command_name is not None and command_name not in names:
-        told = f"there is no command {command_name!r}{did_you_mean(command_name, names)}"
-        parser.error(sentences(told, f"Its commands are {', '.join(names)}"))
+        text = f"there is no command {command_name!r}{did_you_mean(command_name, names)}"
+        parser.error(sentences(text, f"Its commands are {', '.join(names)}"))
     options, unknown = parser.parse_known_args(given)
     if unknown:
         _refuse(unknown, options.parser)
@@ -114,8 +113,9 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     )
     parser.add_argument("--version", action="version", version=f"aten-workbench {wb.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    command = partial(_command, commands)
 
-    trace = _command(commands, "trace", _trace, "take a model to a checked, simulated timeline and print the result")
+    trace = command("trace", _trace, "take a model to a checked, simulated timeline and print the result")
     defines = f"defines NAME (default: model, or step with --train) and inputs: {INPUTS_FORMS}"
     trace.add_argument("file", nargs="?", metavar="FILE[:NAME]", help=defines)
     trace.add_argument("--model", metavar="NAME", help="an example model, in place of a file; see workbench models")
@@ -127,17 +127,15 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     trace.add_argument("--html", metavar="PAGE.html", help="write the journey there as a page to read")
     trace.add_argument("--json", default="-", metavar="PATH", help="where the result goes (default: -, the terminal)")
 
-    _command(commands, "models", _models, "list the example models that trace --model takes")
+    command("models", _models, "list the example models that trace --model takes")
 
-    machines = _command(
-        commands, "machines", _machines, "list the shipped machines and those of files, or show the figures of some"
+    machines = command(
+        "machines", _machines, "list the shipped machines and those of files, or show the figures of some"
     )
-    machines.add_argument(
-        "machines", nargs="*", metavar="NAME|FILE.toml",
-        help="a shipped machine's name shows all its figures, with their sources; a file joins the list",
-    )  # fmt: skip
+    figures = "a shipped machine's name shows all its figures, with their sources; a file joins the list"
+    machines.add_argument("machines", nargs="*", metavar="NAME|FILE.toml", help=figures)
 
-    opened = _command(commands, "open", _open, "show a saved journey in the browser, as a page with the lab in it")
+    opened = command("open", _open, "show a saved journey in the browser, as a page with the lab in it")
     opened.add_argument("file", metavar="FILE.journey", help="what j.save(path) wrote")
     opened.add_argument("--to", metavar="PAGE.html", help="the file of the page (default: in a temporary folder)")
     opened.add_argument("--no-browser", action="store_true", help="write the page and print where it is; open nothing")
@@ -145,32 +143,23 @@ def _parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
         "--trust", action="store_true", help="let MLIR have the file's own scripts and passes, as they are"
     )
 
-    lab = _command(
-        commands,
-        "lab",
-        _lab,
-        f"open JupyterLab on the course, which is copied to ./{lab_server.COPY} where it is not here",
-    )
+    opens = f"open JupyterLab on the course, which is copied to ./{lab_server.COPY} where it is not here"
+    lab = command("lab", _lab, opens)
     lab.add_argument("--port", type=lab_server.port, default=8888, help="the port to listen on (default: 8888)")
-    told = "the address to listen on; 0.0.0.0 is all (default: localhost)"
-    lab.add_argument("--ip", type=lab_server.address, default="localhost", help=told)
-    lab.add_argument(
-        "--notebook",
-        metavar="FILE",
-        help=f"the notebook to open first, yours or of the course (default: {lab_server.FIRST})",
-    )
+    text = "the address to listen on; 0.0.0.0 is all (default: localhost)"
+    lab.add_argument("--ip", type=lab_server.address, default="localhost", help=text)
+    first = f"the notebook to open first, yours or of the course (default: {lab_server.FIRST})"
+    lab.add_argument("--notebook", metavar="FILE", help=first)
 
-    ops = _command(commands, "ops", _ops, "list the registered operators, or show the route of one")
+    ops = command("ops", _ops, "list the registered operators, or show the route of one")
     ops.add_argument("overload", nargs="?", metavar="OVERLOAD", help="aten.add.Tensor, or aten.add for all of them")
     ops.add_argument("--prefer", metavar="DIALECT", help="the dialect whose builder is used where an op has several")
 
-    _command(
-        commands, "compile", _compile, "compile the simulator now, so that the first simulation does not wait for it"
-    )
+    command("compile", _compile, "compile the simulator now, so that the first simulation does not wait for it")
 
-    _add_new_op(_command(commands, "new-op", _new_op, "write the files of a new operator: kernel, test and notebook"))
+    _add_new_op(command("new-op", _new_op, "write the files of a new operator: kernel, test and notebook"))
 
-    health = _command(commands, "doctor", _doctor, "check the installation, and say how to mend each fault")
+    health = command("doctor", _doctor, "check the installation, and say how to mend each fault")
     health.add_argument("--json", action="store_true", help="print the findings as one JSON object")
     return parser, tuple(commands.choices)
 
@@ -278,10 +267,10 @@ def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
         place = call_sites.place_text("".join(traceback.format_tb(error.__traceback__)))
         if not place:
             raise
-        told = (
+        text = (
             f"{options.file or options.model} raised while it was captured: {type(error).__name__}: {error}, at {place}"
         )
-        raise ProgramFileError(told).instead_of(error) from None
+        raise ProgramFileError(text).instead_of(error) from None
 
 
 def _open(options: argparse.Namespace) -> int:
@@ -322,9 +311,9 @@ def _ops(options: argparse.Namespace) -> int:
 
 def _lab(options: argparse.Namespace) -> int:
     lab_server.check_jupyterlab()
-    notebook, told = lab_server.notebook_to_open(options.notebook)
-    if told:
-        sys.stdout.write(f"{told}\n")
+    notebook, text = lab_server.notebook_to_open(options.notebook)
+    if text:
+        sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
     command = lab_server.command(notebook, options.port, options.ip)
     if os.name == "posix":
@@ -374,15 +363,12 @@ def summary(journey: Journey, check: Check) -> dict[str, object]:
         for kernel in lowered.kernels
         if kernel.name in launches  # the other kernels are equal to one of these and count among its launches
     ]
-    routes: dict[str, int] = {}
-    for item in lowered.nodes:
-        routes[item.route] = routes.get(item.route, 0) + 1
     return {
         "cycles": simulated.cycles,
         "time_us": simulated.time_us,
         "machine": journey.machine.name,
         "kernels": kernels,
-        "routes": routes,
+        "routes": dict(Counter(item.route for item in lowered.nodes)),
         "check": {"ok": check.ok, "max_abs": _finite(check.max_abs), "max_rel": _finite(check.max_rel)},
         "seconds": journey.seconds,
     }

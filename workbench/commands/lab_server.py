@@ -38,7 +38,7 @@ class Copied:
     differing: tuple[str, ...]
     """Files that were there with other contents than those of this version, and are left as they are."""
 
-    def told(self) -> str:
+    def text(self) -> str:
         """Tells the person who started the lab what was copied, in one or two sentences."""
         text = f"the course is in {self.folder}"
         if self.new and not self.differing and FIRST in self.new:
@@ -107,10 +107,10 @@ def notebook_to_open(given: str | None) -> tuple[str, str]:
     chosen = next((each for each in known if PurePosixPath(each).name == name), None)
     if chosen is None or (given and Path(given).parent.as_posix() not in (".", "notebooks")):
         short = [PurePosixPath(each).name for each in known]
-        told = f"there is no notebook {given} here{did_you_mean(name, short)}"
-        raise BadOption(sentences(told, f"The course has {', '.join(short)}"))
+        text = f"there is no notebook {given} here{did_you_mean(name, short)}"
+        raise BadOption(sentences(text, f"The course has {', '.join(short)}"))
     copied = copy_course(Path(COPY).resolve(), taken_from)
-    return f"{COPY}/{chosen}", copied.told()
+    return f"{COPY}/{chosen}", copied.text()
 
 
 def _below_here(notebook: str) -> str:
@@ -136,8 +136,8 @@ def address(given: str) -> str:
     try:
         socket.getaddrinfo(given, None)
     except (OSError, UnicodeError):
-        told = "expected localhost, 0.0.0.0 for all computers of the network, or an address of this one"
-        raise argparse.ArgumentTypeError(f"{given!r} is no address; {told}") from None
+        text = "expected localhost, 0.0.0.0 for all computers of the network, or an address of this one"
+        raise argparse.ArgumentTypeError(f"{given!r} is no address; {text}") from None
     return given
 
 

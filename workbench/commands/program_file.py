@@ -12,8 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
 
-from workbench.ground.errors import ProgramFileError
+from simulator.files.versioned_files import check_folder
+from workbench.ground.errors import BadOption, ProgramFileError
 from workbench.stages.options import OPTIONS, SECONDS
+
+_PAGES: Final = (".html", ".htm")
 
 INPUTS_FORMS: Final = "a tuple, a dict of keyword arguments, (tuple, dict), or a function giving one of these"
 
@@ -110,3 +113,13 @@ def add_options(trace: argparse.ArgumentParser) -> None:
         shown: dict[str, Any] = {"choices": one_of} if len(one_of) > 1 else {"metavar": option.flag, "type": kind}
         if option.flag:
             trace.add_argument(f"--{name.replace('_', '-')}", **shown, help=option.doc, default=argparse.SUPPRESS)
+
+
+def check_page_path(option: str, page: Path) -> None:
+    """Raises before the work where no page can be written after it; a name with another ending is a mistake."""
+    check_folder(page)
+    if page.suffix.lower() not in _PAGES:
+        raise BadOption(
+            f"{option} {page}: the command writes a page, whose name must end in {' or '.join(_PAGES)}. "
+            "Python writes other files: j.save('FILE.journey'), j.to_perfetto('FILE.json')"
+        )

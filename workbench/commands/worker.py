@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import BinaryIO, Final
 
 import torch
@@ -27,31 +28,25 @@ def main(requests: BinaryIO, answers: BinaryIO) -> None:
     serve(JOBS, requests, answers)
 
 
-def _import(job: Message, say: Say) -> str:
+def _import(job: Message) -> None:
     piece = codec.decode(import_trial.Piece, job.body["piece"])
     module = fx_graph.graph_module(piece.nodes, piece.types, piece.inputs, piece.outputs, "kernel")
     importer.import_kernel(module, "kernel", [piece.types[value] for value in (*piece.inputs, *piece.outputs)])
-    return ""
 
 
-def _schedule(job: Message, say: Say) -> str:
-    schedule.try_schedule(job)
-    return ""
-
-
-def _passes(job: Message, say: Say) -> str:
+def _passes(job: Message) -> None:
     """A user's pipeline on a user's text."""
     reproduce(job.body["text"], job.body["pipeline"])
-    return ""
 
 
-def _read(job: Message, say: Say) -> str:
-    handwritten.try_read(job)
-    return ""
+def _without_fault(work: Callable[[Message], None]) -> Work:
+    """Work that finds no fault itself: it is done, raises, or ends the process."""
 
+    def tried(job: Message, _: Say) -> str:
+        work(job)
+        return ""
 
-def _run(job: Message, say: Say) -> str:
-    return guarded_call.try_run(job, say)
+    return tried
 
 
 def _node(job: Message, say: Say) -> str:
@@ -88,11 +83,11 @@ def _made_up(layout: jit.Layout) -> bytes:
 
 
 JOBS: Final[dict[str, Work]] = {
-    "import": _import,
-    "schedule": _schedule,
-    "passes": _passes,
-    "read": _read,
-    "run": _run,
+    "import": _without_fault(_import),
+    "schedule": _without_fault(schedule.try_schedule),
+    "passes": _without_fault(_passes),
+    "read": _without_fault(handwritten.try_read),
+    "run": guarded_call.try_run,
     "node": _node,
 }
 """The function of each kind of trial; it returns the fault that it found as a text, empty for none."""

@@ -12,8 +12,8 @@ from workbench.explaining.views.pages.overview import Overview, Stage
 from workbench.explaining.views.timelines import timeline
 from workbench.ir import BREAK, HOST, between_text
 from workbench.stages.journey_request import GraphCall, Request
-from workbench.stages.once import Once
 from workbench.stages.pipeline import Stages
+from workbench.stages.stage import Once
 
 if TYPE_CHECKING:
     from workbench.checking.check_report import Check

@@ -29,17 +29,8 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
 }
 """By the beginning of an annotation: how to say what is expected, and whether a value is one."""
 
-_OF_OURS: Final = (
-    "Captured",
-    "Lowered",
-    "Rendered",
-    "Scheduled",
-    "Simulated",
-    "Journey",
-    "Selection",
-    "AtenGraph",
-    "KernelGraph",
-)
+STAGES: Final = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
+_OF_OURS: Final = (*STAGES, "Journey", "Selection", "AtenGraph", "KernelGraph")
 
 _SAY_MORE: Final = frozenset(
     {"fn_or_module", "machine", "mapping", "fusion", "resident", "placement", "passes", "simulate_seconds", "seconds"}
@@ -56,12 +47,12 @@ def checks_what_it_is_given(verb: Callable[P, R]) -> Callable[P, R]:
     check = checker(verb)
 
     @functools.wraps(verb)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         given, named = plain(args, kwargs)
         check(given, named)
         return verb(*given, **named)
 
-    return asked
+    return checked
 
 
 def plain(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -91,7 +82,7 @@ def checker(verb: Callable[..., object]) -> Callable[[tuple[object, ...], Mappin
             ) from None
         for name, kinds in wanted.items():
             if name in given and not any(is_one(given[name]) for _, is_one in kinds):
-                expected = " or ".join(dict.fromkeys(told for told, _ in kinds))
+                expected = " or ".join(dict.fromkeys(text for text, _ in kinds))
                 raise BadArgument(f"{what}: {name}={short(given[name])}; expected {expected}")
             if name in given and isinstance(given[name], str) and "\0" in cast("str", given[name]):
                 raise BadArgument(f"{what}: {name}={short(given[name])} has a NUL character; expected text without one")

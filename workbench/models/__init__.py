@@ -4,8 +4,8 @@
     j = wb.trace(e.module, *e.inputs, kwargs=e.kwargs)
 
 `names()` lists them; `get("resnet18", size="full")` gives one in its published size. Small ones, the default, have the
-same layers with fewer channels and pixels, and take seconds. Nothing is downloaded. A model is a file of the folder
-`shipped`, which is loaded when it is asked for; those of `transformers` need the extra `aten-workbench[models]`.
+same layers with fewer channels and pixels, and take seconds. Nothing is downloaded. A model's code is loaded when the
+model is asked for; those of `transformers` need the extra `aten-workbench[models]`.
 """
 
 from __future__ import annotations
@@ -23,27 +23,16 @@ if TYPE_CHECKING:
 
 SIZES: Final = ("small", "full")
 
-_NAMES: Final = (
-    "bert",
-    "detection_head",
-    "gpt",
-    "gpt2",
-    "gpt2_decode",
-    "lenet",
-    "llama",
-    "llama_decode",
-    "lstm",
-    "mixtral",
-    "mlp",
-    "mobilenet_v3",
-    "resnet18",
-    "resnet50",
-    "transformer_block",
-    "unet",
-    "vgg16",
-    "vit",
-    "whisper_encoder",
+_PLAIN: Final = (
+    *("detection_head", "gpt", "lenet", "lstm", "mlp", "mobilenet_v3", "resnet18", "resnet50", "transformer_block"),
+    *("unet", "vgg16"),
 )
+"""Models of plain `torch.nn`, a file each in the folder `shipped`."""
+_OF_TRANSFORMERS: Final = (
+    *("bert", "gpt2", "gpt2_decode", "llama", "llama_decode", "mixtral"),
+    *("vit", "whisper_encoder"),
+)
+_NAMES: Final = tuple(sorted((*_PLAIN, *_OF_TRANSFORMERS)))
 
 
 def names() -> tuple[str, ...]:
@@ -60,9 +49,12 @@ def get(name: str, *, size: str = "small") -> Example:
     if size not in SIZES:
         raise BadOption(f"size={size!r} of the model {name} is unknown; expected 'small' or 'full'")
     seeded = importlib.import_module("workbench.models.seeded")
-    made = importlib.import_module(f"workbench.models.shipped.{name}")
     with seeded.seeded():
-        return cast("Example", made.example(full=size == "full"))
+        if name in _OF_TRANSFORMERS:
+            made = importlib.import_module("workbench.models.of_transformers").example(name, full=size == "full")
+        else:
+            made = importlib.import_module(f"workbench.models.shipped.{name}").example(full=size == "full")
+        return cast("Example", made)
 
 
 def _listed() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
@@ -44,26 +46,29 @@ def _down(channels: int, out: int, stride: int) -> nn.Module:
 
 def of_basic_blocks(depths: tuple[int, ...], classes: int = 1000, width: int = 64) -> nn.Module:
     """`width` channels in the first stage, twice as many in each further one."""
-    blocks: list[nn.Module] = []
-    channels = width
-    for stage, depth in enumerate(depths):
-        for place in range(depth):
-            out, stride = width * 2**stage, 2 if stage and not place else 1
-            blocks.append(BasicBlock(channels, out, stride))
-            channels = out
-    return nn.Sequential(*_stem(width), *blocks, *_head(channels, classes))
+    return _network(BasicBlock, 1, depths, classes, width)
 
 
 def of_bottlenecks(depths: tuple[int, ...], classes: int = 1000, width: int = 64) -> nn.Module:
     """`width` channels in the narrow convolution of the first stage, twice as many in that of each further one."""
+    return _network(
+        lambda channels, out, stride: Bottleneck(channels, out // 4, out, stride), 4, depths, classes, width
+    )
+
+
+def _network(
+    block: Callable[[int, int, int], nn.Module], wider: int, depths: tuple[int, ...], classes: int, width: int
+) -> nn.Module:
+    """`block` makes a block of its channels, those of its result and its stride; a result is `wider` times as wide."""
     blocks: list[nn.Module] = []
     channels = width
     for stage, depth in enumerate(depths):
         for place in range(depth):
-            narrow, stride = width * 2**stage, 2 if stage and not place else 1
-            blocks.append(Bottleneck(channels, narrow, 4 * narrow, stride))
-            channels = 4 * narrow
-    return nn.Sequential(*_stem(width), *blocks, *_head(channels, classes))
+            out = wider * width * 2**stage
+            blocks.append(block(channels, out, 2 if stage and not place else 1))
+            channels = out
+    stem = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
 def resnet18(classes: int = 1000) -> nn.Module:
@@ -79,11 +84,3 @@ def resnet50(classes: int = 1000) -> nn.Module:
 def resnet101(classes: int = 1000) -> nn.Module:
     """For images of 224 x 224."""
     return of_bottlenecks((3, 4, 23, 3), classes)
-
-
-def _stem(width: int) -> list[nn.Module]:
-    return [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-
-
-def _head(channels: int, classes: int) -> list[nn.Module]:
-    return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)]

@@ -12,8 +12,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterable
 
-from workbench.ground.environment.disk_store import Store, packed, unpacked, user_store
-from workbench.ground.environment.made_by import made_by
+from workbench.ground.environment.disk_store import Store, made_by, packed, unpacked, user_store
 from workbench.ir import KernelModule, LoweredNode, RecordFormatError, codec
 from workbench.operators.aten.registry import Registrations
 

@@ -17,9 +17,8 @@ from typing import cast
 
 from simulator.did_you_mean import did_you_mean
 from simulator.machine.machine import Machine
-from workbench.ground.environment.call_sites import called_from, is_users
+from workbench.ground.environment.call_sites import called_from, cell_name, is_users
 from workbench.ground.environment.disk_store import Store
-from workbench.ground.environment.notebook_cells import cell_name
 from workbench.ground.environment.owners import Owner
 from workbench.ground.errors import MappingError, TemplateNotRegistered, TemplateOfAnotherMachine, TemplateOutputError
 from workbench.ground.packages import lasting_name

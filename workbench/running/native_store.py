@@ -1,6 +1,6 @@
 """Machine code kept on disk from one process to the next, beside the scheduled kernels and under the same rules.
 
-The key is the kernel's text (without its function's name), the compiler's versions (`environment.made_by`) and the
+The key is the kernel's text (without its function's name), the compiler's versions (`made_by` of disk_store.py) and the
 processor it was compiled for, with all its features.
 """
 
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 
-from workbench.ground.environment.disk_store import Store, user_store
-from workbench.ground.environment.made_by import made_by
-from workbench.ground.environment.operating_system import can_link
+from workbench.ground.environment.disk_store import Store, made_by, user_store
+from workbench.ground.environment.processor import can_link
 from workbench.ir.kernel_identity import nameless
 from workbench.running.jit import NativeKernel, unpack
 from workbench.running.machine_code import target

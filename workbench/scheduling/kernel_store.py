@@ -19,8 +19,7 @@ from weakref import WeakValueDictionary
 
 from simulator.errors import FileFormatError
 from simulator.tileprogram.program import TileProgram
-from workbench.ground.environment.disk_store import Store, packed, unpacked, user_folder
-from workbench.ground.environment.made_by import made_by
+from workbench.ground.environment.disk_store import Store, made_by, packed, unpacked, user_folder
 from workbench.ir import KernelModule, RecordFormatError, ScheduledKernel, codec
 from workbench.ir.kernel_identity import taken_over
 

@@ -38,7 +38,7 @@ class GraphCall:
     part: str = ""
     """Forward or backward, if its results have gradients."""
     saved: tuple[int, ...] = ()
-    """What is kept from one to the other: results of a forward graph, inputs of a backward one, by their numbers."""
+    """The numbers of what one keeps for the other: results of a forward graph, inputs of a backward one."""
     broken_off: str = ""
     """Why and where Dynamo ended the graph before the function's end: what runs then is in no journey."""
 
@@ -61,10 +61,10 @@ class GraphCall:
 class Request(Options):
     """The request of a journey: the call, its machine and its options."""
 
-    target: Callable[..., object] | None
-    """None in a journey that was loaded from `path`."""
-    inputs: tuple[object, ...]
-    kwargs: Mapping[str, object]
+    target: Callable[..., object] | None = None
+    """None in a journey that was loaded from `path`, and where one stage is called alone."""
+    inputs: tuple[object, ...] = ()
+    kwargs: Mapping[str, object] = field(default_factory=dict[str, object])
     train: bool = False
     own_passes: Mapping[str, Callable[..., object]] | None = None
     """The passes that were registered when `passes` were given; None means those registered when a kernel is
@@ -102,8 +102,8 @@ class Request(Options):
         except Exception as error:
             if not self.path:
                 raise
-            told = str(error).strip().partition("\n")[0][:200]
-            raise JourneyFileUnfit(self.path, f"{type(error).__name__}: {told}") from error
+            text = str(error).strip().partition("\n")[0][:200]
+            raise JourneyFileUnfit(self.path, f"{type(error).__name__}: {text}") from error
 
     def mappings(self, lowered: KernelGraph) -> RequestedMappings:
         """The mapping that the user asks for, by kernel of the graph."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from simulator import Machine, load_machine
@@ -28,18 +28,15 @@ def refused(name: str, expected: str, given: object, hint: str = "") -> BadOptio
     return BadOption(f"{name} must be {expected}, got {short(given)}{hint}")
 
 
-def checked_capture(given: object) -> str:
-    """Returns the way of capturing, if it is one."""
-    if not isinstance(given, str) or given not in ("dynamo", "export"):
-        raise refused("capture", "'dynamo' or 'export'", given)
-    return given
+def one_of(name: str, *texts: str) -> Callable[[object], str]:
+    """Returns the check of an option that is one of some texts."""
 
+    def checked(given: object) -> str:
+        if not isinstance(given, str) or given not in texts:
+            raise refused(name, " or ".join(map(repr, texts)), given)
+        return given
 
-def checked_on_missing(given: object) -> str:
-    """Returns what becomes of ops without a route, if it is known."""
-    if not isinstance(given, str) or given not in ("host", "error"):
-        raise refused("on_missing", "'host' or 'error'", given)
-    return given
+    return checked
 
 
 def checked_prefer(given: object) -> str | None:
@@ -74,8 +71,8 @@ def checked_mapping(
         raise refused("mapping", f"{_FORM}, a file or None", given)
     for kernel, wanted in cast("Mapping[object, object]", given).items():
         if kernel in OF_A_KERNEL:
-            told = f"mapping has {kernel!r} under no kernel; for all of them write it under '*'"
-            raise BadOption(sentences(told, f"Expected {_FORM}"))
+            text = f"mapping has {kernel!r} under no kernel; for all of them write it under '*'"
+            raise BadOption(sentences(text, f"Expected {_FORM}"))
         if not isinstance(kernel, str) or not isinstance(wanted, Mapping):
             raise refused("mapping", _FORM, {kernel: wanted})
         for key, value in cast("Mapping[object, object]", wanted).items():
@@ -151,11 +148,11 @@ def checked_placement(given: object) -> dict[str, int | str] | None:
 def warn_without_common_memory(resident: object, machine: Machine) -> None:
     """Warns the user of the calling verb that the machine has no common memory for a heuristic to fill."""
     if resident == "auto" and not machine.common_memory.bytes:
-        told = (
+        text = (
             f"resident='auto': machine {machine.name!r} has no common memory (common_memory_bytes = 0), so no "
             "tensor stays in one. Use a machine that has one, such as 'tpu-v4'"
         )
-        warnings.warn(told, NoCommonMemory, stacklevel=4)  # skips the verb and the check of its options
+        warnings.warn(text, NoCommonMemory, stacklevel=4)  # skips the verb and the check of its options
 
 
 def checked_seconds(given: object) -> float | None:

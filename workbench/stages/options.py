@@ -15,10 +15,8 @@ from workbench.ground.errors import BadOption
 from workbench.lowering.layout_options import checked_layout
 from workbench.scheduling.passes.wanted_passes import as_texts
 from workbench.stages.option_checks import (
-    checked_capture,
     checked_fusion,
     checked_mapping,
-    checked_on_missing,
     checked_placement,
     checked_prefer,
     checked_resident,
@@ -26,6 +24,7 @@ from workbench.stages.option_checks import (
     checked_seconds,
     checked_tuned,
     machine_of,
+    one_of,
 )
 
 if TYPE_CHECKING:
@@ -59,11 +58,12 @@ class Option:
     flag: str = ""
     """The value behind its flag of `workbench trace`; empty for an option that a command line cannot give."""
     verbs: tuple[str, ...] = ("trace", "with_", "compile")
-    """What takes it: `wb.trace` (and `wb.tune`), `j.with_`, `torch.compile`."""
+    """The verbs that take it: `wb.trace` (and `wb.tune`), `j.with_`, `torch.compile`."""
 
 
-def _known(read_by: str, doc: str, **more: Any) -> dict[str, Option]:
-    return {"option": Option(read_by, doc, **more)}
+def option(read_by: str, doc: str, default: Any = None, **more: Any) -> Any:
+    """Returns a field of `Options` that has a default, with what is known of the option."""
+    return field(default=default, metadata={"option": Option(read_by, doc, **more)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,122 +75,90 @@ class Options:
     """
 
     machine: Machine = field(
-        metadata=_known(
-            "rendered",
-            "a shipped machine (see workbench machines), or a file like mine.toml (default: tpu-v3)",
-            given="str | Machine",
-            check=machine_of,
-            flag="M",
-        )
+        metadata={
+            "option": Option(
+                "rendered",
+                "a shipped machine (see workbench machines), or a file like mine.toml (default: tpu-v3)",
+                given="str | Machine",
+                check=machine_of,
+                flag="M",
+            )
+        }
     )
-    capture: str = field(
-        default="dynamo",
-        metadata=_known(
-            "captured",
-            "how the graph is captured",
-            check=checked_capture,
-            kept=(str,),
-            flag="dynamo|export",
-            verbs=("trace",),
-        ),
+    capture: str = option(
+        "captured",
+        "how the graph is captured",
+        "dynamo",
+        check=one_of("capture", "dynamo", "export"),
+        kept=(str,),
+        flag="dynamo|export",
+        verbs=("trace",),
     )
-    on_missing: str = field(
-        default="host",
-        metadata=_known(
-            "grouped",
-            "whether PyTorch computes ops without a route, or they are refused",
-            check=checked_on_missing,
-            kept=(str,),
-            flag="host|error",
-            verbs=("trace", "compile"),
-        ),
+    on_missing: str = option(
+        "grouped",
+        "whether PyTorch computes ops without a route, or they are refused",
+        "host",
+        check=one_of("on_missing", "host", "error"),
+        kept=(str,),
+        flag="host|error",
+        verbs=("trace", "compile"),
     )
-    mapping: Mapping[str, UserMapping] | MappingFile | None = field(
-        default=None,
-        metadata=_known(
-            "rendered",
-            "tiles by hand: a file of mappings by ops and shapes, or mappings by kernel",
-            given="Mapping[str, UserMapping] | str | os.PathLike[str] | None",
-            check=checked_mapping,
-            kept=(dict,),
-            flag="FILE",
-        ),
+    mapping: Mapping[str, UserMapping] | MappingFile | None = option(
+        "rendered",
+        "tiles by hand: a file of mappings by ops and shapes, or mappings by kernel",
+        given="Mapping[str, UserMapping] | str | os.PathLike[str] | None",
+        check=checked_mapping,
+        kept=(dict,),
+        flag="FILE",
     )
-    tuned: TunedTable | None = field(  # no file has it, but its mappings
-        default=None,
-        metadata=_known(
-            "rendered",
-            "a table of tuned mappings, for kernels that `mapping` does not speak of",
-            given="str | os.PathLike[str] | None",
-            check=checked_tuned,
-            flag="FILE",
-        ),
+    tuned: TunedTable | None = option(  # no file has it, but its mappings
+        "rendered",
+        "a table of tuned mappings, for kernels that `mapping` does not speak of",
+        given="str | os.PathLike[str] | None",
+        check=checked_tuned,
+        flag="FILE",
     )
-    fusion: UserFusion = field(
-        default=None,
-        metadata=_known(
-            "grouped",
-            "fusion rules that are turned off (none: all of them), and nodes kept apart",
-            check=checked_fusion,
-            kept=(str, dict, list),
-            flag="none",
-        ),
+    fusion: UserFusion = option(
+        "grouped",
+        "fusion rules that are turned off (none: all of them), and nodes kept apart",
+        check=checked_fusion,
+        kept=(str, dict, list),
+        flag="none",
     )
-    prefer: str | None = field(
-        default=None,
-        metadata=_known(
-            "grouped",
-            "the dialect whose builders are used where an op has several",
-            check=checked_prefer,
-            kept=(str,),
-            flag="DIALECT",
-            verbs=("trace", "compile"),
-        ),
+    prefer: str | None = option(
+        "grouped",
+        "the dialect whose builders are used where an op has several",
+        check=checked_prefer,
+        kept=(str,),
+        flag="DIALECT",
+        verbs=("trace", "compile"),
     )
-    schedule: Mapping[str, str] | None = field(
-        default=None,
-        metadata=_known("tiled", "transform scripts by kernel", check=checked_schedule, kept=(dict,), verbs=("with_",)),
+    schedule: Mapping[str, str] | None = option(
+        "tiled", "transform scripts by kernel", check=checked_schedule, kept=(dict,), verbs=("with_",)
     )
-    passes: UserPasses | None = field(
-        default=None,
-        metadata=_known(
-            "tiled",
-            "pipelines that run after steps, by the steps' names",
-            check=as_texts,
-            kept=(dict,),
-            verbs=("with_",),
-        ),
+    passes: UserPasses | None = option(
+        "tiled", "pipelines that run after steps, by the steps' names", check=as_texts, kept=(dict,), verbs=("with_",)
     )
-    simulate_seconds: float | None = field(
-        default=None,
-        metadata=_known("simulated", "the longest time of the simulation", check=checked_seconds, flag=SECONDS),
+    simulate_seconds: float | None = option(
+        "simulated", "the longest time of the simulation", check=checked_seconds, flag=SECONDS
     )
-    resident: str | tuple[str, ...] | None = field(
-        default=None,
-        metadata=_known(
-            "scheduled",
-            "the tensors that stay in the common memory: names, or auto",
-            given="str | Sequence[str] | None",
-            check=checked_resident,
-            kept=(str, list),
-            flag="auto",
-        ),
+    resident: str | tuple[str, ...] | None = option(
+        "scheduled",
+        "the tensors that stay in the common memory: names, or auto",
+        given="str | Sequence[str] | None",
+        check=checked_resident,
+        kept=(str, list),
+        flag="auto",
     )
-    placement: Mapping[str, int | str] | None = field(
-        default=None,
-        metadata=_known(
-            "scheduled", "the chiplet or the policy of tensors, by name", check=checked_placement, kept=(dict,)
-        ),
+    placement: Mapping[str, int | str] | None = option(
+        "scheduled", "the chiplet or the policy of tensors, by name", check=checked_placement, kept=(dict,)
     )
-    layout: UserLayout = field(
-        default=None,
-        metadata=_known(
-            "lowered",
-            "the order in which axes of tensors lie in DRAM",
-            check=checked_layout,
-            kept=(str, dict),
-            flag="given|least",
-        ),
+    layout: UserLayout = option(
+        "lowered",
+        "the order in which axes of tensors lie in DRAM",
+        check=checked_layout,
+        kept=(str, dict),
+        flag="given|least",
     )
 
     @property

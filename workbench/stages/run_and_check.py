@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from workbench.checking.check_report import Check
@@ -166,15 +165,13 @@ class Computing:
             partial(wide_reference.outcome, partial(self._eager, held), graph, user, holds)
         )
         drawn = self._draws(graph)
-        if stage == "captured":
-            plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
-            with wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
+        with wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
+            if stage == "captured":
+                plain = [value.resolve_conj().resolve_neg() for value in values]  # as kernels get them
                 got = run_graph.execute(graph, plain, self._registered())
-        else:
-            with wide_reference.lots_put_back(drawn):  # PyTorch draws the same random numbers
-                outputs = self._native(stage).run(values)
-            after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
-            got = run_graph.Executed(outputs, {name: after[name] for name in changed})
+            else:
+                after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
+                got = run_graph.Executed(self._native(stage).run(values), {name: after[name] for name in changed})
         paths = {slot.value: slot.path for slot in graph.inputs}
         made = [(name, name, tensor) for name, tensor in zip(graph.outputs, got.outputs, strict=True)]
         made += [(paths[name], name, got.mutated[name]) for name in changed]
@@ -194,10 +191,7 @@ class Computing:
             return self._native(stage, graph_pieces.part_of(self.stages.lowered().record, graph)).run
 
         def other(gm: torch.fx.GraphModule, given: tuple[object, ...]) -> graph_pieces.Run:
-            none = MappingProxyType(dict[str, object]())
-            asked = Request(
-                GraphCall(gm), given, none, machine=self.request.machine, on_missing=self.request.on_missing
-            )
+            asked = Request(GraphCall(gm), given, machine=self.request.machine, on_missing=self.request.on_missing)
             computing = Computing(asked, Stages(asked))
             program, native = computing._program("run"), computing.compiled()
             return lambda tensors: program.outputs([*tensors, *program.live()], native.run)
@@ -254,14 +248,14 @@ class Computing:
         gradients and optimizers' states.
         """
         from workbench.capturing import tensor_copies
-        from workbench.operators.tensors import given_containers, reachable_tensors
+        from workbench.operators.tensors import call_containers, reachable_tensors
 
         target, program = self.request.target, self._program("check")
         assert target is not None
         arguments, keywords = program.arguments(leaves)
         holds = reachable_tensors.reachable(target)
         with tensor_copies.holding_as_before(holds.containers), program.holding(held):
-            given = given_containers.GivenContainers.of(arguments, keywords, "")
+            given = call_containers.CallContainers.of(arguments, keywords, "")
             returned = target(*arguments, **keywords)
             return [tensor for _, tensor in given.after(returned)[1].leaves]
 

@@ -3,16 +3,62 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast, overload
 
+from workbench.ground.environment.progress import waiting
+from workbench.ground.environment.turns import compiling, own_lock
 from workbench.ground.errors import MissingExtra
 from workbench.stages.journey_request import Request
-from workbench.stages.once import Once
 from workbench.stages.options import OPTIONS
 
 T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """A value that is made at its first use, and the seconds it took. One thread makes it, others wait."""
+
+    def __init__(
+        self, name: str, make: Callable[..., T], inputs: Sequence[Callable[[], object]] = (), *, compiles: bool = True
+    ) -> None:
+        """`make` computes it from its inputs. A thread must hold the turn for it; a value that needs no compiler is
+        made without the turn, beside other work.
+
+        The inputs are made first: they have their own seconds, and may need the turn, for which no thread may wait
+        while it holds the lock of a stage.
+        """
+        self.name, self._make, self._inputs, self._compiles = name, make, inputs, compiles
+        self._made: list[T] = []
+        self._alone = own_lock()
+        self.seconds: float | None = None
+
+    def keep(self, value: T) -> None:
+        """Takes a value that is known already."""
+        self._made.append(value)
+
+    @property
+    def made(self) -> bool:
+        return bool(self._made)
+
+    def __call__(self) -> T:
+        if not self._made:
+            if not self._compiles:
+                for each in self._inputs:
+                    each()
+            with compiling() if self._compiles else self._alone:
+                if not self._made:
+                    self._make_now()
+        return self._made[0]
+
+    def _make_now(self) -> None:
+        inputs = [each() for each in self._inputs]
+        with waiting(self.name):
+            began = time.perf_counter()
+            made = self._make(*inputs)
+            self.seconds = time.perf_counter() - began
+        self._made.append(made)
 
 
 class Stage(Generic[T]):
@@ -73,10 +119,9 @@ class StageTable:
         self.request = request
         self._once = dict[str, Once[Any]]()
         for each in self.table:
+            self._begin(each)
             if each.artefact in given:
-                self._once[each.artefact] = Once(each.name, partial(_known, given[each.artefact])).keep(None)
-            else:
-                self._begin(each)
+                self._once[each.artefact].keep(given[each.artefact])
 
     def artefact(self, name: str) -> Once[Any]:
         """The artefact of the stage of this name."""
@@ -143,7 +188,3 @@ class StageTable:
             return False
         inputs = [self._once[name] for name in each.inputs]
         return all(once.made for once in inputs) and each.stays(*(once() for once in inputs))
-
-
-def _known(artefact: T) -> T:
-    return artefact

@@ -13,8 +13,8 @@ from pathlib import Path
 from simulator.errors import BadSetting
 from simulator.files.cache_folder import FOLDER, LIMIT, bytes_in, limit_bytes, user_cache
 from workbench.commands.doctor.diagnosis import Finding, ok, problem, warning
-from workbench.ground.environment.operating_system import can_link
-from workbench.ground.environment.processor import SWITCH
+from workbench.ground.environment.disk_store import is_off
+from workbench.ground.environment.processor import SWITCH, can_link
 from workbench.ground.environment.processor import processor as processor_now
 from workbench.ground.errors import BadOption
 from workbench.ground.faults.fences import fence
@@ -56,7 +56,7 @@ def _flags() -> frozenset[str]:
 
 def protection() -> Iterable[Finding]:
     """Reports how far this system protects the notebook from faults of native code, and if it keeps machine code."""
-    if os.environ.get("ATEN_WORKBENCH_WORKER", "").lower() in ("0", "off", "no", "false"):
+    if is_off("ATEN_WORKBENCH_WORKER"):
         yield warning(
             "protection",
             "kernels that are not known to be safe run in this process without a trial: a fault in one ends it",
@@ -112,7 +112,7 @@ def switches() -> Iterable[Finding]:
     """Environment variables that change how things run."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         yield warning("NUMBA_DISABLE_JIT", "the simulator runs as plain Python, far slower", "unset NUMBA_DISABLE_JIT")
-    if os.environ.get("ATEN_WORKBENCH_KERNEL_CACHE", "").lower() in ("0", "off", "no", "false"):
+    if is_off("ATEN_WORKBENCH_KERNEL_CACHE"):
         yield warning(
             "ATEN_WORKBENCH_KERNEL_CACHE",
             "kernels are not kept on disk, so each process compiles them anew",

@@ -70,8 +70,8 @@ def code(
 def _rest_of(lines: Sequence[object]) -> list[Markup]:
     """Tells the number of lines of a text that are not shown; empty if all are."""
     rest = len(lines) - MOST_LINES
-    told = f"… and {rest:,} more lines, which .text() has"
-    return [html('<div class="l at"><span class="n" data-n="…"></span><span>{}</span></div>', told)] if rest > 0 else []
+    text = f"… and {rest:,} more lines, which .text() has"
+    return [html('<div class="l at"><span class="n" data-n="…"></span><span>{}</span></div>', text)] if rest > 0 else []
 
 
 def _gutter(names: tuple[str, ...], hues: Mapping[str, int]) -> Markup:
@@ -144,9 +144,9 @@ def diff_row(kind: str, numbers: Sequence[int | str], line: str | None, attribut
 
 def left_out(count: int, columns: int = 1) -> Markup:
     """Tells in place of lines how many are the same, below so many columns of numbers."""
-    told = f"{count:,} line{'s' * (count > 1)} the same"
+    text = f"{count:,} line{'s' * (count > 1)} the same"
     dots = joined(html('<span class="n" data-n="{}"></span>', each) for each in (*["…"] * columns, ""))
-    return html('<div class="l at">{dots}<span>{told}</span></div>', dots=dots, told=told)
+    return html('<div class="l at">{dots}<span>{text}</span></div>', dots=dots, text=text)
 
 
 def box(rows: Iterable[Markup], attributes: Markup = NO_HTML) -> Markup:

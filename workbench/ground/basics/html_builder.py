@@ -14,7 +14,7 @@ from typing import Final, LiteralString, TypeAlias
 from markupsafe import Markup, escape
 
 Value: TypeAlias = str | int | float
-"""What may stand in a template: `Markup` as it is, text escaped, numbers as their format says."""
+"""A value for a template, which takes `Markup` as it is, escapes text, and writes numbers as their format says."""
 
 NO_HTML: Final = Markup()
 

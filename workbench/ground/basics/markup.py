@@ -17,40 +17,24 @@ from workbench.ground.basics.html_builder import NO_HTML, escaped, html, joined,
 from workbench.ground.basics.style_sheet import Sheet
 from workbench.ground.basics.table import Cell, Table, shown
 
-_LIGHT = {
-    "ink": "var(--jp-content-font-color1,#1c2128)",
-    "soft": "var(--jp-content-font-color2,#59636e)",
-    "line": "var(--jp-border-color2,#d8dde3)",
-    "ground": "var(--jp-layout-color1,#ffffff)",
-    "raised": "var(--jp-layout-color2,#f3f5f8)",
-    "accent": "#0b63b0",
-    "mark": "#fff1c2",
-    "good": "#1a7f4b",
-    "bad": "#b3261e",
-    "op": "#0b63b0",
-    "ssa": "#7a4a00",
-    "type": "#116b5b",
-    "text": "#8a2b5a",
-    "number": "#6639ba",
-    "comment": "#6a737d",
+_COLOURS = {
+    "ink": ("var(--jp-content-font-color1,#1c2128)", "var(--jp-content-font-color1,#e4e7eb)"),
+    "soft": ("var(--jp-content-font-color2,#59636e)", "var(--jp-content-font-color2,#9aa4b0)"),
+    "line": ("var(--jp-border-color2,#d8dde3)", "var(--jp-border-color2,#333b46)"),
+    "ground": ("var(--jp-layout-color1,#ffffff)", "var(--jp-layout-color1,#14171c)"),
+    "raised": ("var(--jp-layout-color2,#f3f5f8)", "var(--jp-layout-color2,#1d222a)"),
+    "accent": ("#0b63b0", "#6cb6ff"),
+    "mark": ("#fff1c2", "#4a3d12"),
+    "good": ("#1a7f4b", "#4cc38a"),
+    "bad": ("#b3261e", "#ff8f87"),
+    "op": ("#0b63b0", "#79c0ff"),
+    "ssa": ("#7a4a00", "#e3b778"),
+    "type": ("#116b5b", "#5fd0b5"),
+    "text": ("#8a2b5a", "#f0a0c8"),
+    "number": ("#6639ba", "#c4a7ff"),
+    "comment": ("#6a737d", "#8b949e"),
 }
-_DARK = {
-    "ink": "var(--jp-content-font-color1,#e4e7eb)",
-    "soft": "var(--jp-content-font-color2,#9aa4b0)",
-    "line": "var(--jp-border-color2,#333b46)",
-    "ground": "var(--jp-layout-color1,#14171c)",
-    "raised": "var(--jp-layout-color2,#1d222a)",
-    "accent": "#6cb6ff",
-    "mark": "#4a3d12",
-    "good": "#4cc38a",
-    "bad": "#ff8f87",
-    "op": "#79c0ff",
-    "ssa": "#e3b778",
-    "type": "#5fd0b5",
-    "text": "#f0a0c8",
-    "number": "#c4a7ff",
-    "comment": "#8b949e",
-}
+"""(light, dark) CSS by name."""
 _PAGES_OWN = re.compile(r"var\(--[\w-]+,(.*)\)")
 """A colour of the page around, and the one where there is none."""
 _BREAKS = re.compile(r"(?<=[,([{)\]}])(?=[^\s,.()\[\]{}])|(?<=\.)(?=[^\W\d])")
@@ -168,14 +152,18 @@ def colours(style: Style) -> dict[str, str]:
     return told | {f"h{number}": hue[style is DARK] for number, hue in enumerate(HUES)}
 
 
-SHEET = Sheet(_RULES, {**_LIGHT, **colours(LIGHT)}, {**_DARK, **colours(DARK)})
+def _all(style: Style) -> dict[str, str]:
+    return {name: pair[style is DARK] for name, pair in _COLOURS.items()} | colours(style)
+
+
+SHEET = Sheet(_RULES, _all(LIGHT), _all(DARK))
 """The style sheet of our classes. A page has all of it, a fragment the rules that it uses."""
 
 
 def all_colours(style: Style) -> dict[str, str]:
     """The same and all others of the sheet, for pictures that know no style sheet."""
-    plain = {name: _PAGES_OWN.sub(r"\1", colour) for name, colour in (_DARK if style is DARK else _LIGHT).items()}
-    return {**plain, **colours(style), "ground": style.ground, "ink": style.ink}
+    plain = {name: _PAGES_OWN.sub(r"\1", colour) for name, colour in _all(style).items()}
+    return plain | {"ground": style.ground, "ink": style.ink}
 
 
 _MOST_ROWS = 4000

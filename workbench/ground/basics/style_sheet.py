@@ -52,9 +52,9 @@ class Sheet:
         return [(",".join(part.strip() for part in selectors.split(",")), what.strip()) for selectors, what in found]
 
     def _written(self, names: Iterable[str], rules: Iterable[str]) -> str:
-        told = "".join(f"--{name}:{self._value(name)};" for name in self.light if name in names)
+        text = "".join(f"--{name}:{self._value(name)};" for name in self.light if name in names)
         # The colour scheme decides between light and dark, and is what the browser's own scrollbars go by as well.
-        return f".wb{{color-scheme:light dark;{told}}}{_THEMES}{''.join(rules)}"
+        return f".wb{{color-scheme:light dark;{text}}}{_THEMES}{''.join(rules)}"
 
     def _value(self, name: str) -> str:
         light, dark = self.light[name], self.dark[name]

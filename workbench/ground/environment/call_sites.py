@@ -1,22 +1,27 @@
-"""The place of a call in the user's code: from a stack trace to one file and line."""
+"""The place of a call in the user's code: from a stack trace to one file and line.
+
+A notebook cell has a number instead of a file, and Python keeps its text for tracebacks.
+"""
 
 from __future__ import annotations
 
 import inspect
 import itertools
+import linecache
 import os
 import re
 import sys
 import traceback
 from pathlib import Path
 from types import CodeType, TracebackType
+from typing import Any, cast
 
-from workbench.ground.environment.notebook_cells import cell_name
 from workbench.ground.packages import folder
 
 _HERE = str(Path(__file__).resolve().parents[2]) + os.sep
 _SIMULATOR, _TEMPLATES = folder("simulator") + os.sep, folder("templates") + os.sep
 _PYTHON = os.path.dirname(os.__file__) + os.sep
+_KERNEL_FOLDER = "ipykernel_"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 
 
@@ -95,3 +100,25 @@ def users_frames(trace: TracebackType | None) -> TracebackType | None:
     for link in reversed(kept or links):
         made = TracebackType(made, link.tb_frame, link.tb_lasti, link.tb_lineno)
     return made
+
+
+def cell_name(file: str) -> str:
+    """`In[3]` for the temporary file of cell 3 in a notebook kernel; other files unchanged."""
+    if _KERNEL_FOLDER not in file or (ipython := sys.modules.get("IPython")) is None:
+        return file
+    shell = cast(Any, ipython).get_ipython()
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"In[{cells[file]}]" if file in cells else file
+
+
+def cell_with(text: str) -> tuple[str, int] | None:
+    """The most recently run cell that has this text, and the number of its lines before the text."""
+    if not text:
+        return None
+    for file, entry in reversed(list(cast("dict[str, Any]", linecache.cache).items())):
+        if _KERNEL_FOLDER in file and len(entry) > 2:
+            source = "".join(entry[2])
+            found = source.find(text)
+            if found >= 0:
+                return file, source.count("\n", 0, found)
+    return None

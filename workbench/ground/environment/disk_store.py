@@ -18,25 +18,33 @@ import warnings
 import zlib
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from simulator.files.cache_folder import limit_bytes, user_cache
 from workbench.ground.errors import CacheWarning
+from workbench.ground.packages import PARTS, folder
 
 _SWITCH = "ATEN_WORKBENCH_KERNEL_CACHE"
-_OFF = ("0", "off", "no", "false")
 _MAGIC = b"aten-workbench store 1\n"
 _SUFFIX, _TEMPORARY = ".entry", ".writing-"
+_SOURCES = ("operators", "capturing", "lowering", "rendering", "scheduling", "running", "simulating", "mlir", "ir")
+_WHEELS = ("torch", "torch-mlir", "numpy", "jinja2")
 _ABANDONED_SECONDS = 3600
 """No process still writes a temporary file of this age."""
+
+
+def is_off(switch: str) -> bool:
+    """True if an environment variable switches something off."""
+    return os.environ.get(switch, "").lower() in ("0", "off", "no", "false")
 
 
 def user_folder(name: str) -> Path | None:
     """The folder of a store of the user's; None when `ATEN_WORKBENCH_KERNEL_CACHE=off` turns the stores off. If that
     variable is a path, all these stores are in that folder."""
-    given = os.environ.get(_SWITCH, "")
-    if given.lower() in _OFF:
+    if is_off(_SWITCH):
         return None
+    given = os.environ.get(_SWITCH, "")
     return (Path(given) if os.path.isabs(given) else user_cache()) / name
 
 
@@ -195,3 +203,16 @@ def _is_temporary(path: Path) -> bool:
 
 def _checksum(key: str, data: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\0" + data).digest()
+
+
+@cache
+def made_by() -> str:
+    """A digest of the code that makes what is kept: our sources, and the versions of the libraries they call."""
+    digest = hashlib.sha256()
+    library = Path(__file__).resolve().parents[2]
+    for within in [*(library / name for name in _SOURCES), *(Path(folder(part)) for part in PARTS)]:
+        for path in sorted((*within.rglob("*.py"), *within.rglob("*.j2"))):
+            digest.update(f"{within.name}/{path.relative_to(within).as_posix()}\0".encode() + path.read_bytes())
+    for wheel in _WHEELS:
+        digest.update(f"{wheel} {metadata.version(wheel)}\0".encode())
+    return digest.hexdigest()

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.ground.environment.notebook_cells import cell_name, cell_with
+from workbench.ground.environment.call_sites import cell_name, cell_with
 from workbench.ground.packages import OWN
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -109,9 +110,14 @@ def _level(features: frozenset[str]) -> str:
 @cache
 def _host_features() -> frozenset[str]:
     try:
-        told = llvm.get_host_cpu_features()
+        features = llvm.get_host_cpu_features()
     except RuntimeError:  # LLVM does not support this on every system
-        told = dict[str, bool]()
-    found = frozenset(name for name, present in told.items() if present)
+        features = dict[str, bool]()
+    found = frozenset(name for name, present in features.items() if present)
     # If LLVM cannot list the features of an x86-64 processor, it still has those of the first level.
     return found | frozenset(_X86_64 if platform.machine() in _X86 else ())
+
+
+def can_link() -> bool:
+    """True if machine code of one process can run in another on this system (`mlir.machine_code`)."""
+    return sys.platform == "linux" and platform.machine() == "x86_64"

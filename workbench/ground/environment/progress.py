@@ -45,7 +45,7 @@ class Progress:
     total: int | None = None
     step: str = ""
     detail: str = ""
-    """How far the current item is."""
+    """The progress of the current item."""
     within: Progress | None = None
     """The current work inside this one, if there is any; the line shows it."""
 
@@ -145,7 +145,7 @@ class _TerminalLine:
 
 
 _BELOW_CELLS: list[Callable[[], Line | None]] = []
-"""What gives the line below the running cell: the notebook's session adds it."""
+"""The function that gives the line below the running cell: the notebook's session adds it."""
 
 
 def draw_below_cells(line_of: Callable[[], Line | None]) -> None:

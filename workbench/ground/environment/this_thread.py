@@ -26,9 +26,9 @@ class Filter:
     action: Literal["ignore", "error"]
     category: type[Warning]
     message: str = ""
-    """How its text begins, as a regular expression."""
+    """The begin of its text, as a regular expression."""
     module: str = ""
-    """How the name of the module begins that it is about."""
+    """The begin of the name of the module that it is about, as a regular expression."""
 
 
 def in_this_thread(ours: Callable[..., T], theirs: Callable[..., T]) -> Callable[..., T]:

@@ -9,14 +9,12 @@ from typing import ParamSpec, TypeVar
 
 from simulator.did_you_mean import did_you_mean, sentences
 from simulator.machine.figure_places import figure_names
-from workbench.ground.argument_types import checker, plain
+from workbench.ground.argument_types import STAGES, checker, plain
 from workbench.ground.environment import call_sites
 from workbench.ground.errors import UnknownOption, WorkbenchError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_STAGES = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
 
 
 def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
@@ -34,7 +32,7 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
     check = checker(verb)
 
     @functools.wraps(verb)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for option in kwargs:
             if option not in known:
                 called = f"{_called(owner, args)}.{name}"
@@ -52,7 +50,7 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
                 error.__context__ = None
             raise error.with_traceback(call_sites.users_frames(error.__traceback__))  # noqa: B904 - it is the same one
 
-    return asked
+    return checked
 
 
 def _called(owner: str, arguments: Sequence[object]) -> str:
@@ -60,20 +58,20 @@ def _called(owner: str, arguments: Sequence[object]) -> str:
     if owner in ("", "Journey"):
         return "j" if owner else "wb"
     of = type(arguments[0]).__name__
-    return f"j.{of.lower()}" if of in _STAGES else of
+    return f"j.{of.lower()}" if of in STAGES else of
 
 
 def _told(called: str, given: Mapping[str, object], option: str, known: list[str], arguments: Iterable[object]) -> str:
-    told = f"{called} has no option {option!r}{did_you_mean(option, known)}"
+    text = f"{called} has no option {option!r}{did_you_mean(option, known)}"
     if "names" in known and all(type(each).__name__ == "Journey" for each in given.values()):
-        told += f"; names of journeys are an option: {called}(j, k, names={list(given)!r})"
+        text += f"; names of journeys are an option: {called}(j, k, names={list(given)!r})"
     elif "machine" in known and option in figure_names():
-        told += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
+        text += f"; it is a figure of a machine: machine=wb.machine('tpu-v3', {option}=...)"
     elif "kwargs" in known and option in _takes(arguments):
-        told += f"; give keyword arguments of the function as kwargs={{{option!r}: ...}}"
+        text += f"; give keyword arguments of the function as kwargs={{{option!r}: ...}}"
     elif "kwargs" in known and called.startswith("j."):
-        told += f"; inputs by their names are given as kwargs={{{option!r}: ...}}"
-    return sentences(told, f"Its options are {', '.join(known)}" if known else "It takes none")
+        text += f"; inputs by their names are given as kwargs={{{option!r}: ...}}"
+    return sentences(text, f"Its options are {', '.join(known)}" if known else "It takes none")
 
 
 def _takes(arguments: Iterable[object]) -> set[str]:

@@ -1,4 +1,5 @@
-"""Errors of operators: names, registrations, routes, and registered Python functions."""
+"""Errors of operators: names, registrations, routes, builders and registered Python functions; and of graph passes and
+patterns, each with the name under which it is registered and its place."""
 
 from __future__ import annotations
 
@@ -68,3 +69,83 @@ class AssertionFailed(WorkbenchError, AssertionError, RuntimeError):
 class ExecutorResult(WorkbenchError, TypeError):
     """A registered executor did not return a list of tensors, one for each result, of its type and
     shape."""
+
+
+class ImportFailed(WorkbenchError):
+    """torch-mlir could not import a kernel into MLIR."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"kernel {kernel} could not be imported into MLIR: {reason}")
+        self.kernel, self.reason = kernel, reason
+
+
+class BuilderError(WorkbenchError):
+    """A registered builder did not build its node."""
+
+
+class BuilderFailed(BuilderError):
+    """A builder raised an exception."""
+
+
+class BuilderArgument(BuilderError, KeyError):
+    """A builder read an argument that its node does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BuilderResult(BuilderError, TypeError):
+    """A builder returned something other than an MLIR value."""
+
+
+class BuilderResultCount(BuilderError):
+    """A builder returned more or fewer values than its node has results."""
+
+
+class BuilderResultType(BuilderError, TypeError):
+    """A builder returned a value of the wrong shape or element type."""
+
+
+class BuilderInvalidMlir(BuilderError):
+    """A builder made an op that breaks MLIR's rules."""
+
+
+class BadPattern(WorkbenchError):
+    """A pattern cannot be registered."""
+
+    def __init__(self, name: str, place: str, reason: str) -> None:
+        super().__init__(f"pattern {name!r} at {place}: {reason}")
+        self.name, self.place = name, place
+
+
+class PatternFailed(WorkbenchError):
+    """The `takes=` of a pattern raised an exception, or returned no bool."""
+
+
+class GraphPassFailed(WorkbenchError):
+    """A graph pass raised an exception."""
+
+    def __init__(self, name: str, place: str, graph: str, reason: str) -> None:
+        super().__init__(f"graph pass {name!r} at {place}, for {graph}, raised {reason}")
+        self.name, self.place = name, place
+
+
+class GraphPassResult(WorkbenchError, TypeError):
+    """A graph pass returned something else than a captured graph."""
+
+    def __init__(self, name: str, place: str, found: object) -> None:
+        hint = "; did you forget to return the graph? Expected" if found is None else "; expected"
+        super().__init__(
+            f"graph pass {name!r} at {place} returned {type(found).__name__}{hint} a captured graph, such as "
+            "dataclasses.replace(graph, nodes=...), or the given graph where there is nothing to change"
+        )
+        self.name, self.place = name, place
+
+
+class InvalidRewrite(WorkbenchError):
+    """A graph pass returned a graph that makes no sense, or that is none of the same function."""
+
+    def __init__(self, name: str, place: str, node: str, reason: str) -> None:
+        where = f", node {node!r}" if node else ""
+        super().__init__(f"graph pass {name!r} at {place}{where}: {reason}")
+        self.name, self.place, self.node = name, place, node

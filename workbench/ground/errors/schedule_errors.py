@@ -67,7 +67,7 @@ class MappingError(WorkbenchError):
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
         self.kernel = kernel
         self.key = key
-        """What of the mapping is wrong: tile, order, buffers or cores; empty if that is not one of them."""
+        """The wrong part of the mapping: tile, order, buffers or cores; empty if it is none of them."""
 
 
 class MappingFileError(WorkbenchError):

@@ -104,11 +104,11 @@ class TemplateOfAnotherMachine(UserWarning):
         self, kernel: str, op: str, template: str, machines: tuple[str, str], figures: Mapping[str, str]
     ) -> None:
         written_for, here = machines
-        told = "; ".join(f"{name} is {value}" for name, value in [*figures.items()][:3])
-        told += f"; and {len(figures) - 3} more" if len(figures) > 3 else ""
+        text = "; ".join(f"{name} is {value}" for name, value in [*figures.items()][:3])
+        text += f"; and {len(figures) - 3} more" if len(figures) > 3 else ""
         super().__init__(
             f"kernel {kernel} is a template's, {template}, and no template of {op} is registered here: on {here} "
-            f"it keeps the text written for {written_for}. Other figures may need another text: {told}. Register "
+            f"it keeps the text written for {written_for}. Other figures may need another text: {text}. Register "
             f"the template, wb.ops.template({op!r})(...), to write it for {here}"
         )
         self.kernel, self.template = kernel, template

@@ -20,8 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from workbench.ground.environment.call_sites import is_users
-from workbench.ground.environment.notebook_cells import cell_name
+from workbench.ground.environment.call_sites import cell_name, is_users
 from workbench.ground.environment.this_thread import Filter, warnings_here
 from workbench.ground.faults.serving import no_core_dumps
 from workbench.ground.faults.trial import CRASHED, HUNG, OK, TRIALS, Verdict, seconds_allowed
@@ -30,11 +29,11 @@ from workbench.ground.faults.worker_process import ending
 _SAID_BYTES: Final = 1 << 16
 """The most bytes kept of the begin and of the end of what the fork says."""
 _BACK: Final = "\0back\0"
-"""What the fork says when the work has come back, before the text that it returned."""
+"""The fork writes this when the work has come back, and then the text that the work returned."""
 _LOOKS_SECONDS: Final = 0.05
-"""How often to look whether a fork has ended that says nothing: a process that it began may hold its pipe open."""
+"""Seconds between two looks if a silent fork has ended: a process that it began may hold its pipe open."""
 _SECONDS_TO_SAY_WHERE: Final = 2.0
-"""How long a fork that is not done has to write its stack."""
+"""Seconds in which a fork that is not done must have written its stack."""
 _exit: Final = os._exit
 _NATIVE_FAULT: Final = "Fatal Python error: "
 """So begins what faulthandler writes."""
@@ -52,8 +51,8 @@ def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
     if verdict.harmless:
         return verdict.said.rpartition(_BACK)[2]
     where = _place(verdict.said)
-    told = f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
-    return f"{told}. {advice}" if advice and _NATIVE_FAULT in verdict.said else told
+    text = f"ends its process: a fork of this one, which is unharmed, {verdict.reason}, {where}"
+    return f"{text}. {advice}" if advice and _NATIVE_FAULT in verdict.said else text
 
 
 def _place(said: str) -> str:

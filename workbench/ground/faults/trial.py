@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from workbench.ground import errors
-from workbench.ground.environment.disk_store import user_store
-from workbench.ground.environment.made_by import made_by
+from workbench.ground.environment.disk_store import is_off, made_by, user_store
 from workbench.ground.environment.progress import waiting
 from workbench.ground.faults.messages import Message
 from workbench.ground.faults.worker_process import Died, Overdue, WorkerProcess, ending
@@ -21,7 +20,6 @@ from workbench.ground.faults.worker_process import Died, Overdue, WorkerProcess,
 OK, FAILED, CRASHED, HUNG, OVERRAN = "ok", "failed", "crashed", "hung", "overran"
 
 _SWITCH: Final = "ATEN_WORKBENCH_WORKER"
-_OFF: Final = ("0", "off", "no", "false")
 _TIMEOUT: Final = "ATEN_WORKBENCH_WORKER_TIMEOUT"
 _DEFAULT_SECONDS: Final = 120.0
 """A hundred times the longest kernel of the tests; no user waits longer."""
@@ -41,7 +39,7 @@ class Verdict:
     stage: str = ""
     """The step of the work: import, schedule, read, compile, run."""
     reason: str = ""
-    """How the process ended, the exception, or the wrong write."""
+    """The end of the process, the exception, or the wrong write, in words."""
     said: str = ""
     """The output of native code on stderr."""
     seconds: float = 0.0
@@ -78,7 +76,7 @@ class Trials:
     def __init__(self, worker: WorkerProcess | None = None) -> None:
         self.worker = worker or WorkerProcess()
         self.inside = False
-        """Whether this process is itself a worker, which does all work without a trial."""
+        """True in a worker, which does all work without a trial."""
         self._known: dict[str, Verdict] = {}
 
     def verdict(self, trial: Trial) -> Verdict:
@@ -114,7 +112,7 @@ class Trials:
 
     def off(self) -> bool:
         """True if work is done without a trial."""
-        return self.inside or os.environ.get(_SWITCH, "").lower() in _OFF
+        return self.inside or is_off(_SWITCH)
 
     def pass_or_raise(self, trial: Trial) -> None:
         """Returns when the work can be done in this process, and raises an error with the verdict when it cannot."""

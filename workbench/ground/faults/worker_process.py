@@ -43,7 +43,7 @@ class Died:
     returncode: int
     """Negative for a signal."""
     said: str
-    """What it wrote to stderr during the job."""
+    """Its output on stderr during the job."""
 
 
 @dataclass(frozen=True, slots=True)

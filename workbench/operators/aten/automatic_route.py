@@ -6,11 +6,12 @@ A test imports every entry in a kernel of its own. Ops that decompose into other
 from __future__ import annotations
 
 
-def _names(overloads: str) -> frozenset[str]:
+def names(overloads: str) -> frozenset[str]:
+    """The overloads in a text."""
     return frozenset(overloads.split())
 
 
-POINTWISE = _names(
+POINTWISE = names(
     """
     aten.add.Tensor aten.add.Scalar aten.sub.Tensor aten.sub.Scalar aten.rsub.Scalar aten.mul.Tensor aten.mul.Scalar
     aten.div.Tensor aten.div.Scalar aten.neg.default aten.abs.default
@@ -28,20 +29,24 @@ POINTWISE = _names(
     """
 )
 
-REDUCTION = _names("aten.sum.dim_IntList aten.amax.default aten.amin.default")
+COMPARISONS = frozenset(
+    f"aten.{name}.{of}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Tensor", "Scalar")
+)
 
-CONTRACTION = _names("aten.mm.default aten.bmm.default aten.convolution.default")
+REDUCTION = names("aten.sum.dim_IntList aten.amax.default aten.amin.default")
 
-WINDOW = _names(
+CONTRACTION = names("aten.mm.default aten.bmm.default aten.convolution.default")
+
+WINDOW = names(
     """
     aten.max_pool1d.default aten.max_pool2d.default aten.max_pool3d.default
     aten.avg_pool1d.default aten.avg_pool2d.default
     """
 )
 
-COPY = _names("aten.clone.default")
+COPY = names("aten.clone.default")
 
-VIEW = _names(
+VIEW = names(
     """
     aten.t.default aten.transpose.int aten.permute.default aten.view.default aten._unsafe_view.default
     aten.expand.default aten.select.int aten.slice.Tensor aten.unsqueeze.default aten.squeeze.default
@@ -55,7 +60,7 @@ VIEW = _names(
     """
 )
 
-ASSEMBLY = _names(
+ASSEMBLY = names(
     """
     aten.cat.default aten.stack.default
     aten.slice_scatter.default aten.select_scatter.default aten.diagonal_scatter.default
@@ -75,7 +80,7 @@ _CLASSES = {
 }
 
 
-DTYPES = _names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
+DTYPES = names("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool")
 """Element types that kernels compute with."""
 
 KINDS = tuple(_CLASSES)

@@ -26,14 +26,14 @@ class Piece:
     def of(nodes: Sequence[Node], types: Mapping[str, TensorType], outputs: Sequence[str]) -> Piece:
         """The nodes, named by their places alone: equal for equal work."""
         names: dict[str, str] = {}
-        made = {value for node in nodes for value in node.results}
+        result = {value for node in nodes for value in node.results}
         for node in nodes:
             for value in (*node.operands, *node.results):
                 names.setdefault(value, f"v{len(names)}")
         return Piece(
             tuple(_neutral(node, names) for node in nodes),
             {new: types[old] for old, new in names.items()},
-            tuple(new for old, new in names.items() if old not in made),
+            tuple(new for old, new in names.items() if old not in result),
             tuple(names[value] for value in outputs),
         )
 

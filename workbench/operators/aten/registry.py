@@ -27,7 +27,7 @@ from workbench.ir import Node, TensorType
 V = TypeVar("V", bound=Callable[..., object])
 
 Takes = Callable[[Node, Mapping[str, TensorType]], bool]
-"""Whether a template or builder takes a node, given the types of the values in its graph."""
+"""True for a node that a template or builder takes; called with the node and the types of the values in its graph."""
 
 KINDS: Final = ("elementwise", "creation", "gather", "reduction", "contraction", "tile", "opaque")
 """The kind of an op for the fusion rules. A creation op reads no tensor, and is computed again for each of its readers.
@@ -55,8 +55,8 @@ class OneKernel:
 
 
 def yes_or_no(answer: object) -> bool | None:
-    """What a `takes=` answered: a bool, or one of NumPy or PyTorch. None for anything else: Python takes a text such as
-    "no" for true."""
+    """Reads the answer of a `takes=`: a bool, or one of NumPy or PyTorch. None for anything else: Python takes a text
+    such as "no" for true."""
     kind, shape = str(getattr(answer, "dtype", "")), getattr(answer, "shape", None)
     is_scalar = kind in ("bool", "torch.bool") and shape == ()  # told without PyTorch, which a saved journey needs not
     return bool(answer) if isinstance(answer, bool) or is_scalar else None

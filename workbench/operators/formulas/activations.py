@@ -7,18 +7,14 @@ import math
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.arithmetic import is_float
-from workbench.operators.formulas.formula_builder import Builder, Formula, compute
+from workbench.operators.formulas.arithmetic import is_float, renamed
+from workbench.operators.formulas.formula_builder import HALF, Builder, Formula, cast, common_type, compute
 from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.tensors.torch_literals import to_dtype
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
 """The two constants that selu is defined by: they keep mean 0 and variance 1."""
-
-
-def relu6(b: Builder, x: Ref) -> Ref:
-    return b("aten.clamp.default", x, 0, 6)
 
 
 def bent(b: Builder, x: Ref, low: Ref) -> Ref:
@@ -87,7 +83,7 @@ def hardshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
     return b("aten.where.ScalarSelf", inside, 0.0, x)
 
 
-def leaky_relu(b: Builder, x: Ref, slope: float = 0.01) -> Ref:
+def leaky_relu(b: Builder, x: Ref, slope: Ref | float = 0.01) -> Ref:
     """The importer's own form is a sum of two halves, in which -0.0 becomes 0.0."""
     return bent(b, x, b("aten.mul.Tensor", x, slope))
 
@@ -97,11 +93,7 @@ def prelu(b: Builder, x: Ref, weight: Ref) -> Ref:
     channels, rank = b.type(weight).numel, b.rank(x)
     if rank > 1:
         weight = reshape(b, weight, [1, channels] + [1] * (rank - 2))
-    return prelu_kernel(b, x, weight)
-
-
-def prelu_kernel(b: Builder, x: Ref, weight: Ref) -> Ref:
-    return bent(b, x, b("aten.mul.Tensor", x, weight))
+    return leaky_relu(b, x, weight)
 
 
 def rrelu(
@@ -113,7 +105,7 @@ def rrelu(
 
 def logit(b: Builder, x: Ref, eps: float | None = None) -> Ref:
     """PyTorch rounds both bounds to the type of `x`, and asks for the lower one first: above 0.5 they are swapped."""
-    given = _float(b, x) or to_dtype(b.type(x).dtype)
+    given = _float(b, x) or b.dtype(x)
     x = compute(b, x, _float(b, x))
     if eps is not None and eps >= 0:
         low = torch.tensor(eps, dtype=given)
@@ -132,11 +124,89 @@ def sinc(b: Builder, x: Ref) -> Ref:
 
 def _float(b: Builder, x: Ref) -> torch.dtype | None:
     """The type in which whole numbers are computed."""
-    return None if to_dtype(b.type(x).dtype).is_floating_point else torch.get_default_dtype()
+    return None if b.dtype(x).is_floating_point else torch.get_default_dtype()
+
+
+SQRT_HALF = math.sqrt(0.5)
+SQRT_TWO_OVER_PI = math.sqrt(2.0 / math.pi)
+GELU_CUBIC = 0.044715
+"""The coefficient of the cubic in the tanh form of gelu, part of its definition."""
+
+
+def gelu(b: Builder, x: Ref, *, approximate: str = "none") -> Ref:
+    x = compute(b, x)
+    half = b("aten.mul.Tensor", x, 0.5)
+    if approximate == "none":
+        bent = b("aten.erf.default", b("aten.mul.Tensor", x, SQRT_HALF))
+    else:
+        cube = b("aten.mul.Tensor", b("aten.mul.Tensor", x, x), x)
+        inner = b("aten.add.Tensor", x, b("aten.mul.Tensor", cube, GELU_CUBIC))
+        bent = b("aten.tanh.default", b("aten.mul.Tensor", inner, SQRT_TWO_OVER_PI))
+    return b("aten.mul.Tensor", half, b("aten.add.Tensor", bent, 1.0))
+
+
+def silu(b: Builder, x: Ref) -> Ref:
+    x = compute(b, x)
+    return b("aten.mul.Tensor", x, b("aten.sigmoid.default", x))
+
+
+def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
+    """Powers that are a few multiplications or a root, which is how PyTorch computes them too."""
+    given, kind = b.type(x).dtype, common_type(b, x, exponent)
+    x = cast(b, x, kind)
+    if not kind.is_floating_point:
+        return _whole_power(b, x, int(exponent))
+    if exponent == 2:
+        return b("aten.mul.Tensor", x, x)
+    if exponent == -2:
+        x = compute(b, x)
+        return reciprocal(b, b("aten.mul.Tensor", x, x))
+    if exponent == 3:
+        x = compute(b, x)
+        return b("aten.mul.Tensor", b("aten.mul.Tensor", x, x), x)
+    if exponent == -1:
+        return reciprocal(b, x)
+    simple = {0.5: "aten.sqrt.default", -0.5: "aten.rsqrt.default"}
+    if exponent in simple and kind == torch.float16:  # PyTorch takes no root there: as a power, that of -inf is inf
+        number = b("aten.full.default", [], exponent, dtype=torch.float32, device="cpu")
+        return b("aten.pow.Tensor_Tensor", compute(b, x), number)
+    if exponent in simple:
+        return b(simple[exponent], x)
+    return b("aten.pow.Tensor_Scalar", x, exponent) if kind != to_dtype(given) else None
+
+
+def _whole_power(b: Builder, x: Ref, exponent: int) -> Ref:
+    """A power of integers by squaring, which wraps as every product does. PyTorch refuses negative exponents."""
+    if b.type(x).dtype == "u8":
+        x = cast(b, x, torch.int16)
+    result, square = None, x
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else b("aten.mul.Tensor", result, square)
+        exponent >>= 1
+        square = b("aten.mul.Tensor", square, square) if exponent else square
+    return b("aten.add.Scalar", b("aten.mul.Scalar", x, 0), 1) if result is None else result
+
+
+def negated(b: Builder, x: Ref) -> Ref | None:
+    """The importer negates integers as floats, which do not hold them all."""
+    return None if b.dtype(x).is_floating_point else b("aten.rsub.Scalar", x, 0)
+
+
+def reciprocal(b: Builder, x: Ref) -> Ref:
+    """The importer's own form ends the process on a zero, where PyTorch gives infinity."""
+    return b("aten.div.Tensor", 1.0, x)
+
+
+def converted(b: Builder, x: Ref, *, dtype: torch.dtype | None = None, **how: object) -> Ref | None:
+    """A double becomes a 16-bit float by way of float32, in PyTorch as well."""
+    if dtype not in HALF or b.type(x).dtype != "f64":
+        return None
+    return b("aten._to_copy.default", cast(b, x, torch.float32), dtype=dtype, **how)
 
 
 FORMULAS: dict[str, Formula] = {
-    "aten.relu6.default": relu6,
+    "aten.relu6.default": renamed("aten.clamp.default", 0, 6),
     "aten.celu.default": celu,
     "aten.elu.default": elu,
     "aten.selu.default": selu,
@@ -148,9 +218,15 @@ FORMULAS: dict[str, Formula] = {
     "aten.softshrink.default": softshrink,
     "aten.leaky_relu.default": leaky_relu,
     "aten.prelu.default": prelu,
-    "aten._prelu_kernel.default": prelu_kernel,
+    "aten._prelu_kernel.default": leaky_relu,
     "aten.rrelu.default": rrelu,
     "aten.logit.default": logit,
     "aten.sinc.default": sinc,
     "aten.special_sinc.default": sinc,
+    "aten.gelu.default": gelu,
+    "aten.silu.default": silu,
+    "aten.pow.Tensor_Scalar": power,
+    "aten.reciprocal.default": reciprocal,
+    "aten.neg.default": negated,
+    "aten._to_copy.default": converted,
 }

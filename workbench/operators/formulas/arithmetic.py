@@ -7,14 +7,14 @@ import math
 import torch
 
 from workbench.ir import Ref
+from workbench.operators.aten.automatic_route import COMPARISONS
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast, common_type, compute
-from workbench.operators.tensors.torch_literals import to_dtype
 
 Number = bool | int | float
 
 
 def is_float(b: Builder, x: Ref) -> bool:
-    return to_dtype(b.type(x).dtype).is_floating_point
+    return b.dtype(x).is_floating_point
 
 
 def isnan(b: Builder, x: Ref) -> Ref:
@@ -38,17 +38,17 @@ def compared(op: str) -> Formula:
     a tensor without dims takes that of the other one, in which a whole number may be another, and whole numbers beside
     a float that of floats."""
 
-    def made(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
+    def formula(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
         if op == "aten.eq.Tensor" and (same := equal(b, x, y)) is not None:
             return same
-        kinds = [to_dtype(b.type(each).dtype) for each in (x, y) if isinstance(each, Ref)]
+        kinds = [b.dtype(each) for each in (x, y) if isinstance(each, Ref)]
         common = common_type(b, x, y)
         narrower = len(kinds) == 2 and common != torch.promote_types(*kinds)
         if not (common.is_floating_point or narrower) or all(kind == common for kind in kinds):
             return None
         return b(op, cast(b, x, common), cast(b, y, common) if isinstance(y, Ref) else y)
 
-    return made
+    return formula
 
 
 def taken_from(b: Builder, x: Ref, y: Ref, *, alpha: Number = 1) -> Ref:
@@ -56,7 +56,7 @@ def taken_from(b: Builder, x: Ref, y: Ref, *, alpha: Number = 1) -> Ref:
 
 
 def _all_true(b: Builder, x: Ref) -> Ref:
-    return b("aten.full.default", list(b.type(x).shape), True, dtype=torch.bool)
+    return b("aten.full.default", b.shape(x), True, dtype=torch.bool)
 
 
 def isfinite(b: Builder, x: Ref) -> Ref:
@@ -66,10 +66,10 @@ def isfinite(b: Builder, x: Ref) -> Ref:
 
 
 def is_exactly(value: float) -> Formula:
-    def made(b: Builder, x: Ref) -> Ref:
+    def formula(b: Builder, x: Ref) -> Ref:
         return b("aten.eq.Scalar", x, value) if is_float(b, x) else isnan(b, x)
 
-    return made
+    return formula
 
 
 def nan_to_num(
@@ -77,11 +77,20 @@ def nan_to_num(
 ) -> Ref:
     if not is_float(b, x):
         return x
-    limits = torch.finfo(to_dtype(b.type(x).dtype))
+    limits = torch.finfo(b.dtype(x))
     high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
     known = b("aten.where.ScalarSelf", isnan(b, x), 0.0 if nan is None else nan, x)
     known = b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, math.inf), high, known)
     return b("aten.where.ScalarSelf", b("aten.eq.Scalar", x, -math.inf), low, known)
+
+
+def times(b: Builder, *factors: Ref | float) -> Ref:
+    """The product of the first one, which is a tensor, with all others."""
+    result, *rest = factors
+    for factor in rest:
+        result = b("aten.mul.Tensor", result, factor)
+    assert isinstance(result, Ref)
+    return result
 
 
 def square(b: Builder, x: Ref) -> Ref:
@@ -90,13 +99,6 @@ def square(b: Builder, x: Ref) -> Ref:
 
 def frac(b: Builder, x: Ref) -> Ref:
     return b("aten.sub.Tensor", x, b("aten.trunc.default", x))
-
-
-def scaled(factor: float) -> Formula:
-    def made(b: Builder, x: Ref) -> Ref:
-        return b("aten.mul.Tensor", x, factor)
-
-    return made
 
 
 def round_decimals(b: Builder, x: Ref, *, decimals: int) -> Ref:
@@ -137,10 +139,6 @@ def clamp_tensor(b: Builder, x: Ref, low: Ref | None = None, high: Ref | None = 
     return x if high is None else b("aten.minimum.default", x, high)
 
 
-def clip(b: Builder, x: Ref, low: Number | None = None, high: Number | None = None) -> Ref:
-    return b("aten.clamp.default", x, low, high)
-
-
 def plus_truth(b: Builder, x: Ref | Number, other: Ref | Number, alpha: Number = 1) -> Ref | None:
     """A truth value added to others is one of the two; the importer adds bits."""
     if not isinstance(x, Ref) or b.type(x).dtype != "bool" or not isinstance(other, bool):
@@ -151,7 +149,7 @@ def plus_truth(b: Builder, x: Ref | Number, other: Ref | Number, alpha: Number =
 def log_of_sum(exp: str, base: float) -> Formula:
     """The larger one, and the smaller one's part of the sum: exp never overflows, and log1p keeps small parts."""
 
-    def made(b: Builder, x: Ref, y: Ref) -> Ref:
+    def formula(b: Builder, x: Ref, y: Ref) -> Ref:
         x, y = compute(b, x), compute(b, y)
         apart = b("aten.abs.default", b("aten.sub.Tensor", x, y))
         rest = b("aten.log1p.default", b(exp, b("aten.neg.default", apart)))
@@ -161,7 +159,7 @@ def log_of_sum(exp: str, base: float) -> Formula:
         same = b("aten.eq.Tensor", x, y)  # two infinities are not apart by any number
         return b("aten.where.self", b("aten.logical_and.default", same, isinf(b, x)), x, total)
 
-    return made
+    return formula
 
 
 def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
@@ -176,25 +174,31 @@ def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
 
 
 def heaviside(b: Builder, x: Ref, at_zero: Ref) -> Ref:
-    step = b("aten._to_copy.default", b("aten.gt.Scalar", x, 0), dtype=to_dtype(b.type(x).dtype))
+    step = b("aten._to_copy.default", b("aten.gt.Scalar", x, 0), dtype=b.dtype(x))
     return b("aten.where.self", b("aten.eq.Scalar", x, 0), at_zero, step)
 
 
-def renamed(op: str) -> Formula:
-    """Another name of an op with the same arguments."""
+def renamed(op: str, *more: object) -> Formula:
+    """Another name of an op with the same arguments, `more` of which may be fixed."""
 
-    def made(b: Builder, *args: object, **kwargs: object) -> Ref:
-        return b(op, *args, **kwargs)
+    def formula(b: Builder, *args: object, **kwargs: object) -> Ref:
+        return b(op, *args, *more, **kwargs)
 
-    return made
+    return formula
 
 
-_COMPARISONS = tuple(
-    f"aten.{name}.{of}" for name in ("eq", "ne", "lt", "le", "gt", "ge") for of in ("Tensor", "Scalar")
-)
+def cross(b: Builder, x: Ref, y: Ref, *, dim: int = -1) -> Ref:
+    """Each component of the two next ones, which come again from the first."""
+    x, y = compute(b, x), compute(b, y)
+    ahead, behind = (
+        b("aten.mul.Tensor", b("aten.roll.default", x, [-one], [dim]), b("aten.roll.default", y, [-other], [dim]))
+        for one, other in ((1, 2), (2, 1))
+    )
+    return b("aten.sub.Tensor", ahead, behind)
+
 
 FORMULAS: dict[str, Formula] = {
-    **{op: compared(op) for op in _COMPARISONS},
+    **{op: compared(op) for op in COMPARISONS},
     "aten.add.Scalar": plus_truth,
     "aten.add.Tensor": plus_truth,
     "aten.rsub.Tensor": taken_from,
@@ -206,19 +210,20 @@ FORMULAS: dict[str, Formula] = {
     "aten.nan_to_num.default": nan_to_num,
     "aten.square.default": square,
     "aten.frac.default": frac,
-    "aten.deg2rad.default": scaled(math.pi / 180),
-    "aten.rad2deg.default": scaled(180 / math.pi),
+    "aten.deg2rad.default": renamed("aten.mul.Tensor", math.pi / 180),
+    "aten.rad2deg.default": renamed("aten.mul.Tensor", 180 / math.pi),
     "aten.round.decimals": round_decimals,
     "aten.lerp.Scalar": lerp_scalar,
     "aten.lerp.Tensor": lerp,
     "aten.addcdiv.default": plus_quotient,
     "aten.clamp.Tensor": clamp_tensor,
     "aten.clip.Tensor": clamp_tensor,
-    "aten.clip.default": clip,
+    "aten.clip.default": renamed("aten.clamp.default"),
     "aten.logaddexp.default": log_of_sum("aten.exp.default", math.e),
     "aten.logaddexp2.default": log_of_sum("aten.exp2.default", 2.0),
     "aten.xlogy.Tensor": xlogy,
     "aten.special_xlogy.default": xlogy,
     "aten.heaviside.default": heaviside,
     "aten.sgn.default": renamed("aten.sign.default"),
+    "aten.linalg_cross.default": cross,
 }

@@ -7,9 +7,8 @@ import math
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.formula_builder import Builder, Formula, compute
-from workbench.operators.formulas.layout_changes import reshape
-from workbench.operators.tensors.torch_literals import to_dtype
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute
+from workbench.operators.formulas.layout_changes import expanded, reshape
 
 
 def attention(
@@ -22,9 +21,9 @@ def attention(
     """
     if dropout_p:
         return None
-    lead, rows, columns = list(b.type(query).shape[:-2]), b.type(query).shape[-2], b.type(key).shape[-2]
+    lead, rows, columns = b.shape(query)[:-2], b.type(query).shape[-2], b.type(key).shape[-2]
     if not columns:  # PyTorch has zeros where a query sees no key
-        return b("aten.full.default", [*lead, rows, b.type(value).shape[-1]], 0.0, dtype=to_dtype(b.type(query).dtype))
+        return b("aten.full.default", [*lead, rows, b.type(value).shape[-1]], 0.0, dtype=b.dtype(query))
     if enable_gqa:
         key, value = (_repeated(b, each, lead[-1]) for each in (key, value))
     left, right, values = (_batched(b, each, lead) for each in (query, key, value))
@@ -38,11 +37,8 @@ def attention(
         later = b("aten.triu.default", b("aten.full_like.default", scores, 1, dtype=torch.bool), 1)
         scores = b("aten.masked_fill.Scalar", scores, later, -math.inf)
     weights = _weights(b, scores, may_be_empty=mask is not None)
-    dtype = to_dtype(b.type(query).dtype)
-    if to_dtype(b.type(weights).dtype) != dtype:
-        weights = b("aten._to_copy.default", weights, dtype=dtype)
-    made = b("aten.bmm.default", weights, values)
-    return b("aten.view.default", made, [*lead, rows, b.type(value).shape[-1]])
+    result = b("aten.bmm.default", cast(b, weights, b.dtype(query)), values)
+    return b("aten.view.default", result, [*lead, rows, b.type(value).shape[-1]])
 
 
 def _repeated(b: Builder, x: Ref, heads: int) -> Ref:
@@ -57,9 +53,7 @@ def _repeated(b: Builder, x: Ref, heads: int) -> Ref:
 def _batched(b: Builder, x: Ref, lead: list[int]) -> Ref:
     """As a batch of matrices, the leading dims broadcast and flattened into one."""
     rows, columns = b.type(x).shape[-2:]
-    if list(b.type(x).shape[:-2]) != lead:
-        x = b("aten.expand.default", x, [*lead, rows, columns])
-    return reshape(b, x, [math.prod(lead), rows, columns])
+    return reshape(b, expanded(b, x, [*lead, rows, columns]), [math.prod(lead), rows, columns])
 
 
 def _masked(b: Builder, scores: Ref, mask: Ref, shape: list[int]) -> Ref:
@@ -68,7 +62,7 @@ def _masked(b: Builder, scores: Ref, mask: Ref, shape: list[int]) -> Ref:
     if math.prod(b.type(mask).shape[:-2]) == 1:
         mask = reshape(b, mask, [1, *([1] * (2 - b.rank(mask))), *b.type(mask).shape[-2:]])
     else:
-        mask = reshape(b, b("aten.expand.default", mask, shape), list(b.type(scores).shape))
+        mask = reshape(b, b("aten.expand.default", mask, shape), b.shape(scores))
     if b.type(mask).dtype == "bool":
         return b("aten.where.ScalarOther", mask, scores, -math.inf)
     return b("aten.add.Tensor", scores, mask)
@@ -82,7 +76,7 @@ def _weights(b: Builder, scores: Ref, may_be_empty: bool) -> Ref:
     """
     largest = b("aten.amax.default", scores, [-1], True)
     if may_be_empty:
-        largest = b("aten.clamp_min.default", largest, torch.finfo(to_dtype(b.type(scores).dtype)).min)
+        largest = b("aten.clamp_min.default", largest, torch.finfo(b.dtype(scores)).min)
     exponentials = b("aten.exp.default", b("aten.sub.Tensor", scores, largest))
     total = b("aten.sum.dim_IntList", exponentials, [-1], True)
     if may_be_empty:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from workbench.ir import Node, Ref, TensorType
+from workbench.ir.value_names import with_names
 from workbench.operators.aten.automatic_route import POINTWISE, class_of
 from workbench.operators.aten.overload_schema import schema_of
 from workbench.operators.aten.run_node import call
@@ -14,7 +15,7 @@ from workbench.operators.formulas import FORMULAS
 from workbench.operators.formulas.formula_builder import Builder
 from workbench.operators.formulas.promotion import in_one_type
 from workbench.operators.tensors.element_types import to_dtype
-from workbench.operators.tensors.torch_literals import from_arg, to_arg
+from workbench.operators.tensors.torch_literals import from_arg
 
 
 def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[Node, ...] | None:
@@ -26,15 +27,15 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
     args = [from_arg(arg, Ref) for arg in node.args]
     kwargs = {key: from_arg(arg, Ref) for key, arg in node.kwargs.items()}
     formula = FORMULAS.get(node.op)
-    made = of_numbers(builder, node) or in_a_row(builder, node, args, kwargs)
-    if made is None and formula is not None:
-        made = formula(builder, *args, **kwargs)
-    if made is None:
-        made = in_one_type(builder, node.op, args, kwargs, to_dtype(types[node.results[0]].dtype))
-    if made is None:
+    found = of_numbers(builder, node) or in_a_row(builder, node, args, kwargs)
+    if found is None and formula is not None:
+        found = formula(builder, *args, **kwargs)
+    if found is None:
+        found = in_one_type(builder, node.op, args, kwargs, to_dtype(types[node.results[0]].dtype))
+    if found is None:
         return None
     names: dict[str, str] = {}
-    refs = cast("tuple[Ref | None, ...]", made if isinstance(made, tuple) else (made,))
+    refs = cast("tuple[Ref | None, ...]", found if isinstance(found, tuple) else (found,))
     for ref, result in zip(refs, node.results, strict=False):
         if ref is not None:
             names[_own(builder, ref, types[result].dtype, names).value] = result
@@ -47,15 +48,15 @@ def of_numbers(b: Builder, node: Node) -> Ref | None:
     """The result of a pointwise call that takes numbers and no tensor, as the number that it is; None for all else."""
     if node.operands or node.op not in POINTWISE:
         return None
-    (made,) = call(node, dict[str, object]().__getitem__)
-    return b("aten.full.default", [], made.item(), dtype=made.dtype)
+    (result,) = call(node, dict[str, object]().__getitem__)
+    return b("aten.full.default", [], result.item(), dtype=result.dtype)
 
 
 def in_a_row(b: Builder, node: Node, args: list[object], kwargs: dict[str, object]) -> tuple[Ref, ...] | None:
-    """What runs along a dim of single numbers, which have none, as the same along a dim of one; None for all else."""
-    made = [b.type(Ref(value)) for value in node.results]
+    """Gives single numbers a dim of one for an op that runs along a dim; None for all other calls."""
+    result = [b.type(Ref(value)) for value in node.results]
     first = b.type(Ref(node.operands[0])) if node.operands else None
-    if first is None or any(kind.shape for kind in (first, *made)) or class_of(node.op) in ("view", "assembly"):
+    if first is None or any(kind.shape for kind in (first, *result)) or class_of(node.op) in ("view", "assembly"):
         return None
     if not any(each.name in ("dim", "dims") for each in schema_of(node.op).arguments):
         return None
@@ -84,12 +85,6 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
 
 def reading(node: Node, names: Mapping[str, str]) -> Node:
     """`node` reading other values."""
-    return replace(
-        node,
-        args=tuple(_rename_arg(arg, names) for arg in node.args),
-        kwargs={key: _rename_arg(arg, names) for key, arg in node.kwargs.items()},
-    )
-
-
-def _rename_arg(arg: Any, names: Mapping[str, str]) -> Any:
-    return to_arg(from_arg(arg, lambda value: Ref(names.get(value, value))))
+    every = {value: names.get(value, value) for value in node.operands}
+    args = tuple(with_names(arg, every) for arg in node.args)
+    return replace(node, args=args, kwargs={key: with_names(arg, every) for key, arg in node.kwargs.items()})

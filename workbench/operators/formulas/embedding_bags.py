@@ -9,7 +9,7 @@ import torch
 
 from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute
-from workbench.operators.formulas.index_gradients import shared_by_frequency
+from workbench.operators.formulas.indices import shared_by_frequency
 from workbench.operators.formulas.known_contents import counted, full
 from workbench.operators.tensors.element_types import to_dtype
 
@@ -26,23 +26,23 @@ def embedding_bag(
     if not bags or not b.type(indices).numel:
         return None
     rows, bag = compute(b, b("aten.embedding.default", weight, indices)), _bag_of_each(b, indices, offsets, bags)
-    integers, counts = to_dtype(b.type(indices).dtype), _counting(b, indices, offsets, bags, padding)
+    integers, counts = b.dtype(indices), _counting(b, indices, offsets, bags, padding)
     sizes = full(b, [bags], 0, dtype=integers) if mode == _SUM else _sizes(b, bag, bags, counts, integers)
     if each is not None:
         rows = b("aten.mul.Tensor", rows, _column(b, compute(b, each)))
     if mode == _MAX:
-        made, origins = _largest(b, _only(b, counts, rows, -torch.inf), indices, bag, sizes)
+        result, origins = _largest(b, _only(b, counts, rows, -torch.inf), indices, bag, sizes)
     else:
-        dtype = to_dtype(b.type(rows).dtype)
+        dtype = b.dtype(rows)
         zeros = full(b, [bags, width], 0.0, dtype=dtype)
-        made = b("aten.index_add.default", zeros, 0, bag, _only(b, counts, rows, 0.0))
+        result = b("aten.index_add.default", zeros, 0, bag, _only(b, counts, rows, 0.0))
         if mode == _MEAN:
-            made = b("aten.div.Tensor", made, _column(b, _divisors(b, sizes, dtype)))
+            result = b("aten.div.Tensor", result, _column(b, _divisors(b, sizes, dtype)))
         origins = sizes
     kept = cast(b, bag, integers)
     if mode == _SUM and _is_one_product(b, weight, each, padding):
-        kept = full(b, [0], 0, dtype=to_dtype(b.type(offsets).dtype))
-    return made, kept, sizes, origins
+        kept = full(b, [0], 0, dtype=b.dtype(offsets))
+    return result, kept, sizes, origins
 
 
 def embedding_bag_forward_only(
@@ -53,8 +53,8 @@ def embedding_bag_forward_only(
     found = embedding_bag(b, weight, indices, offsets, by_frequency, mode, sparse, each, last_offset, padding)
     if found is None or not last_offset:
         return found
-    made, kept, _, origins = found
-    return made, kept, full(b, list(b.type(offsets).shape), 0, dtype=to_dtype(b.type(indices).dtype)), origins
+    result, kept, _, origins = found
+    return result, kept, full(b, b.shape(offsets), 0, dtype=b.dtype(indices)), origins
 
 
 def embedding_bag_of_users(
@@ -117,7 +117,7 @@ def _largest(b: Builder, rows: Ref, indices: Ref, bag: Ref, sizes: Ref) -> tuple
     """The largest number of each column, zero in an empty bag, and the row of the first that is as large."""
     (count, width), (bags,) = b.type(rows).shape, b.type(sizes).shape
     wide = b("aten.expand.default", _column(b, bag), [count, width])
-    lowest = full(b, [bags, width], -torch.inf, dtype=to_dtype(b.type(rows).dtype))
+    lowest = full(b, [bags, width], -torch.inf, dtype=b.dtype(rows))
     largest = b("aten.scatter_reduce.two", lowest, 0, wide, rows, "amax")
     found = b("aten.eq.Tensor", rows, b("aten.index_select.default", largest, 0, bag))
     place = b("aten.where.ScalarOther", found, _places(b, indices), count - 1)
@@ -136,7 +136,7 @@ def embedding_bag_backward(
     if sparse:
         return None
     gradient, bags = compute(b, gradient), b.type(gradient).shape[0]
-    dtype = to_dtype(b.type(gradient).dtype)
+    dtype = b.dtype(gradient)
     zeros = full(b, [rows, b.type(gradient).shape[1]], 0.0, dtype=dtype)
     if mode == _MAX:
         filled = b("aten.unsqueeze.default", b("aten.gt.Scalar", sizes, 0), 1)

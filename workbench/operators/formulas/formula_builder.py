@@ -67,6 +67,12 @@ class Builder:
     def type(self, value: Ref) -> TensorType:
         return self._types[value.value]
 
+    def dtype(self, value: Ref) -> torch.dtype:
+        return to_dtype(self.type(value).dtype)
+
+    def shape(self, value: Ref) -> list[int]:
+        return list(self.type(value).shape)
+
     def rank(self, value: Ref) -> int:
         return len(self.type(value).shape)
 
@@ -103,11 +109,11 @@ def infer(node: Node, types: Mapping[str, TensorType]) -> tuple[TensorType, ...]
 
 def cast(b: Builder, x: Ref, dtype: torch.dtype) -> Ref:
     """`x` as `dtype`."""
-    return x if to_dtype(b.type(x).dtype) == dtype else b("aten._to_copy.default", x, dtype=dtype)
+    return x if b.dtype(x) == dtype else b("aten._to_copy.default", x, dtype=dtype)
 
 
 def compute(b: Builder, x: Ref, dtype: torch.dtype | None = None) -> Ref:
     """`x` as `dtype`, and then as float32 if that has 16 bits: PyTorch rounds the result, not each step."""
-    wanted = dtype or to_dtype(b.type(x).dtype)
+    wanted = dtype or b.dtype(x)
     x = cast(b, x, wanted)
     return cast(b, x, torch.float32) if wanted in HALF else x

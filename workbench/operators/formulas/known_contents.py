@@ -6,17 +6,17 @@ All are made of `full` and `arange`, which are computed where they are read.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.formula_builder import Builder, Formula
-from workbench.operators.tensors.element_types import to_dtype
+from workbench.operators.formulas.arithmetic import Number, renamed
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast
+from workbench.operators.formulas.layout_changes import expanded
 
 CPU = torch.device("cpu")
 """The recorded device of created tensors, whatever computes them."""
-
-Number = bool | int | float
 
 
 def full(b: Builder, shape: list[int], value: Number, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
@@ -31,34 +31,29 @@ def counted(b: Builder, end: int, dtype: torch.dtype = torch.int32) -> Ref:
 def _of_shape(value: Number) -> Formula:
     """`zeros`, `ones`: the number is the op's own. `empty` holds anything, so zeros will do."""
 
-    def made(b: Builder, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object) -> Ref:
+    def formula(b: Builder, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object) -> Ref:
         return full(b, shape, value, dtype=dtype or torch.get_default_dtype())
 
-    return made
-
-
-def _like(value: Number) -> Formula:
-    def made(b: Builder, x: Ref, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
-        return full_like(b, x, value, dtype=dtype)
-
-    return made
+    return formula
 
 
 def full_like(b: Builder, x: Ref, value: Number, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
-    return full(b, list(b.type(x).shape), value, dtype=dtype or to_dtype(b.type(x).dtype))
+    return full(b, b.shape(x), value, dtype=dtype or b.dtype(x))
 
 
 def new_full(
     b: Builder, x: Ref, shape: list[int], value: Number, *, dtype: torch.dtype | None = None, **_: object
 ) -> Ref:
-    return full(b, shape, value, dtype=dtype or to_dtype(b.type(x).dtype))
+    return full(b, shape, value, dtype=dtype or b.dtype(x))
 
 
 def _new(value: Number) -> Formula:
-    def made(b: Builder, x: Ref, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object) -> Ref:
+    def formula(
+        b: Builder, x: Ref, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object
+    ) -> Ref:
         return new_full(b, x, shape, value, dtype=dtype)
 
-    return made
+    return formula
 
 
 def scalar_tensor(b: Builder, value: Number, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
@@ -67,21 +62,15 @@ def scalar_tensor(b: Builder, value: Number, *, dtype: torch.dtype | None = None
 
 def fill(b: Builder, x: Ref, value: Ref | Number) -> Ref:
     """All of `x` overwritten; of `x` only the shape counts."""
-    shape, dtype = list(b.type(x).shape), to_dtype(b.type(x).dtype)
-    if not isinstance(value, Ref):
-        return full(b, shape, value, dtype=dtype)
-    return copied(b, x, value)
+    return copied(b, x, value) if isinstance(value, Ref) else full(b, b.shape(x), value, dtype=b.dtype(x))
 
 
 def copied(b: Builder, x: Ref, source: Ref | Number, _: bool = False) -> Ref:
     """`x` overwritten with a source that is converted and broadcast."""
-    shape, dtype = list(b.type(x).shape), to_dtype(b.type(x).dtype)
+    shape, dtype = b.shape(x), b.dtype(x)
     if not isinstance(source, Ref):
         return b("aten.full.default", shape, source, dtype=dtype)
-    if to_dtype(b.type(source).dtype) != dtype:
-        source = b("aten._to_copy.default", source, dtype=dtype)
-    spread = b("aten.expand.default", source, shape) if list(b.type(source).shape) != shape else source
-    return b("aten.clone.default", spread)
+    return b("aten.clone.default", expanded(b, cast(b, source, dtype), shape))
 
 
 def linspace(
@@ -96,8 +85,8 @@ def linspace(
     rising = b("aten.add.Scalar", b("aten.mul.Scalar", place, step), start)
     left = b("aten.rsub.Scalar", place, steps - 1)
     falling = b("aten.rsub.Scalar", b("aten.mul.Scalar", left, step), end)
-    made = b("aten.where.self", b("aten.lt.Scalar", place, steps // 2), rising, falling)
-    return made if kind == wide else b("aten._to_copy.default", made, dtype=kind)
+    result = b("aten.where.self", b("aten.lt.Scalar", place, steps // 2), rising, falling)
+    return cast(b, result, kind)
 
 
 def eye(b: Builder, rows: int, columns: int | None = None, *, dtype: torch.dtype | None = None, **_: object) -> Ref:
@@ -106,24 +95,24 @@ def eye(b: Builder, rows: int, columns: int | None = None, *, dtype: torch.dtype
 
 
 def _right_of_diagonal(b: Builder, rows: int, columns: int) -> Ref:
-    """How far each element of a matrix stands right of the diagonal."""
+    """The distance of each element of a matrix to the right of the diagonal."""
     return b("aten.sub.Tensor", counted(b, columns), b("aten.unsqueeze.default", counted(b, rows), 1))
 
 
 def _triangle(keep: str) -> Callable[..., Ref]:
-    def made(b: Builder, x: Ref, diagonal: int = 0) -> Ref:
+    def formula(b: Builder, x: Ref, diagonal: int = 0) -> Ref:
         rows, columns = b.type(x).shape[-2:]
         inside = b(f"aten.{keep}.Scalar", _right_of_diagonal(b, rows, columns), diagonal)
-        return b("aten.where.self", inside, x, full(b, [], 0, dtype=to_dtype(b.type(x).dtype)))
+        return b("aten.where.self", inside, x, full(b, [], 0, dtype=b.dtype(x)))
 
-    return made
+    return formula
 
 
 def one_hot(b: Builder, x: Ref, classes: int = -1) -> Ref | None:
-    """How many classes there are must be said: the kernel's shape cannot follow from data."""
+    """None if the number of classes is not said: the kernel's shape cannot follow from data."""
     if classes < 1:
         return None
-    named = counted(b, classes, to_dtype(b.type(x).dtype))
+    named = counted(b, classes, b.dtype(x))
     return b("aten._to_copy.default", b("aten.eq.Tensor", b("aten.unsqueeze.default", x, -1), named), dtype=torch.int64)
 
 
@@ -134,7 +123,7 @@ def diag_embed(b: Builder, x: Ref, offset: int = 0, dim1: int = -2, dim2: int = 
     order = {dim1 % rank, dim2 % rank}
     rest = iter(lead)
     shape = [side if axis in order else next(rest) for axis in range(rank)]
-    zeros = full(b, shape, 0, dtype=to_dtype(b.type(x).dtype))
+    zeros = full(b, shape, 0, dtype=b.dtype(x))
     return b("aten.diagonal_scatter.default", zeros, x, offset, dim1, dim2)
 
 
@@ -144,20 +133,16 @@ def diag(b: Builder, x: Ref, diagonal: int = 0) -> Ref:
     return b("aten.clone.default", b("aten.diagonal.default", x, diagonal))
 
 
-def own_copy(b: Builder, x: Ref) -> Ref:
-    return b("aten.clone.default", x)
-
-
 _NUMBERS: dict[str, Number] = {"zeros": 0, "ones": 1, "empty": 0}
 
 FORMULAS: dict[str, Formula] = {
     **{f"aten.{name}.default": _of_shape(value) for name, value in _NUMBERS.items() if name != "empty"},
     "aten.empty.memory_format": _of_shape(0),
     "aten.empty_strided.default": _of_shape(0),
-    **{f"aten.{name}_like.default": _like(value) for name, value in _NUMBERS.items()},
+    **{f"aten.{name}_like.default": partial(full_like, value=value) for name, value in _NUMBERS.items()},
     **{f"aten.new_{name}.default": _new(value) for name, value in _NUMBERS.items()},
     "aten.new_empty_strided.default": _new(0),
-    "aten.zero.default": _like(0),
+    "aten.zero.default": partial(full_like, value=0),
     "aten.full_like.default": full_like,
     "aten.new_full.default": new_full,
     "aten.scalar_tensor.default": scalar_tensor,
@@ -172,5 +157,5 @@ FORMULAS: dict[str, Formula] = {
     "aten.one_hot.default": one_hot,
     "aten.diag_embed.default": diag_embed,
     "aten.diag.default": diag,
-    "aten.lift_fresh_copy.default": own_copy,
+    "aten.lift_fresh_copy.default": renamed("aten.clone.default"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -21,15 +21,30 @@ def reshape(b: Builder, x: Ref, shape: list[int]) -> Ref:
     return b("aten.view.default", x, shape)
 
 
+def expanded(b: Builder, x: Ref, shape: list[int]) -> Ref:
+    """`x` expanded to a shape, if it does not have it."""
+    return x if b.shape(x) == shape else b("aten.expand.default", x, shape)
+
+
 def each(value: int | list[int], count: int) -> list[int]:
     """One number for each of several dims."""
     values = [value] if isinstance(value, int) else list(value)
     return values * count if len(values) == 1 else values
 
 
-def with_batch(b: Builder, x: Ref, made: Callable[[Ref], Ref]) -> Ref:
-    """What `made` makes of a batch, of one image that comes without a batch dim."""
-    return b("aten.squeeze.dim", made(b("aten.unsqueeze.default", x, 0)), 0)
+def of_batches(dims: int, formula: Formula, images: int = 1) -> Formula:
+    """The formula of a batch, also for one image without a batch dim: the first operands, so many, then get one."""
+
+    def changed(b: Builder, *args: Any, **kwargs: Any) -> object:
+        if b.rank(args[0]) != dims + 1:
+            return formula(b, *args, **kwargs)
+        batches = [b("aten.unsqueeze.default", image, 0) for image in args[:images]]
+        found: Ref | tuple[Ref | None, ...] = formula(b, *batches, *args[images:], **kwargs)
+        if isinstance(found, tuple):
+            return tuple(each and b("aten.squeeze.dim", each, 0) for each in found)
+        return b("aten.squeeze.dim", found, 0)
+
+    return changed
 
 
 def per_channel(b: Builder, values: Ref, dims: int) -> Ref:

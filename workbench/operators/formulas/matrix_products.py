@@ -1,17 +1,17 @@
-"""Products of matrices, through `mm` and `bmm`."""
+"""Products of matrices, through `mm` and `bmm`, and sums of products by letters."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from workbench.ir import Ref
 from workbench.operators.aten import extra_ops
-from workbench.operators.formulas.formula_builder import Builder, Formula, cast
-from workbench.operators.formulas.layout_changes import contiguous, reshape
-from workbench.operators.tensors.element_types import to_dtype
+from workbench.operators.formulas.arithmetic import renamed
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute
+from workbench.operators.formulas.layout_changes import contiguous, expanded, reshape
 
 SUMS: Mapping[str, torch.dtype] = {
     "f16": torch.float32,
@@ -34,27 +34,19 @@ def mm(b: Builder, x: Ref, y: Ref) -> Ref | None:
     return product(b, x, y) if b.type(x).dtype in SUMS else None
 
 
-def mm_as(b: Builder, x: Ref, y: Ref, dtype: torch.dtype) -> Ref:
-    return b(extra_ops.MATMUL, x, y, dtype)
-
-
-def int_mm(b: Builder, x: Ref, y: Ref) -> Ref:
-    return mm_as(b, x, y, torch.int32)
-
-
 def linear(b: Builder, x: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
     """Rows times the transposed weight; more than one leading dim is flattened around the product."""
     if b.rank(weight) == 1:
-        made = matmul(b, x, weight)
-        return made if bias is None else b("aten.add.Tensor", made, bias)
-    lead, flat = list(b.type(x).shape[:-1]), x
+        result = matmul(b, x, weight)
+        return result if bias is None else b("aten.add.Tensor", result, bias)
+    lead, flat = b.shape(x)[:-1], x
     if b.rank(x) != 2:
         flat = b("aten.view.default", contiguous(b, x), [math.prod(lead), b.type(x).shape[-1]])
-    made = product(b, flat, b("aten.permute.default", weight, [1, 0]))
+    result = product(b, flat, b("aten.permute.default", weight, [1, 0]))
     if bias is not None:
-        made = b("aten.add.Tensor", made, bias)
-    made = cast(b, made, to_dtype(b.type(x).dtype))  # before a view, behind which nothing fuses
-    return made if b.rank(x) == 2 else b("aten.view.default", made, [*lead, b.type(made).shape[-1]])
+        result = b("aten.add.Tensor", result, bias)
+    result = cast(b, result, b.dtype(x))  # before a view, behind which nothing fuses
+    return result if b.rank(x) == 2 else b("aten.view.default", result, [*lead, b.type(result).shape[-1]])
 
 
 def addmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
@@ -75,7 +67,7 @@ def trace(b: Builder, x: Ref) -> Ref:
 
 def factors(b: Builder, c: Ref, *numbers: float) -> list[float]:
     """Factors of a product as its type holds them: PyTorch cuts the fraction off beside whole numbers."""
-    return list(numbers) if to_dtype(b.type(c).dtype).is_floating_point else list(map(int, numbers))
+    return list(numbers) if b.dtype(c).is_floating_point else list(map(int, numbers))
 
 
 def _plus(b: Builder, c: Ref, product: Ref, beta: float, alpha: float) -> Ref:
@@ -92,10 +84,10 @@ def matmul(b: Builder, x: Ref, y: Ref) -> Ref:
     x_rank, y_rank = b.rank(x), b.rank(y)
     left = b("aten.unsqueeze.default", x, 0) if x_rank == 1 else x
     right = b("aten.unsqueeze.default", y, 1) if y_rank == 1 else y
-    made = _matrices(b, left, right)
+    result = _matrices(b, left, right)
     if y_rank == 1:
-        made = b("aten.squeeze.dim", made, -1)
-    return b("aten.squeeze.dim", made, -2 if y_rank > 1 else -1) if x_rank == 1 else made
+        result = b("aten.squeeze.dim", result, -1)
+    return b("aten.squeeze.dim", result, -2 if y_rank > 1 else -1) if x_rank == 1 else result
 
 
 def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
@@ -107,8 +99,8 @@ def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
         return b("aten.view.default", b("aten.mm.default", flat, y), [*x_shape[:-1], y_shape[-1]])
     batch = broadcast(x_shape[:-2], y_shape[:-2])
     left = _batched(b, x, batch)
-    made = b("aten.bmm.default", left, _batched(b, y, batch))
-    return made if len(batch) == 1 else b("aten.view.default", made, [*batch, x_shape[-2], y_shape[-1]])
+    result = b("aten.bmm.default", left, _batched(b, y, batch))
+    return result if len(batch) == 1 else b("aten.view.default", result, [*batch, x_shape[-2], y_shape[-1]])
 
 
 def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> list[int]:
@@ -121,27 +113,128 @@ def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> list[int]:
 def _batched(b: Builder, x: Ref, batch: list[int]) -> Ref:
     """`x` broadcast to `batch`, its batch dims flattened into one: a view where strides allow, else a copy."""
     rows, columns = b.type(x).shape[-2:]
-    if list(b.type(x).shape) != [*batch, rows, columns]:
-        x = b("aten.expand.default", x, [*batch, rows, columns])
+    x = expanded(b, x, [*batch, rows, columns])
     return x if len(batch) == 1 else reshape(b, x, [math.prod(batch), rows, columns])
 
 
-def mv(b: Builder, x: Ref, y: Ref) -> Ref:
-    return matmul(b, x, y)
+def einsum(b: Builder, equation: str, operands: list[Ref], *, path: list[int] | None = None) -> Ref | None:
+    """From left to right, two operands at a time. None for dots, and for a letter twice in one operand."""
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    letters = left.split(",")
+    if "." in equation or any(len(set(each)) != len(each) for each in letters):
+        return None
+    if not arrow:
+        result = "".join(sorted(letter for letter in set(left) - {","} if left.count(letter) == 1))
+    value, have = operands[0], letters[0]
+    for place, (other, own) in enumerate(zip(operands[1:], letters[1:], strict=True), start=2):
+        later = "".join(letters[place:]) + result
+        value, have = _contracted(b, value, have, other, own, later)
+    value, have = _without(b, value, have, result)
+    return b("aten.permute.default", value, [have.index(letter) for letter in result])
+
+
+def _without(b: Builder, x: Ref, letters: str, wanted: str) -> tuple[Ref, str]:
+    """`x` without the unwanted letters."""
+    gone = [dim for dim, letter in enumerate(letters) if letter not in wanted]
+    kept = "".join(letter for letter in letters if letter in wanted)
+    return (b("aten.sum.dim_IntList", x, gone, False) if gone else x), kept
+
+
+def _contracted(b: Builder, x: Ref, xs: str, y: Ref, ys: str, wanted: str) -> tuple[Ref, str]:
+    """Two operands as one: batch letters are shared and wanted, k letters shared only, m and n of one operand."""
+    (x, xs), (y, ys) = _without(b, x, xs, ys + wanted), _without(b, y, ys, xs + wanted)
+    sizes = dict(zip(xs, b.type(x).shape, strict=True)) | dict(zip(ys, b.type(y).shape, strict=True))
+    batch = [letter for letter in xs if letter in ys and letter in wanted]
+    k = [letter for letter in xs if letter in ys and letter not in wanted]
+    m, n = ([letter for letter in own if letter not in other] for own, other in ((xs, ys), (ys, xs)))
+    shape = [math.prod(sizes[letter] for letter in group) for group in (batch, m, k, n)]
+    left = reshape(b, b("aten.permute.default", x, [xs.index(e) for e in batch + m + k]), shape[:3])
+    right = reshape(
+        b, b("aten.permute.default", y, [ys.index(e) for e in batch + k + n]), [shape[0], shape[2], shape[3]]
+    )
+    result = [*batch, *m, *n]
+    product = b("aten.bmm.default", left, right)
+    return b("aten.view.default", product, [sizes[letter] for letter in result]), "".join(result)
+
+
+def outer(b: Builder, x: Ref, y: Ref) -> Ref:
+    return b("aten.mul.Tensor", b("aten.unsqueeze.default", x, 1), y)
+
+
+def addmv(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
+    column = b("aten.unsqueeze.default", c, -1) if b.rank(c) else c
+    return b("aten.squeeze.dim", addmm(b, column, x, b("aten.unsqueeze.default", y, 1), beta=beta, alpha=alpha), 1)
+
+
+def addr(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
+    product, (beta, alpha) = outer(b, x, y), factors(b, c, beta, alpha)
+    if alpha != 1:
+        product = b("aten.mul.Tensor", product, alpha)
+    if beta == 0:
+        return product
+    return b("aten.add.Tensor", c if beta == 1 else b("aten.mul.Tensor", c, beta), product)
+
+
+def inner(b: Builder, x: Ref, y: Ref) -> Ref:
+    if not b.rank(x) or not b.rank(y):
+        return b("aten.mul.Tensor", x, y)
+    if b.rank(x) == b.rank(y) == 1:
+        return matmul(b, x, y)
+    lead = [*b.type(x).shape[:-1], *b.type(y).shape[:-1]]
+    rows, columns = (reshape(b, each, [-1, b.type(each).shape[-1]]) for each in (x, y))
+    return b("aten.view.default", linear(b, rows, columns), lead)
+
+
+def of_three(
+    b: Builder, x: Ref, y: Ref, z: Ref, expand_x: Sequence[int], expand_y: Sequence[int], expand_z: Sequence[int],
+    summed: list[int], unrolled: int = 1,
+) -> Ref:  # fmt: skip
+    """Their product, with dims of one put in, and sums over some dims: what `bilinear` becomes."""
+    rank = b.rank(x) + len(expand_x)
+    wide: list[Ref] = []
+    for tensor, dims in ((x, expand_x), (y, expand_y), (z, expand_z)):
+        result = compute(b, tensor)
+        for dim in sorted(dim % rank for dim in dims):  # they are dims of the product, in whatever order
+            result = b("aten.unsqueeze.default", result, dim)
+        wide.append(result)
+    product = b("aten.mul.Tensor", b("aten.mul.Tensor", wide[0], wide[1]), wide[2])
+    return b("aten.sum.dim_IntList", product, summed, False) if summed else product
+
+
+def bilinear(b: Builder, x: Ref, y: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
+    """Each number of a row of `x` times a matrix, which the row of `y` then sums up: a product, and a sum."""
+    outer, (results, inside, other) = b.shape(x)[:-1], b.type(weight).shape
+    count = math.prod(outer)
+    matrix = reshape(b, b("aten.permute.default", weight, [1, 0, 2]), [inside, results * other])
+    result = b("aten.mm.default", reshape(b, x, [count, inside]), matrix)
+    result = compute(b, b("aten.view.default", result, [count, results, other]))
+    rows = b("aten.unsqueeze.default", compute(b, reshape(b, y, [count, other])), 1)
+    result = b("aten.sum.dim_IntList", b("aten.mul.Tensor", result, rows), [2], False)
+    if bias is not None:
+        result = b("aten.add.Tensor", result, compute(b, bias))
+    return b("aten.view.default", result, [*outer, results])
 
 
 FORMULAS: dict[str, Formula] = {
     "aten.mm.default": mm,
-    "aten.mm.dtype": mm_as,
+    "aten.mm.dtype": renamed(extra_ops.MATMUL),
     "aten.bmm.default": mm,
-    "aten.bmm.dtype": mm_as,
-    "aten._int_mm.default": int_mm,
+    "aten.bmm.dtype": renamed(extra_ops.MATMUL),
+    "aten._int_mm.default": renamed(extra_ops.MATMUL, torch.int32),
     "aten.linear.default": linear,
     "aten.addmm.default": addmm,
     "aten.baddbmm.default": addmm,
     "aten.addbmm.default": addbmm,
     "aten.trace.default": trace,
     "aten.matmul.default": matmul,
-    "aten.mv.default": mv,
-    "aten.dot.default": mv,
+    "aten.mv.default": matmul,
+    "aten.dot.default": matmul,
+    "aten.einsum.default": einsum,
+    "aten.outer.default": outer,
+    "aten.ger.default": outer,
+    "aten.addmv.default": addmv,
+    "aten.addr.default": addr,
+    "aten.inner.default": inner,
+    "aten.bilinear.default": bilinear,
+    "aten._trilinear.default": of_three,
 }

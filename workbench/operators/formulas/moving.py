@@ -11,10 +11,10 @@ from functools import reduce
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.formulas.formula_builder import Builder, Formula
-from workbench.operators.formulas.layout_changes import reshape
+from workbench.operators.formulas.arithmetic import renamed
+from workbench.operators.formulas.formula_builder import Builder, Formula, cast
+from workbench.operators.formulas.layout_changes import expanded, reshape
 from workbench.operators.formulas.matrix_products import broadcast
-from workbench.operators.tensors.element_types import to_dtype
 
 
 def cat(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:
@@ -31,14 +31,12 @@ def stack(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:
 
 
 def _of_one_type(b: Builder, tensors: list[Ref]) -> list[Ref]:
-    kinds = [to_dtype(b.type(tensor).dtype) for tensor in tensors]
-    wanted = reduce(torch.promote_types, kinds)
-    pairs = zip(tensors, kinds, strict=True)
-    return [x if kind == wanted else b("aten._to_copy.default", x, dtype=wanted) for x, kind in pairs]
+    wanted = reduce(torch.promote_types, map(b.dtype, tensors))
+    return [cast(b, x, wanted) for x in tensors]
 
 
 def broadcast_tensors(b: Builder, tensors: list[Ref]) -> tuple[Ref, ...]:
-    shape = list(b.type(tensors[0]).shape)
+    shape = b.shape(tensors[0])
     for x in tensors[1:]:
         shape = broadcast(tuple(shape), b.type(x).shape)
     return tuple(b("aten.expand.default", x, shape) for x in tensors)
@@ -77,6 +75,13 @@ def part(b: Builder, x: Ref, dim: int, start: int, end: int, step: int = 1) -> R
     return b("aten.slice.Tensor", x, dim, start, end, step)
 
 
+def padded(b: Builder, x: Ref, dim: int, before: int, behind: int, value: float = 0.0) -> Ref:
+    """`x` with so many numbers of one value before and behind it along a dim."""
+    if not before and not behind:
+        return x
+    return b("aten.constant_pad_nd.default", x, [0, 0] * (b.rank(x) - dim - 1) + [before, behind], value)
+
+
 def slice_scatter(
     b: Builder, x: Ref, source: Ref, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Ref | None:
@@ -87,7 +92,7 @@ def slice_scatter(
         return None
     before = [part(b, x, dim, 0, first)] if first else []
     after = [part(b, x, dim, last, extent)] if last < extent else []
-    source = _spread(b, source, [*b.type(x).shape[:dim], last - first, *b.type(x).shape[dim:][1:]])
+    source = expanded(b, source, [*b.type(x).shape[:dim], last - first, *b.type(x).shape[dim:][1:]])
     if not before and not after:
         return b("aten.clone.default", source, memory_format=torch.contiguous_format)
     return b("aten.cat.default", [*before, source, *after], dim)
@@ -99,16 +104,12 @@ def select_scatter(b: Builder, x: Ref, source: Ref, dim: int, index: int) -> Ref
     return slice_scatter(b, x, b("aten.unsqueeze.default", source, dim), dim, place, place + 1) or x
 
 
-def _spread(b: Builder, x: Ref, shape: list[int]) -> Ref:
-    return x if list(b.type(x).shape) == shape else b("aten.expand.default", x, shape)
-
-
 def roll(b: Builder, x: Ref, shifts: int | list[int], dims: int | list[int] = ()) -> Ref:  # pyright: ignore[reportArgumentType]
     """Elements pushed out at the end come first. Along several dims, rolls one dim after the other."""
     moves, axes = _list(shifts), _list(dims)
     if not axes:
         flat = reshape(b, x, [b.type(x).numel])
-        return b("aten.view.default", roll(b, flat, moves, [0]), list(b.type(x).shape))
+        return b("aten.view.default", roll(b, flat, moves, [0]), b.shape(x))
     cuts = [(dim, -shift % max(b.type(x).shape[dim], 1)) for shift, dim in zip(moves, axes, strict=True)]
     rolled = _rolled(b, x, [(dim, cut) for dim, cut in cuts if cut])
     return b("aten.clone.default", x) if rolled is x else rolled
@@ -130,7 +131,7 @@ def _list(value: int | list[int]) -> list[int]:
 def repeat(b: Builder, x: Ref, repeats: list[int]) -> Ref:
     """Every dim gets one before it along which the tensor is expanded; a copy merges each pair."""
     lead = len(repeats) - b.rank(x)
-    shape = [1] * lead + list(b.type(x).shape)
+    shape = [1] * lead + b.shape(x)
     pairs = [(times, extent) for times, extent in zip(repeats, shape, strict=True)]
     split = [each for times, extent in pairs for each in ([1, extent] if times != 1 else [extent])]
     wide = [each for times, extent in pairs for each in ([times, extent] if times != 1 else [extent])]
@@ -147,7 +148,7 @@ def repeat_interleave(
     """Like `repeat`, but the new dim comes after the one it repeats."""
     if dim is None:
         x, dim = reshape(b, x, [b.type(x).numel]), 0
-    shape = list(b.type(x).shape)
+    shape = b.shape(x)
     dim = dim % len(shape)
     split = [*shape[: dim + 1], 1, *shape[dim + 1 :]]
     wide = [*shape[: dim + 1], repeats, *shape[dim + 1 :]]
@@ -156,7 +157,7 @@ def repeat_interleave(
 
 def _expanded_copy(b: Builder, x: Ref, split: list[int], wide: list[int], shape: list[int]) -> Ref:
     """`x` with new dims of one, expanded to `wide`, in memory of its own, merged to `shape`."""
-    x = reshape(b, x, split) if list(b.type(x).shape) != split else x
+    x = reshape(b, x, split) if b.shape(x) != split else x
     wider = b("aten.expand.default", x, wide) if wide != split else x
     copied = b("aten.clone.default", wider, memory_format=torch.contiguous_format)
     return copied if wide == shape else b("aten.view.default", copied, shape)
@@ -166,38 +167,22 @@ def pixel_shuffle(b: Builder, x: Ref, factor: int) -> Ref:
     *lead, channels, height, width = b.type(x).shape
     n = len(lead)
     split = reshape(b, x, [*lead, channels // factor**2, factor, factor, height, width])
-    order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    return reshape(
-        b,
-        b("aten.permute.default", split, order),
-        [*lead, channels // factor**2, height * factor, width * factor],
-    )
+    shuffled = b("aten.permute.default", split, [*range(n), n, n + 3, n + 1, n + 4, n + 2])
+    return reshape(b, shuffled, [*lead, channels // factor**2, height * factor, width * factor])
 
 
 def pixel_unshuffle(b: Builder, x: Ref, factor: int) -> Ref:
     *lead, channels, height, width = b.type(x).shape
     n = len(lead)
     split = reshape(b, x, [*lead, channels, height // factor, factor, width // factor, factor])
-    order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    return reshape(
-        b,
-        b("aten.permute.default", split, order),
-        [*lead, channels * factor**2, height // factor, width // factor],
-    )
+    shuffled = b("aten.permute.default", split, [*range(n), n, n + 2, n + 4, n + 1, n + 3])
+    return reshape(b, shuffled, [*lead, channels * factor**2, height // factor, width // factor])
 
 
 def channel_shuffle(b: Builder, x: Ref, groups: int) -> Ref:
     batch, channels, *rest = b.type(x).shape
     split = reshape(b, x, [batch, groups, channels // groups, *rest])
     return reshape(b, b("aten.transpose.int", split, 1, 2), [batch, channels, *rest])
-
-
-def fliplr(b: Builder, x: Ref) -> Ref:
-    return b("aten.flip.default", x, [1])
-
-
-def flipud(b: Builder, x: Ref) -> Ref:
-    return b("aten.flip.default", x, [0])
 
 
 def rot90(b: Builder, x: Ref, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Ref:
@@ -238,8 +223,8 @@ FORMULAS: dict[str, Formula] = {
     "aten.slice_scatter.default": slice_scatter,
     "aten.select_scatter.default": select_scatter,
     "aten.roll.default": roll,
-    "aten.fliplr.default": fliplr,
-    "aten.flipud.default": flipud,
+    "aten.fliplr.default": renamed("aten.flip.default", [1]),
+    "aten.flipud.default": renamed("aten.flip.default", [0]),
     "aten.rot90.default": rot90,
     "aten.repeat.default": repeat,
     "aten.tile.default": tile,

@@ -9,8 +9,7 @@ from workbench.operators.formulas.arithmetic import is_float, renamed
 from workbench.operators.formulas.formula_builder import Builder, Formula
 from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.formulas.moving import FORMULAS as MOVING
-from workbench.operators.formulas.statistics import Dims, logsumexp, vector_norm
-from workbench.operators.tensors.torch_literals import to_dtype
+from workbench.operators.formulas.reductions import Dims, logsumexp, vector_norm
 
 _NAMES = """
     absolute.default abs.default, arccos.default acos.default, arccosh.default acosh.default,
@@ -25,7 +24,8 @@ _NAMES = """
     clamp_min.Tensor maximum.default, clamp_max.Tensor minimum.default,
     special_erf.default erf.default, special_exp2.default exp2.default, special_expm1.default expm1.default,
     special_expit.default sigmoid.default, special_log1p.default log1p.default, special_logit.default logit.default,
-    special_softmax.default softmax.int, linalg_matmul.default matmul.default
+    special_softmax.default softmax.int, special_log_softmax.default log_softmax.int,
+    linalg_matmul.default matmul.default
 """
 """An overload, and the one that is the same: PyTorch calls that one with the same arguments."""
 
@@ -36,21 +36,13 @@ def special_round(b: Builder, x: Ref, *, decimals: int = 0) -> Ref:
     return b("aten.round.decimals", x, decimals=decimals)
 
 
-def special_log_softmax(b: Builder, x: Ref, dim: int, *, dtype: torch.dtype | None = None) -> Ref:
-    return b("aten.log_softmax.int", x, dim, dtype)
-
-
 def adjoint(b: Builder, x: Ref) -> Ref:
     """Of numbers that are no complex ones: the last two dims change places."""
     return b("aten.transpose.int", x, -2, -1) if b.rank(x) > 1 else x
 
 
-def ravel(b: Builder, x: Ref) -> Ref:
-    return reshape(b, x, [-1])
-
-
 def reshape_as(b: Builder, x: Ref, other: Ref) -> Ref:
-    return reshape(b, x, list(b.type(other).shape))
+    return reshape(b, x, b.shape(other))
 
 
 def frobenius_norm(b: Builder, x: Ref, dim: list[int], keepdim: bool = False) -> Ref:
@@ -58,34 +50,28 @@ def frobenius_norm(b: Builder, x: Ref, dim: list[int], keepdim: bool = False) ->
 
 
 def linalg_norm(
-    b: Builder,
-    x: Ref,
-    ord: float | None = None,
-    dim: Dims = None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Ref | None:
+    b: Builder, x: Ref, ord: float | None = None, dim: Dims = None, keepdim: bool = False,
+    *, dtype: torch.dtype | None = None,
+) -> Ref | None:  # fmt: skip
     """Without an order, the square root of all squares; of one dim, a vector's norm. Others are norms of matrices."""
     if ord is not None and not (b.rank(x) == 1 if dim is None else isinstance(dim, int) or len(dim) == 1):
         return None
-    return vector_norm(b, x, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    return vector_norm(b, x, ord, dim, keepdim, dtype=dtype)
 
 
 def isreal(b: Builder, x: Ref) -> Ref:
-    return b("aten.ones_like.default", x, dtype=to_dtype("bool"))
+    return b("aten.ones_like.default", x, dtype=torch.bool)
 
 
 _PAIRS = [pair.split() for pair in _NAMES.split(",")]
 
 FORMULAS: dict[str, Formula] = {f"aten.{alias}": renamed(f"aten.{name}") for alias, name in _PAIRS} | {
     "aten.special_round.default": special_round,
-    "aten.special_log_softmax.default": special_log_softmax,
     "aten.special_logsumexp.default": logsumexp,
     "aten.adjoint.default": adjoint,
     "aten.mH.default": adjoint,
     "aten.matrix_H.default": adjoint,
-    "aten.ravel.default": ravel,
+    "aten.ravel.default": renamed("aten.view.default", [-1]),
     "aten.reshape_as.default": reshape_as,
     "aten.row_stack.default": MOVING["aten.vstack.default"],
     "aten.frobenius_norm.dim": frobenius_norm,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula
 from workbench.operators.formulas.known_contents import full
 from workbench.operators.formulas.moving import part
-from workbench.operators.tensors.element_types import to_dtype
 
 Side = Callable[[Builder, Ref, int, int], Ref]
 """The border beside a tensor along a dim, of so many elements."""
@@ -20,7 +18,7 @@ def constant_pad(b: Builder, x: Ref, pad: list[int], value: float | None = 0) ->
     """The value all around; a negative size cuts off."""
 
     def side(b: Builder, x: Ref, dim: int, size: int) -> Ref:
-        return full(b, _resized(b, x, dim, size), value or 0, dtype=to_dtype(b.type(x).dtype))
+        return full(b, _resized(b, x, dim, size), value or 0, dtype=b.dtype(x))
 
     return _bordered(b, x, pad, side, side)
 
@@ -90,29 +88,24 @@ def bordered_pad_backward(b: Builder, gradient: Ref, x: Ref, pad: list[int], *, 
             end = part(b, gradient, dim, before + extent, before + extent + after)
             borders.append((end, extent - 1 if mode == "replicate" else extent - 1 - after, after))
         for border, begin, size in borders:
-            replicated = mode == "replicate"
-            folded = (
-                b("aten.sum.dim_IntList", border, [dim], True) if replicated else b("aten.flip.default", border, [dim])
-            )
-            reach = begin + (1 if replicated else size)
+            reach = begin + (1 if mode == "replicate" else size)
+            if mode == "replicate":
+                folded = b("aten.sum.dim_IntList", border, [dim], True)
+            else:
+                folded = b("aten.flip.default", border, [dim])
             around = [0, 0] * (b.rank(x) - dim - 1) + [begin, extent - reach]
             middle = b("aten.add.Tensor", middle, b("aten.constant_pad_nd.default", folded, around, 0.0))
         gradient = middle
     return gradient
 
 
-_BY_NAME: dict[str, Any] = {
-    f"aten.{name}_pad{rank}d.default": partial(bordered_pad, mode=mode)
-    for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
-    for rank in (1, 2, 3)
-} | {
-    f"aten.{name}_pad{rank}d_backward.default": partial(bordered_pad_backward, mode=mode)
-    for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
-    for rank in (1, 2, 3)
-}
-
 FORMULAS: dict[str, Formula] = {
     "aten.pad.default": any_pad,
     "aten.constant_pad_nd.default": constant_pad,
-    **_BY_NAME,
+    **{
+        f"aten.{name}_pad{rank}d{of}.default": partial(formula, mode=mode)
+        for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
+        for rank in (1, 2, 3)
+        for of, formula in (("", bordered_pad), ("_backward", bordered_pad_backward))
+    },
 }

@@ -11,12 +11,11 @@ import torch
 from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula, compute
 from workbench.operators.formulas.known_contents import counted, full
-from workbench.operators.formulas.layout_changes import each, reshape, with_batch
-from workbench.operators.formulas.moving import part
-from workbench.operators.formulas.pools import adapted_extents, adaptive_maximum
+from workbench.operators.formulas.layout_changes import each, of_batches, reshape
+from workbench.operators.formulas.moving import padded, part
+from workbench.operators.formulas.pools import adapted_extents, adaptive_maximum, placed
 from workbench.operators.formulas.resampling import product_along
-from workbench.operators.formulas.transposed import transposed_convolution
-from workbench.operators.tensors.element_types import to_dtype
+from workbench.operators.formulas.windows import transposed_convolution, window_slices
 
 Sizes = list[int]
 
@@ -24,13 +23,10 @@ Sizes = list[int]
 def _average_pool(dims: int) -> Formula:
     """Each window's gradient, shared by its elements."""
 
-    def made(
+    def formula(
         b: Builder, gradient: Ref, x: Ref, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
         with_padding: bool, divisor: int | None,
     ) -> Ref:  # fmt: skip
-        if b.rank(x) == dims + 1:
-            rest = (kernel, stride, padding, ceil_mode, with_padding, divisor)
-            return with_batch(b, gradient, lambda y: made(b, y, b("aten.unsqueeze.default", x, 0), *rest))
         kernel = each(kernel, dims)
         stride, padding = each(stride or kernel, dims), each(padding, dims)
         shared = compute(b, gradient)
@@ -40,9 +36,9 @@ def _average_pool(dims: int) -> Formula:
             for place in range(dims):
                 window = (b.type(x).shape[place + 2], kernel[place], stride[place], padding[place])
                 shared = _shared(b, shared, place + 2, window, with_padding=with_padding)
-        return _spread_windows(b, shared, list(b.type(x).shape), kernel, stride, padding)
+        return _spread_windows(b, shared, b.shape(x), kernel, stride, padding)
 
-    return made
+    return of_batches(dims, formula, images=2)
 
 
 def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, int], *, with_padding: bool) -> Ref:
@@ -61,7 +57,7 @@ def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, in
     end = b("aten.clamp_max.default", b("aten.add.Scalar", begin, size), extent + around)
     if not with_padding:
         begin, end = b("aten.clamp_min.default", begin, 0), b("aten.clamp_max.default", end, extent)
-    sizes_there = b("aten._to_copy.default", b("aten.sub.Tensor", end, begin), dtype=to_dtype(b.type(gradient).dtype))
+    sizes_there = b("aten._to_copy.default", b("aten.sub.Tensor", end, begin), dtype=b.dtype(gradient))
     column = [count, *[1] * (b.rank(gradient) - dim - 1)]
     return b("aten.div.Tensor", gradient, b("aten.view.default", sizes_there, column))
 
@@ -69,7 +65,7 @@ def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, in
 def _spread_windows(b: Builder, shared: Ref, shape: list[int], kernel: Sizes, stride: Sizes, padding: Sizes) -> Ref:
     """Each number at all places of its window; what windows share is added up."""
     images, channels, *space = shape
-    found = list(b.type(shared).shape[2:])
+    found = b.shape(shared)[2:]
     if kernel == stride and not any(padding):
         for place in range(len(space)):
             shared = b("aten.unsqueeze.default", shared, 2 * place + 3)
@@ -78,47 +74,41 @@ def _spread_windows(b: Builder, shared: Ref, shape: list[int], kernel: Sizes, st
         whole = [extent * size for extent, size in zip(found, kernel, strict=True)]
         return _fitted(b, reshape(b, spread, [images, channels, *whole]), space)
     dims = len(space)
-    dtype = to_dtype(b.type(shared).dtype)
+    dtype = b.dtype(shared)
     single = reshape(b, shared, [images * channels, 1, *found])
     ones = full(b, [1, 1, *kernel], 1.0, dtype=dtype)
     reached = [(n - 1) * step + size for n, step, size in zip(found, stride, kernel, strict=True)]
-    made = transposed_convolution(b, single, ones, None, stride, [0] * dims, [1] * dims, [0] * dims, 1)
-    made = b("aten.view.default", made, [images, channels, *reached])
+    result = transposed_convolution(b, single, ones, None, stride, [0] * dims, [1] * dims, [0] * dims, 1)
+    result = b("aten.view.default", result, [images, channels, *reached])
     for place, around in enumerate(padding):
         if around:
-            made = part(b, made, place + 2, around, b.type(made).shape[place + 2])
-    return _fitted(b, made, space)
+            result = part(b, result, place + 2, around, b.type(result).shape[place + 2])
+    return _fitted(b, result, space)
 
 
 def _fitted(b: Builder, x: Ref, space: Sequence[int]) -> Ref:
     """Cut off, or with zeros added, at the end of each dim."""
     for place, extent in enumerate(space):
         dim, found = place + 2, b.type(x).shape[place + 2]
-        if found > extent:
-            x = part(b, x, dim, 0, extent)
-        elif found < extent:
-            behind = [0, 0] * (b.rank(x) - dim - 1) + [0, extent - found]
-            x = b("aten.constant_pad_nd.default", x, behind, 0.0)
+        x = part(b, x, dim, 0, extent) if found > extent else padded(b, x, dim, 0, extent - found)
     return x
 
 
 def _adaptive_average_pool(dims: int) -> Formula:
     """As above where all windows have one size; else a product with the share that each element has in each window."""
 
-    def made(b: Builder, gradient: Ref, x: Ref) -> Ref:
-        if b.rank(x) == dims + 1:
-            return with_batch(b, gradient, lambda y: made(b, y, b("aten.unsqueeze.default", x, 0)))
-        space, wanted = list(b.type(x).shape[2:]), list(b.type(gradient).shape[2:])
+    def formula(b: Builder, gradient: Ref, x: Ref) -> Ref:
+        space, wanted = b.shape(x)[2:], b.shape(gradient)[2:]
         found = compute(b, gradient)
         if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
             kernel = [extent // want for extent, want in zip(space, wanted, strict=True)]
             shared = b("aten.mul.Tensor", found, 1.0 / math.prod(kernel))
-            return _spread_windows(b, shared, list(b.type(x).shape), kernel, kernel, [0] * dims)
+            return _spread_windows(b, shared, b.shape(x), kernel, kernel, [0] * dims)
         for place, (want, extent) in enumerate(zip(wanted, space, strict=True)):
             found = product_along(b, found, place + 2, b("aten.t.default", _shares(b, found, want, extent)))
         return found
 
-    return made
+    return of_batches(dims, formula, images=2)
 
 
 def _shares(b: Builder, like: Ref, windows: int, extent: int) -> Ref:
@@ -126,7 +116,7 @@ def _shares(b: Builder, like: Ref, windows: int, extent: int) -> Ref:
     begin, last = (b("aten.unsqueeze.default", border, 1) for border in _borders(b, windows, extent, torch.int32))
     element = counted(b, extent)
     inside = b("aten.logical_and.default", b("aten.ge.Tensor", element, begin), b("aten.le.Tensor", element, last))
-    dtype = to_dtype(b.type(like).dtype)
+    dtype = b.dtype(like)
     size = b("aten._to_copy.default", b("aten.add.Scalar", b("aten.sub.Tensor", last, begin), 1), dtype=dtype)
     return b("aten.div.Tensor", b("aten._to_copy.default", inside, dtype=dtype), size)
 
@@ -147,39 +137,31 @@ def _max_pool_with_indices(dims: int) -> Formula:
     A window is looked through place by place, each of which is a slice of the image for all windows at once.
     """
 
-    def made(
+    def formula(
         b: Builder, x: Ref, kernel: Sizes, stride: Sizes | None = None, padding: Sizes | int = 0,
         dilation: Sizes | int = 1, ceil_mode: bool = False,
     ) -> tuple[Ref, Ref | None]:  # fmt: skip
-        if b.rank(x) == dims + 1:
-            found = made(b, b("aten.unsqueeze.default", x, 0), kernel, stride, padding, dilation, ceil_mode)
-            largest, index = (each_ and b("aten.squeeze.dim", each_, 0) for each_ in found)
-            assert largest is not None
-            return largest, index
         kernel, stride = each(kernel, dims), each(stride or kernel, dims)
         padding, dilation = each(padding, dims), each(dilation, dims)
         largest = b(f"aten.max_pool{dims}d.default", x, kernel, stride, padding, dilation, ceil_mode)
-        if not to_dtype(b.type(x).dtype).is_floating_point:
+        if not b.dtype(x).is_floating_point:
             return largest, None
-        windows, space = list(b.type(largest).shape[2:]), list(b.type(x).shape[2:])
+        windows, space = b.shape(largest)[2:], b.shape(x)[2:]
         reach = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(windows, stride, dilation, kernel, strict=True)]
         behind = [max(r - p - n, 0) for r, p, n in zip(reach, padding, space, strict=True)]
         around = [size for pair in zip(reversed(padding), reversed(behind), strict=True) for size in pair]
         x = compute(b, x)
-        padded = b("aten.constant_pad_nd.default", x, around, -torch.inf) if any(around) else x
+        framed = b("aten.constant_pad_nd.default", x, around, -torch.inf) if any(around) else x
         corner = _place(b, [_steps(b, *each_) for each_ in zip(windows, stride, padding, strict=True)], space)
         first = _first(b, windows, stride, padding, dilation, space) if any(padding) else corner
 
         def pairs() -> Iterator[tuple[Ref, Ref]]:
-            for offsets in itertools.product(*(range(0, k * d, d) for k, d in zip(kernel, dilation, strict=True))):
-                found = padded
-                for dim, (begin, count, step) in enumerate(zip(offsets, windows, stride, strict=True)):
-                    found = part(b, found, dim + 2, begin, begin + (count - 1) * step + 1, step)
+            for offsets, found in window_slices(b, framed, kernel, dilation, stride, windows):
                 yield found, b("aten.add.Scalar", corner, _number(offsets, space))
 
-        return largest, _of_largest(b, list(b.type(largest).shape), first, pairs())
+        return largest, _of_largest(b, b.shape(largest), first, pairs())
 
-    return made
+    return of_batches(dims, formula)
 
 
 def _of_largest(b: Builder, shape: Sizes, first: Ref, pairs: Iterable[tuple[Ref, Ref]]) -> Ref:
@@ -188,7 +170,7 @@ def _of_largest(b: Builder, shape: Sizes, first: Ref, pairs: Iterable[tuple[Ref,
     index = first
     for found, place in pairs:
         if best is None:
-            best = full(b, shape, -torch.inf, dtype=to_dtype(b.type(found).dtype))
+            best = full(b, shape, -torch.inf, dtype=b.dtype(found))
         better = b("aten.logical_or.default", b("aten.gt.Tensor", found, best), b("aten.ne.Tensor", found, found))
         best, index = (b("aten.where.self", better, new, old) for new, old in ((found, best), (place, index)))
     return index
@@ -233,17 +215,14 @@ def _adaptive_max_pool(dims: int) -> Formula:
     """As above where all windows have one size. Else windows are looked through by gathers, the smaller ones' last
     elements twice."""
 
-    def made(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, Ref | None]:
-        if b.rank(x) == dims + 1:
-            largest, index = made(b, b("aten.unsqueeze.default", x, 0), size)
-            return b("aten.squeeze.dim", largest, 0), index and b("aten.squeeze.dim", index, 0)
-        space, wanted = list(b.type(x).shape[2:]), adapted_extents(b, x, size, dims)
+    def formula(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, Ref | None]:
+        space, wanted = b.shape(x)[2:], adapted_extents(b, x, size, dims)
         if all(extent % want == 0 for extent, want in zip(space, wanted, strict=True)):
             kernel = [extent // want for extent, want in zip(space, wanted, strict=True)]
             found = b.several(f"aten.max_pool{dims}d_with_indices.default", x, kernel, kernel)
             return found[0], found[1]
         largest = adaptive_maximum(b, x, wanted)
-        if not to_dtype(b.type(x).dtype).is_floating_point:
+        if not b.dtype(x).is_floating_point:
             return largest, None
         x = compute(b, x)
         borders = [_borders(b, want, extent, torch.int64) for want, extent in zip(wanted, space, strict=True)]
@@ -258,28 +237,21 @@ def _adaptive_max_pool(dims: int) -> Formula:
                 columns = [b("aten.view.default", place, [-1, *[1] * (dims - 1 - dim)]) for dim, place in enumerate(at)]
                 yield b("aten.index.Tensor", x, [None, None, *columns]), _place(b, at, space)
 
-        return largest, _of_largest(
-            b, list(b.type(largest).shape), _place(b, [each_ for each_, _ in borders], space), pairs()
-        )
+        return largest, _of_largest(b, b.shape(largest), _place(b, [each_ for each_, _ in borders], space), pairs())
 
-    return made
+    return of_batches(dims, formula)
 
 
 def _max_pool(dims: int) -> Formula:
     """Each window's gradient at the place of its largest number."""
 
-    def made(b: Builder, gradient: Ref, x: Ref, *given: object, indices: Ref | None = None) -> Ref:
+    def formula(b: Builder, gradient: Ref, x: Ref, *given: object, indices: Ref | None = None) -> Ref:
         """The places come last, after how the windows lie, which does not matter here."""
         places = indices if indices is not None else given[-1]
         assert isinstance(places, Ref)
-        outer, space = b.type(x).shape[:-dims], b.type(x).shape[-dims:]
-        rows, count = math.prod(outer), math.prod(b.type(gradient).shape[-dims:])
-        gradient = compute(b, gradient)
-        zeros = full(b, [rows, math.prod(space)], 0.0, dtype=to_dtype(b.type(gradient).dtype))
-        flat = [reshape(b, each_, [rows, count]) for each_ in (places, gradient)]
-        return b("aten.view.default", b("aten.scatter_add.default", zeros, 1, *flat), [*outer, *space])
+        return placed(b, compute(b, gradient), places, b.shape(x)[-dims:], "aten.scatter_add.default")
 
-    return made
+    return formula
 
 
 FORMULAS: dict[str, Formula] = {

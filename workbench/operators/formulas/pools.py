@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 
 from workbench.ir import Ref
+from workbench.operators.formulas.arithmetic import renamed
 from workbench.operators.formulas.formula_builder import HALF, Builder, Formula, compute
 from workbench.operators.formulas.known_contents import full
-from workbench.operators.formulas.layout_changes import each, reshape, with_batch
+from workbench.operators.formulas.layout_changes import each, of_batches, reshape
 from workbench.operators.formulas.moving import part
 from workbench.operators.formulas.reductions import mean
-from workbench.operators.tensors.torch_literals import to_dtype
 
 Sizes = int | list[int]
 
@@ -23,21 +24,21 @@ def _pool(op: str, dims: int) -> Formula:
     Averages of 16-bit floats are computed with 32. So are maxima of unsigned bytes, which MLIR would compare as signed.
     """
 
-    def made(b: Builder, x: Ref, *given: Sizes, **kwargs: object) -> Ref | None:
+    def formula(b: Builder, x: Ref, *given: Sizes, **kwargs: object) -> Ref | None:
         args: list[Sizes] = [each(value, dims) if isinstance(value, list) and value else value for value in given]
         if args[1:] and not args[1]:
             args[1] = args[0]  # windows beside each other
         if args != list(given):
             return b(op, x, *args, **kwargs)
         if b.rank(x) == dims + 1:
-            return with_batch(b, x, lambda y: b(op, y, *args, **kwargs))
-        if "avg" in op and to_dtype(b.type(x).dtype) in HALF:
+            return b("aten.squeeze.dim", b(op, b("aten.unsqueeze.default", x, 0), *args, **kwargs), 0)
+        if "avg" in op and b.dtype(x) in HALF:
             return b(op, compute(b, x), *args, **kwargs)
         if b.type(x).dtype == "u8":
             return b(op, b("aten._to_copy.default", x, dtype=torch.int32), *args, **kwargs)
         return None
 
-    return made
+    return formula
 
 
 def average_of_volumes(
@@ -45,9 +46,6 @@ def average_of_volumes(
     with_padding: bool = True, divisor: int | None = None,
 ) -> Ref:  # fmt: skip
     """Averages over each layer, and then of these through the layers."""
-    if b.rank(x) == 4:
-        rest = (kernel, stride, padding, ceil_mode, with_padding, divisor)
-        return with_batch(b, x, lambda y: average_of_volumes(b, y, *rest))
     kernel = each(kernel, 3)
     stride, padding = each(stride or kernel, 3), each(padding, 3)
     x, count = compute(b, x), None if divisor is None else 1
@@ -58,20 +56,22 @@ def average_of_volumes(
     height, width = b.type(layers).shape[2:]
     layers = reshape(b, layers, [images * channels, 1, depth, height * width])
     through = [[kernel[0], 1], [stride[0], 1], [padding[0], 0]]
-    made = b("aten.avg_pool2d.default", layers, *through, *rest)
-    made = b("aten.view.default", made, [images, channels, b.type(made).shape[2], height, width])
-    return made if divisor is None else b("aten.mul.Tensor", made, 1.0 / divisor)
+    result = b("aten.avg_pool2d.default", layers, *through, *rest)
+    result = b("aten.view.default", result, [images, channels, b.type(result).shape[2], height, width])
+    return result if divisor is None else b("aten.mul.Tensor", result, 1.0 / divisor)
 
 
 def _adaptive_average(dims: int) -> Formula:
-    def made(b: Builder, x: Ref, size: Sizes) -> Ref:
-        return _adapted(b, x, adapted_extents(b, x, size, dims), f"aten.avg_pool{dims}d.default", _mean)
+    def formula(b: Builder, x: Ref, size: Sizes) -> Ref:
+        return _adapted(
+            b, x, adapted_extents(b, x, size, dims), f"aten.avg_pool{dims}d.default", partial(mean, keepdim=True)
+        )
 
-    return made
+    return formula
 
 
 def adaptive_maximum(b: Builder, x: Ref, size: list[int]) -> Ref:
-    return _adapted(b, x, size, f"aten.max_pool{len(size)}d.default", _largest)
+    return _adapted(b, x, size, f"aten.max_pool{len(size)}d.default", renamed("aten.amax.default", True))
 
 
 def adapted_extents(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
@@ -81,20 +81,16 @@ def adapted_extents(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
 
 
 def unpooled(b: Builder, x: Ref, indices: Ref, size: Sizes) -> Ref:
+    return placed(b, x, indices, each(size, 2), "aten.scatter.src")
+
+
+def placed(b: Builder, x: Ref, places: Ref, space: list[int], scatter: str) -> Ref:
     """Each number at its place in an image of zeros."""
-    outer, space = b.type(x).shape[:-2], each(size, 2)
-    rows, count = math.prod(outer), math.prod(b.type(x).shape[-2:])
-    zeros = full(b, [rows, math.prod(space)], 0.0, dtype=to_dtype(b.type(x).dtype))
-    flat = [reshape(b, each_, [rows, count]) for each_ in (indices, x)]
-    return b("aten.view.default", b("aten.scatter.src", zeros, 1, *flat), [*outer, *space])
-
-
-def _mean(b: Builder, x: Ref, dims: list[int]) -> Ref:
-    return mean(b, x, dims, True)
-
-
-def _largest(b: Builder, x: Ref, dims: list[int]) -> Ref:
-    return b("aten.amax.default", x, dims, True)
+    outer = b.shape(x)[: -len(space)]
+    rows, count = math.prod(outer), math.prod(b.shape(x)[-len(space) :])
+    zeros = full(b, [rows, math.prod(space)], 0.0, dtype=b.dtype(x))
+    flat = [reshape(b, each_, [rows, count]) for each_ in (places, x)]
+    return b("aten.view.default", b(scatter, zeros, 1, *flat), [*outer, *space])
 
 
 def _adapted(b: Builder, x: Ref, size: list[int], pool: str, reduced: Formula) -> Ref:
@@ -117,10 +113,7 @@ FORMULAS: dict[str, Formula] = {
     **{f"aten.{kind}_pool{dims}d.default": _pool(f"aten.{kind}_pool{dims}d.default", dims)
        for kind, dims in (("max", 1), ("max", 2), ("max", 3), ("avg", 1), ("avg", 2))},
     "aten.max_unpool2d.default": unpooled,
-    "aten.adaptive_avg_pool1d.default": _adaptive_average(1),
-    "aten.adaptive_avg_pool2d.default": _adaptive_average(2),
-    "aten._adaptive_avg_pool2d.default": _adaptive_average(2),
-    "aten.avg_pool3d.default": average_of_volumes,
-    "aten.adaptive_avg_pool3d.default": _adaptive_average(3),
-    "aten._adaptive_avg_pool3d.default": _adaptive_average(3),
+    **{f"aten.adaptive_avg_pool{dims}d.default": _adaptive_average(dims) for dims in (1, 2, 3)},
+    **{f"aten._adaptive_avg_pool{dims}d.default": _adaptive_average(dims) for dims in (2, 3)},
+    "aten.avg_pool3d.default": of_batches(3, average_of_volumes),
 }  # fmt: skip

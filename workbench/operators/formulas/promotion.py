@@ -20,36 +20,31 @@ from typing import Any, Final
 import torch
 
 from workbench.ir import Ref
-from workbench.operators.aten.automatic_route import POINTWISE
+from workbench.operators.aten.automatic_route import COMPARISONS, POINTWISE, names
 from workbench.operators.formulas.formula_builder import HALF, Builder, cast, common_type
-from workbench.operators.tensors.element_types import to_dtype
 
-_EVERY: Final = (
+AS_THEY_ARE: Final = names(
     "aten.where.self aten.logical_and.default aten.logical_or.default aten.logical_not.default aten._to_copy.default"
 )
-AS_THEY_ARE: Final = frozenset(_EVERY.split())
 """Ops whose operands keep their types: what they do depends on none."""
 
-_COMPARED: Final = "aten.eq aten.ne aten.lt aten.le aten.gt aten.ge"
-COMPARISONS: Final = frozenset(f"{name}.{kind}" for name in _COMPARED.split() for kind in ("Tensor", "Scalar"))
-
-_SEVERAL_STEPS: Final = """
+SEVERAL_STEPS: Final = names(
+    """
     aten.sigmoid.default aten.softplus.default aten.elu.default aten.hardswish.default aten.hardsigmoid.default
     aten.leaky_relu.default aten.expm1.default aten.log1p.default aten.rsqrt.default aten.pow.Tensor_Scalar
-"""
-SEVERAL_STEPS: Final = frozenset(_SEVERAL_STEPS.split())
+    """
+)
 """Ops that are more than one rounding away from their operands."""
 
-_SCALED: Final = "aten.mul.Tensor aten.mul.Scalar aten.div.Tensor aten.div.Scalar"
-SCALED: Final = frozenset(_SCALED.split())
+SCALED: Final = names("aten.mul.Tensor aten.mul.Scalar aten.div.Tensor aten.div.Scalar")
 """Ops that take a number in float32 where their tensor has 16 bits."""
 
-_BITWISE: Final = "aten.bitwise_and.Tensor aten.bitwise_or.Tensor aten.bitwise_xor.Tensor aten.bitwise_not.default"
-BITWISE: Final = frozenset(_BITWISE.split())
+BITWISE: Final = names(
+    "aten.bitwise_and.Tensor aten.bitwise_or.Tensor aten.bitwise_xor.Tensor aten.bitwise_not.default"
+)
 """Ops to which a sign is a bit like any other."""
 
-_CLAMPS: Final = "aten.clamp.default aten.clamp_min.default aten.clamp_max.default"
-CLAMPS: Final = frozenset(_CLAMPS.split())
+CLAMPS: Final = names("aten.clamp.default aten.clamp_min.default aten.clamp_max.default")
 
 
 def in_one_type(
@@ -60,7 +55,7 @@ def in_one_type(
         return None
     operands: list[Any] = args
     common = common_type(b, *operands) if op in COMPARISONS else result
-    found = [to_dtype(b.type(arg).dtype) for arg in args if isinstance(arg, Ref)]
+    found = [b.dtype(arg) for arg in args if isinstance(arg, Ref)]
     numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int | float)]
     wanted = _computed_in(op, common, found, numbers, float_needed=_loses(op, common, numbers, kwargs))
     wrapped = [_wrapped(arg, common) for arg in args]

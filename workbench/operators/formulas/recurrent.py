@@ -45,27 +45,23 @@ def _plain_step(activation: str) -> Step:
     return step
 
 
-def lstm_cell(
-    b: Builder, x: Ref, hx: list[Ref], w_ih: Ref, w_hh: Ref, b_ih: Ref | None = None, b_hh: Ref | None = None
-) -> tuple[Ref, ...]:
-    return _lstm_step(b, linear(b, x, w_ih, b_ih), tuple(hx), w_hh, b_hh)
-
-
 def cell(step: Step) -> Formula:
-    """A cell with one tensor of state."""
+    """A cell, with one tensor of state or several."""
 
-    def made(
-        b: Builder, x: Ref, hidden: Ref, w_ih: Ref, w_hh: Ref, b_ih: Ref | None = None, b_hh: Ref | None = None
-    ) -> Ref:
-        return step(b, linear(b, x, w_ih, b_ih), (hidden,), w_hh, b_hh)[0]
+    def formula(
+        b: Builder, x: Ref, hx: Ref | list[Ref], w_ih: Ref, w_hh: Ref, b_ih: Ref | None = None, b_hh: Ref | None = None
+    ) -> Ref | State:
+        state = (hx,) if isinstance(hx, Ref) else tuple(hx)
+        found = step(b, linear(b, x, w_ih, b_ih), state, w_hh, b_hh)
+        return found[0] if isinstance(hx, Ref) else found
 
-    return made
+    return formula
 
 
 def layers(step: Step, parts: int) -> Formula:
     """A recurrent layer or several, with `parts` tensors of state; None where it drops out at random."""
 
-    def made(
+    def formula(
         b: Builder, x: Ref, hx: Ref | list[Ref], weights: list[Ref], has_biases: bool, num_layers: int,
         dropout: float, train: bool, bidirectional: bool, batch_first: bool,
     ) -> tuple[Ref, ...] | None:  # fmt: skip
@@ -94,13 +90,13 @@ def layers(step: Step, parts: int) -> Formula:
         ends = (b("aten.stack.default", [state[part] for state in final], 0) for part in range(parts))
         return (x, *ends)
 
-    return made
+    return formula
 
 
 _TANH, _RELU = _plain_step("aten.tanh.default"), _plain_step("aten.relu.default")
 
 FORMULAS: dict[str, Formula] = {
-    "aten.lstm_cell.default": lstm_cell,
+    "aten.lstm_cell.default": cell(_lstm_step),
     "aten.gru_cell.default": cell(_gru_step),
     "aten.rnn_tanh_cell.default": cell(_TANH),
     "aten.rnn_relu_cell.default": cell(_RELU),

@@ -1,4 +1,4 @@
-"""Images made larger or smaller.
+"""Images made larger or smaller, and the backward passes.
 
 Nearest neighbours are a repetition or a slice where the sizes divide, and gathered rows and columns elsewhere. Linear
 and cubic interpolation is a product with a matrix of weights along each dim, which are computed from where they
@@ -15,9 +15,9 @@ import torch
 
 from workbench.ir import Ref, TensorType
 from workbench.operators.formulas.formula_builder import Builder, Formula, compute
-from workbench.operators.formulas.known_contents import counted
+from workbench.operators.formulas.known_contents import counted, full
+from workbench.operators.formulas.layout_changes import reshape
 from workbench.operators.formulas.moving import part, repeat_interleave
-from workbench.operators.tensors.torch_literals import to_dtype
 
 Scale = float | None
 
@@ -30,32 +30,30 @@ def _sizes(b: Builder, x: Ref, wanted: list[int] | None, factors: Sequence[Scale
     return [int(n * (factor or 1.0)) for n, factor in zip(b.type(x).shape[2:], given, strict=True)]
 
 
-def _steps(b: Builder, x: Ref, sizes: list[int], factors: Sequence[Scale]) -> list[float]:
-    """For each dim how far apart in the source two neighbours of the result lie: as asked for, else by the sizes."""
-    extents = b.type(x).shape[2:]
-    return [1.0 / factor if factor else n / size for n, size, factor in zip(extents, sizes, factors, strict=True)]
+def _steps(extents: Sequence[int], sizes: Sequence[int], factors: Sequence[Scale]) -> list[float]:
+    """For each dim the distance in the source between two neighbours of the result: as asked for, else by the sizes."""
+    every = [*factors, *[None] * (len(sizes) - len(factors))]
+    return [1.0 / factor if factor else n / size for n, size, factor in zip(extents, sizes, every, strict=True)]
 
 
 def nearest(b: Builder, x: Ref, sizes: list[int], *factors: Scale, middle: bool = False) -> Ref:
     """Dim by dim; first those along which a slice will do. `middle` looks at an element's middle, not its start."""
-    steps = _steps(b, x, sizes, factors or [None] * len(sizes))
-    sliced, found = x, x
+    steps, found = _steps(b.shape(x)[2:], sizes, factors), x
     rest: list[tuple[int, float, list[int]]] = []
     for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
         places = source_places(b.type(x).shape[axis + 2], size, step, 0.5 if middle else 0.0)
         every = places[1] - places[0] if size > 1 else 1
         if every > 0 and places == [places[0] + every * place for place in range(size)]:
-            sliced = part(b, sliced, axis + 2, places[0], places[-1] + 1, every)
+            found = part(b, found, axis + 2, places[0], places[-1] + 1, every)
         else:
             rest.insert(0, (axis + 2, step, places))
-    found = sliced
     for dim, step, places in rest:
         found = _picked(b, found, dim, places, step, 0.5 if middle else 0.0)
     return found if rest else b("aten.clone.default", found, memory_format=torch.contiguous_format)
 
 
 def source_places(extent: int, size: int, step: float, shift: float) -> list[int]:
-    """Where each element comes from, as PyTorch finds it, in single precision."""
+    """The place from which each element comes, as PyTorch finds it, in single precision."""
     if size in (extent, 2 * extent) and not shift:
         return [place * extent // size for place in range(size)]  # at any scale
     exact = (np.arange(size, dtype=np.float32) + np.float32(shift)) * np.float32(step)
@@ -71,7 +69,7 @@ def _picked(b: Builder, x: Ref, dim: int, places: list[int], step: float, shift:
 
 
 def counted_places(b: Builder, extent: int, size: int, step: float, shift: float) -> Ref:
-    """What `source_places` gives, as a tensor."""
+    """The result of `source_places` as a tensor."""
     where = b("aten.mul.Scalar", b("aten.add.Scalar", counted(b, size, torch.float32), shift), float(np.float32(step)))
     inside = b("aten.clamp_max.default", b("aten.floor.default", where), extent - 1)
     return b("aten._to_copy.default", inside, dtype=torch.int64)
@@ -80,10 +78,9 @@ def counted_places(b: Builder, extent: int, size: int, step: float, shift: float
 def linear(
     b: Builder, x: Ref, sizes: list[int], align_corners: bool, *factors: Scale, cubic: bool = False
 ) -> Ref | None:
-    if not to_dtype(b.type(x).dtype).is_floating_point:
+    if not b.dtype(x).is_floating_point:
         return None
-    steps = _steps(b, x, sizes, factors or [None] * len(sizes))
-    found = compute(b, x)
+    steps, found = _steps(b.shape(x)[2:], sizes, factors), compute(b, x)
     for axis in reversed(range(len(sizes))):
         if sizes[axis] != b.type(x).shape[axis + 2]:  # PyTorch takes equal sizes for equal images, at any scale
             step = None if align_corners else steps[axis]
@@ -100,7 +97,7 @@ def weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None
     Without a step the corners of source and result lie on each other; with one, their elements' edges do. `x` has the
     type to compute in.
     """
-    dtype = to_dtype(b.type(x).dtype)
+    dtype = b.dtype(x)
     source = _source(b, extent, size, step, dtype)
     inside = b("aten.unsqueeze.default", b("aten.clamp.default", source, 0, extent - 1), 1)
     distance = b("aten.abs.default", b("aten.sub.Tensor", inside, counted(b, extent, dtype)))
@@ -109,19 +106,19 @@ def weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None
 
 def cubic_weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None) -> Ref:
     """The same with a cubic curve through four neighbours; beyond the border stands the outermost element."""
-    dtype = to_dtype(b.type(x).dtype)
+    dtype = b.dtype(x)
     source = b("aten.unsqueeze.default", _source(b, extent, size, step, dtype), 1)
     before = b("aten.floor.default", source)
-    beyond, made = b("aten.sub.Tensor", source, before), None
+    beyond, result = b("aten.sub.Tensor", source, before), None
     for neighbour in (-1, 0, 1, 2):
         distance = b("aten.abs.default", b("aten.sub.Scalar", beyond, neighbour))
         weight = _polynomial(b, distance, _NEAR if neighbour in (0, 1) else _FAR)
         place = b("aten.clamp.default", b("aten.add.Scalar", before, neighbour), 0, extent - 1)
         there = b("aten.eq.Tensor", place, counted(b, extent, dtype))
         share = b("aten.where.ScalarOther", there, weight, 0.0)
-        made = share if made is None else b("aten.add.Tensor", made, share)
-    assert made is not None
-    return made
+        result = share if result is None else b("aten.add.Tensor", result, share)
+    assert result is not None
+    return result
 
 
 _BEND = -0.75
@@ -130,14 +127,14 @@ _NEAR, _FAR = (_BEND + 2, -_BEND - 3, 0.0, 1.0), (_BEND, -5 * _BEND, 8 * _BEND, 
 
 
 def _polynomial(b: Builder, x: Ref, factors: Sequence[float]) -> Ref:
-    made = b("aten.mul.Scalar", x, factors[0])
+    result = b("aten.mul.Scalar", x, factors[0])
     for factor in factors[1:-1]:
-        made = b("aten.mul.Tensor", b("aten.add.Scalar", made, factor), x)
-    return b("aten.add.Scalar", made, factors[-1])
+        result = b("aten.mul.Tensor", b("aten.add.Scalar", result, factor), x)
+    return b("aten.add.Scalar", result, factors[-1])
 
 
 def _source(b: Builder, extent: int, size: int, step: float | None, dtype: torch.dtype) -> Ref:
-    """Where each element of the result lies in the source."""
+    """The place in the source of each element of the result."""
     place = counted(b, size, dtype)
     if step is None:
         return b("aten.mul.Scalar", place, (extent - 1) / (size - 1) if size > 1 else 0.0)
@@ -155,12 +152,10 @@ def product_along(b: Builder, x: Ref, dim: int, weights: Ref) -> Ref:
     return b("aten.transpose.int", b("aten.matmul.default", weights, swapped), dim, rank - 2)
 
 
-def _nearest_vec(middle: bool) -> Formula:
-    def made(b: Builder, x: Ref, sizes: list[int] | None, factors: list[float] | None = None) -> Ref:
-        found = _sizes(b, x, sizes, factors)
-        return nearest(b, x, found, *(factors or ()), middle=middle)
-
-    return made
+def _nearest_vec(
+    b: Builder, x: Ref, sizes: list[int] | None, factors: list[float] | None = None, *, middle: bool = False
+) -> Ref:
+    return nearest(b, x, _sizes(b, x, sizes, factors), *(factors or ()), middle=middle)
 
 
 def _linear_vec(
@@ -170,18 +165,63 @@ def _linear_vec(
     return linear(b, x, _sizes(b, x, sizes, factors), align_corners, *(factors or ()), cubic=cubic)
 
 
-def _nearest_exact(b: Builder, x: Ref, sizes: list[int], *factors: Scale) -> Ref:
-    return nearest(b, x, sizes, *factors, middle=True)
+def _interpolated_backward(along: Formula) -> Formula:
+    """Interpolation is a product along each dim; its backward pass is one with the same weights."""
+
+    def formula(
+        b: Builder, gradient: Ref, sizes: list[int], shape: list[int], align_corners: bool, *factors: Scale
+    ) -> Ref:
+        found, extents = compute(b, gradient), shape[2:]
+        for axis, step in enumerate(_steps(extents, sizes, factors)):
+            if extents[axis] != sizes[axis]:
+                weights = along(b, found, extents[axis], sizes[axis], None if align_corners else step)
+                moved = b("aten.transpose.int", found, axis + 2, -1)
+                found = b("aten.transpose.int", b("aten.matmul.default", moved, weights), axis + 2, -1)
+        return found
+
+    return formula
+
+
+def _nearest_backward(shift: float) -> Formula:
+    """Each element's gradient is the sum of its copies': beside each other where all have as many, else added to where
+    they come from."""
+
+    def formula(b: Builder, gradient: Ref, sizes: list[int], shape: list[int], *factors: Scale) -> Ref:
+        found = compute(b, gradient)
+        for axis, step in enumerate(_steps(shape[2:], sizes, factors)):
+            extent, size = shape[axis + 2], sizes[axis]
+            places = source_places(extent, size, step, shift)
+            if places == [place * extent // size for place in range(size)] and size % extent == 0:
+                split = b.shape(found)
+                split[axis + 2 : axis + 3] = [extent, size // extent]
+                if size > extent:
+                    found = b("aten.sum.dim_IntList", reshape(b, found, split), [axis + 3], False)
+                continue
+            zeros = b.shape(found)
+            zeros[axis + 2] = extent
+            start = full(b, zeros, 0.0, dtype=b.dtype(found))
+            found = b("aten.index_add.default", start, axis + 2, counted_places(b, extent, size, step, shift), found)
+        return found
+
+    return formula
 
 
 FORMULAS: dict[str, Formula] = {
     "aten.upsample_bicubic2d.default": partial(linear, cubic=True),
     "aten.upsample_bicubic2d.vec": partial(_linear_vec, cubic=True),
+    "aten.upsample_bicubic2d_backward.default": _interpolated_backward(cubic_weights_along),
 }
 for _rank, _name in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
-    FORMULAS[f"aten.upsample_nearest{_rank}d.default"] = nearest
-    FORMULAS[f"aten.upsample_nearest{_rank}d.vec"] = _nearest_vec(middle=False)
-    FORMULAS[f"aten._upsample_nearest_exact{_rank}d.default"] = _nearest_exact
-    FORMULAS[f"aten._upsample_nearest_exact{_rank}d.vec"] = _nearest_vec(middle=True)
-    FORMULAS[f"aten.upsample_{_name}{_rank}d.default"] = linear
-    FORMULAS[f"aten.upsample_{_name}{_rank}d.vec"] = _linear_vec
+    FORMULAS.update(
+        {
+            f"aten.upsample_nearest{_rank}d.default": nearest,
+            f"aten.upsample_nearest{_rank}d.vec": _nearest_vec,
+            f"aten.upsample_nearest{_rank}d_backward.default": _nearest_backward(0.0),
+            f"aten._upsample_nearest_exact{_rank}d.default": partial(nearest, middle=True),
+            f"aten._upsample_nearest_exact{_rank}d.vec": partial(_nearest_vec, middle=True),
+            f"aten._upsample_nearest_exact{_rank}d_backward.default": _nearest_backward(0.5),
+            f"aten.upsample_{_name}{_rank}d.default": linear,
+            f"aten.upsample_{_name}{_rank}d.vec": _linear_vec,
+            f"aten.upsample_{_name}{_rank}d_backward.default": _interpolated_backward(weights_along),
+        }
+    )

@@ -1,40 +1,114 @@
 """Convolutions: a window of weights that moves over one, two or three dims of space, and a bias for each channel.
 
-Also windows as columns, and columns as windows.
+A transposed convolution adds each number of the input, times the window, to the result where the window stands. The
+same sums come from an ordinary convolution: over the input with zeros between its elements, as many as a step leaves
+out, with the window turned around. Also windows as columns, columns as windows, and the backward passes.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import torch
 
 from workbench.ir import Ref
 from workbench.operators.formulas.formula_builder import Builder, Formula, cast, compute
-from workbench.operators.formulas.known_contents import CPU
-from workbench.operators.formulas.layout_changes import each, per_channel, reshape, with_batch
-from workbench.operators.formulas.moving import part
-from workbench.operators.formulas.transposed import transposed_convolution
-from workbench.operators.tensors.element_types import to_dtype
+from workbench.operators.formulas.gradients import asked_for
+from workbench.operators.formulas.known_contents import CPU, full
+from workbench.operators.formulas.layout_changes import each, of_batches, per_channel, reshape
+from workbench.operators.formulas.moving import padded, part
 
 Sizes = int | list[int]
 
 BYTES = (torch.int8, torch.uint8)
 
 
+def _transposed(dims: int) -> Formula:
+    def formula(
+        b: Builder, x: Ref, weight: Ref, bias: Ref | None = None, stride: Sizes = 1, padding: Sizes = 0,
+        output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+    ) -> Ref:  # fmt: skip
+        steps, apart = each(stride, dims), each(dilation, dims)
+        reach = [gap * (size - 1) for gap, size in zip(apart, b.type(weight).shape[2:], strict=True)]
+        around = [far - cut for far, cut in zip(reach, each(padding, dims), strict=True)]
+        spread = _ended(b, _spread(b, x, steps), steps, each(output_padding, dims))
+        for place, missing in enumerate(around):
+            if missing < 0:
+                extent = b.type(spread).shape[place + 2]
+                spread = part(b, spread, place + 2, -missing, extent + missing)
+        around = [max(missing, 0) for missing in around]
+        turned = _turned(b, weight, groups)
+        ones, zeros = [1] * dims, [0] * dims
+        y = b("aten.convolution.default", spread, turned, None, ones, around, apart, False, zeros, groups)
+        return y if bias is None else b("aten.add.Tensor", y, per_channel(b, bias, dims))
+
+    return of_batches(dims, formula)
+
+
+def with_gaps(b: Builder, x: Ref, dim: int, step: int) -> Ref:
+    """Zeros after every element along a dim, so many that the next one is a step away."""
+    shape = b.shape(x)
+    wide = padded(b, b("aten.unsqueeze.default", x, dim + 1), dim + 1, 0, step - 1)
+    return b("aten.view.default", wide, [*shape[:dim], shape[dim] * step, *shape[dim + 1 :]])
+
+
+def _spread(b: Builder, x: Ref, steps: list[int]) -> Ref:
+    """Zeros after every element, so many that the next one is a step away."""
+    if set(steps) == {1}:
+        return x
+    images, channels, *space = b.type(x).shape
+    for place in range(len(steps)):
+        x = b("aten.unsqueeze.default", x, 2 * place + 3)
+    behind = [amount for step in reversed(steps) for amount in (0, step - 1, 0, 0)]
+    wide = b("aten.constant_pad_nd.default", x, behind, 0.0)
+    extents = [extent * step for extent, step in zip(space, steps, strict=True)]
+    return b("aten.view.default", wide, [images, channels, *extents])
+
+
+def _ended(b: Builder, x: Ref, steps: list[int], more: list[int]) -> Ref:
+    """As many zeros after the last element as are asked for."""
+    for place, (step, wanted) in enumerate(zip(steps, more, strict=True)):
+        dim, missing = place + 2, wanted - (step - 1)
+        if missing < 0:
+            x = part(b, x, dim, 0, b.type(x).shape[dim] + missing)
+        elif missing > 0:
+            x = padded(b, x, dim, 0, missing)
+    return x
+
+
+def _turned(b: Builder, weight: Ref, groups: int) -> Ref:
+    """The window back to front, and what were channels of the input as channels of the result, in each group."""
+    for dim in range(2, b.rank(weight)):
+        size = b.type(weight).shape[dim]
+        if size > 1:
+            backward = [part(b, weight, dim, place, place + 1) for place in reversed(range(size))]
+            weight = b("aten.cat.default", backward, dim)
+    channels, out, *window = b.type(weight).shape
+    if groups == 1:
+        return b("aten.transpose.int", weight, 0, 1)
+    split = b("aten.view.default", weight, [groups, channels // groups, out, *window])
+    return reshape(b, b("aten.transpose.int", split, 1, 2), [groups * out, channels // groups, *window])
+
+
+def transposed_convolution(
+    b: Builder, x: Ref, weight: Ref, bias: Ref | None, stride: list[int], padding: list[int], dilation: list[int],
+    output_padding: list[int], groups: int,
+) -> Ref:  # fmt: skip
+    dims = b.rank(weight) - 2
+    return _transposed(dims)(b, x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
 def _convolution(dims: int) -> Formula:
-    def made(
+    def formula(
         b: Builder, x: Ref, weight: Ref, bias: Ref | None = None, stride: Sizes = 1, padding: Sizes | str = 0,
         dilation: Sizes = 1, groups: int = 1,
     ) -> Ref:  # fmt: skip
-        own = to_dtype(b.type(x).dtype)
+        own = b.dtype(x)
         if own in BYTES:  # the importer ends the process on them, and the low 8 bits of wider sums are the right ones
             wide = cast(b, x, torch.int16), cast(b, weight, torch.int16)
-            return cast(b, made(b, *wide, bias, stride, padding, dilation, groups), own)
-        if b.rank(x) == dims + 1:  # one image without a batch dim
-            rest = (weight, bias, stride, padding, dilation, groups)
-            return with_batch(b, x, lambda images: made(b, images, *rest))
+            return cast(b, formula(b, *wide, bias, stride, padding, dilation, groups), own)
         if isinstance(padding, str):
             x, padding = _same(b, x, weight, each(dilation, dims)) if padding == "same" else (x, 0)
         steps, around, apart = each(stride, dims), each(padding, dims), each(dilation, dims)
@@ -46,7 +120,7 @@ def _convolution(dims: int) -> Formula:
         y = found[0] if len(found) == 1 else b("aten.cat.default", found, 1)
         return y if bias is None else b("aten.add.Tensor", y, per_channel(b, bias, dims))
 
-    return made
+    return of_batches(dims, formula)
 
 
 def _is_apart(b: Builder, x: Ref, groups: int) -> bool:
@@ -92,33 +166,35 @@ def convolution(
         return transposed_convolution(b, x, weight, bias, stride, padding, dilation, output_padding, groups)
     dims = b.rank(x) - 2
     moved = set(b.type(weight).shape[2:]) == {1} and set(padding) == {0} and set(stride) != {1}
-    if bias is None and not moved and not _is_apart(b, x, groups) and to_dtype(b.type(x).dtype) not in BYTES:
+    if bias is None and not moved and not _is_apart(b, x, groups) and b.dtype(x) not in BYTES:
         return None
     return _convolution(dims)(b, x, weight, bias, stride, padding, dilation, groups)
 
 
 def unfolded_windows(b: Builder, x: Ref, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Ref:
     """A column for each window: its elements, one place of the window after the other, each a slice of the image."""
-    if b.rank(x) == 3:
-        return with_batch(b, x, lambda y: unfolded_windows(b, y, kernel, dilation, padding, stride))
     kernel, dilation, padding, stride = (each(given, 2) for given in (kernel, dilation, padding, stride))
     around = [size for border in reversed(padding) for size in (border, border)]
-    padded = b("aten.constant_pad_nd.default", x, around, 0) if any(around) else x
-    images, channels, *space = b.type(padded).shape
+    framed = b("aten.constant_pad_nd.default", x, around, 0) if any(around) else x
+    images, channels, *space = b.type(framed).shape
     counts = [
         (extent - apart * (size - 1) - 1) // step + 1
         for extent, apart, size, step in zip(space, dilation, kernel, stride, strict=True)
     ]
-    found: list[Ref] = []
-    for offsets in itertools.product(
-        *(range(0, size * apart, apart) for size, apart in zip(kernel, dilation, strict=True))
-    ):
-        slice_ = padded
-        for dim, (begin, count, step) in enumerate(zip(offsets, counts, stride, strict=True)):
-            slice_ = part(b, slice_, dim + 2, begin, begin + (count - 1) * step + 1, step)
-        found.append(slice_)
+    found = [each for _, each in window_slices(b, framed, kernel, dilation, stride, counts)]
     stacked = b("aten.stack.default", found, 2)
     return b("aten.view.default", stacked, [images, channels * math.prod(kernel), math.prod(counts)])
+
+
+def window_slices(
+    b: Builder, x: Ref, kernel: list[int], dilation: list[int], stride: list[int], counts: list[int]
+) -> Iterator[tuple[tuple[int, ...], Ref]]:
+    """Each place of the window, and a slice: the elements that stand there, one of each window."""
+    for offsets in itertools.product(*(range(0, n * apart, apart) for n, apart in zip(kernel, dilation, strict=True))):
+        found = x
+        for dim, (begin, count, step) in enumerate(zip(offsets, counts, stride, strict=True)):
+            found = part(b, found, dim + 2, begin, begin + (count - 1) * step + 1, step)
+        yield offsets, found
 
 
 def folded_windows(
@@ -126,8 +202,6 @@ def folded_windows(
 ) -> Ref:
     """The elements of each window at their places in an image, added up: a transposed convolution with a one at another
     place of the window for each."""
-    if b.rank(x) == 2:
-        return with_batch(b, x, lambda y: folded_windows(b, y, size, kernel, dilation, padding, stride))
     size, kernel, dilation, padding, stride = (each(given, 2) for given in (size, kernel, dilation, padding, stride))
     places, (images, rows, _) = math.prod(kernel), b.type(x).shape
     reach = [
@@ -137,20 +211,76 @@ def folded_windows(
     counts, left = zip(*(divmod(extent, step) for extent, step in zip(reach, stride, strict=True)), strict=True)
     counts = [count + 1 for count in counts]
     windows = reshape(b, x, [images * rows // places, places, *counts])
-    ones = b("aten.eye.default", places, dtype=to_dtype(b.type(compute(b, x)).dtype), device=CPU)
+    ones = b("aten.eye.default", places, dtype=b.dtype(compute(b, x)), device=CPU)
     ones = b("aten.view.default", ones, [places, 1, *kernel])
-    made = transposed_convolution(b, compute(b, windows), ones, None, stride, padding, dilation, list(left), 1)
-    return b("aten.view.default", made, [images, rows // places, *size])
+    result = transposed_convolution(b, compute(b, windows), ones, None, stride, padding, dilation, list(left), 1)
+    return b("aten.view.default", result, [images, rows // places, *size])
+
+
+def convolution_backward(
+    b: Builder, gradient: Ref, x: Ref, weight: Ref, bias_sizes: list[int] | None, stride: list[int], padding: list[int],
+    dilation: list[int], transposed: bool, output_padding: list[int], groups: int, mask: list[bool],
+) -> tuple[Ref | None, ...]:  # fmt: skip
+    """Of the input: the window turned around and moved over the gradient. Of the weights: the gradient as a window that
+    is moved over the input. A transposed convolution has both the other way round."""
+    dims = b.rank(x) - 2
+    stride, padding, dilation = (each(given, dims) for given in (stride, padding, dilation))
+    gradient, x, weight = (compute(b, given) for given in (gradient, x, weight))
+    moves, pair = (stride, padding, dilation), (gradient, x) if transposed else (x, gradient)
+
+    def of_input() -> Ref:
+        if transposed:
+            return b("aten.convolution.default", gradient, weight, None, *moves, False, [0] * dims, groups)
+        left = _left_out(b, x, weight, gradient, *moves)
+        return transposed_convolution(b, gradient, weight, None, *moves, left, groups)
+
+    return asked_for(
+        mask,
+        of_input,
+        lambda: _of_weights(b, *pair, b.shape(weight), moves, groups),
+        lambda: b("aten.sum.dim_IntList", gradient, [0, *range(2, dims + 2)], False),
+    )
+
+
+def _left_out(
+    b: Builder, x: Ref, weight: Ref, gradient: Ref, stride: list[int], padding: list[int], dilation: list[int]
+) -> list[int]:
+    """The number of the input's last rows that no window reached, along each dim."""
+    extents = zip(b.shape(x)[2:], b.shape(weight)[2:], b.shape(gradient)[2:], stride, padding, dilation, strict=True)
+    return [
+        extent - ((windows - 1) * step - 2 * around + apart * (size - 1) + 1)
+        for extent, size, windows, step, around, apart in extents
+    ]
+
+
+def _of_weights(
+    b: Builder, x: Ref, gradient: Ref, shape: list[int], moves: tuple[list[int], list[int], list[int]], groups: int
+) -> Ref:
+    """Images take the part of channels: each group's channels are a batch, and its images are summed over."""
+    if not b.type(x).numel:  # PyTorch's convolution of no channels has no channels either
+        return full(b, shape, 0.0, dtype=b.dtype(x))
+    (stride, padding, dilation), dims = moves, len(shape) - 2
+    images, channels, *space = b.type(x).shape
+    inside = channels // groups
+    if groups > 1:
+        split = reshape(b, x, [images, groups, inside, *space])
+        split = b("aten.permute.default", split, [2, 1, 0, *range(3, dims + 3)])
+        batch = reshape(b, split, [inside, groups * images, *space])
+    else:
+        batch = b("aten.transpose.int", x, 0, 1)
+    window = b("aten.transpose.int", gradient, 0, 1)
+    result = b("aten.convolution.default", batch, window, None, dilation, padding, stride, False, [0] * dims, groups)
+    for place, size in enumerate(shape[2:]):
+        result = part(b, result, place + 2, 0, size)
+    return b("aten.transpose.int", result, 0, 1)
 
 
 FORMULAS: dict[str, Formula] = {
+    "aten.conv_transpose1d.default": _transposed(1),
+    **{f"aten.conv_transpose{dims}d.input": _transposed(dims) for dims in (2, 3)},
     "aten.convolution.default": convolution,
-    "aten.im2col.default": unfolded_windows,
-    "aten.col2im.default": folded_windows,
-    "aten.conv1d.default": _convolution(1),
-    "aten.conv2d.default": _convolution(2),
-    "aten.conv3d.default": _convolution(3),
-    "aten.conv1d.padding": _convolution(1),
-    "aten.conv2d.padding": _convolution(2),
-    "aten.conv3d.padding": _convolution(3),
+    "aten.im2col.default": of_batches(2, unfolded_windows),
+    "aten.col2im.default": of_batches(1, folded_windows),
+    **{f"aten.conv{dims}d.{kind}": _convolution(dims) for dims in (1, 2, 3) for kind in ("default", "padding")},
+    "aten.convolution_backward.default": convolution_backward,
 }

@@ -17,7 +17,7 @@ from workbench.ir import Sequence as Items
 from workbench.operators.aten.registry import Registration, Registrations
 from workbench.operators.aten.run_node import call
 from workbench.operators.formulas.formula_builder import meta_tensor
-from workbench.operators.host.run_graph import run_nodes, told
+from workbench.operators.host.run_graph import executor_text, run_nodes
 from workbench.operators.tensors.element_types import to_dtype
 from workbench.operators.tensors.kernel_function import KernelFunction
 
@@ -31,7 +31,7 @@ def functions(lowered: KernelGraph, registrations: Registrations) -> dict[str, K
 def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequence[torch.Tensor]) -> None:
     given = dict(zip(kernel.inputs, tensors, strict=False))
     try:
-        made = run_nodes([node], given, registrations)
+        result = run_nodes([node], given, registrations)
     except WorkbenchError:
         raise
     except Exception as error:  # PyTorch cannot compute the op for these tensors
@@ -43,22 +43,22 @@ def _run(node: Node, kernel: Kernel, registrations: Registrations, tensors: Sequ
             "function"
         ) from error
     for value, out in zip(kernel.outputs, tensors[len(kernel.inputs) :], strict=True):
-        _refuse_unlike(node, made[value], out, registrations.find(node.op, "executor"))
-        out.copy_(made[value])
+        _refuse_unlike(node, result[value], out, registrations.find(node.op, "executor"))
+        out.copy_(result[value])
 
 
-def _refuse_unlike(node: Node, made: torch.Tensor, out: torch.Tensor, executor: Registration | None) -> None:
+def _refuse_unlike(node: Node, result: torch.Tensor, out: torch.Tensor, executor: Registration | None) -> None:
     """Raises for a result of another type or shape than the record's: a copy would convert it silently."""
-    alike = (made.shape, made.dtype) == (out.shape, out.dtype)
-    if alike and not (made.is_quantized and made.qscheme() != out.qscheme()):
+    alike = (result.shape, result.dtype) == (out.shape, out.dtype)
+    if alike and not (result.is_quantized and result.qscheme() != out.qscheme()):
         return
-    kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (made, out)]
-    if made.is_quantized and alike:
-        kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (made, out), strict=True)]
+    kinds = [f"{str(each.dtype).removeprefix('torch.')} {list(each.shape)}" for each in (result, out)]
+    if result.is_quantized and alike:
+        kinds = [f"{kind}, {each.qscheme()}" for kind, each in zip(kinds, (result, out), strict=True)]
     if executor is not None:
         raise ExecutorResult(
-            f"{told(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: convert the "
-            "result in the executor"
+            f"{executor_text(node, executor)} returned {kinds[0]}; expected {kinds[1]}, as the call was captured: "
+            "convert the result in the executor"
         )
     raise HostResult(
         f"{_called(node)} made {kinds[0]} on the host, and was captured as {kinds[1]}: "
@@ -127,10 +127,10 @@ _COUNTED = {"scan": 2, "map_impl": 1}
 
 def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:
     """A line for each place at which Python runs between graphs; `breaks` are the places with their reasons."""
-    counts = Counter(breaks)
-    times = {told: f" ({count}x)" if count > 1 else "" for told, count in counts.items()}
-    name = lowered.captured.name
-    return [f"{name}: a graph break, so Python runs on the host: {told}{times[told]}" for told in counts]
+    return [
+        f"{lowered.captured.name}: a graph break, so Python runs on the host: {place}{f' ({count}x)' * (count > 1)}"
+        for place, count in Counter(breaks).items()
+    ]
 
 
 def warning_text(lowered: KernelGraph) -> str:

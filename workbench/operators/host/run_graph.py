@@ -41,12 +41,12 @@ def run_nodes(
     with torch.no_grad():
         for node in nodes:
             executor = registrations.find(node.op, "executor")
-            made = _by_executor(node, executor, known) if executor else call(node, known.__getitem__)
-            known.update(zip(node.results, made, strict=True))
+            result = _by_executor(node, executor, known) if executor else call(node, known.__getitem__)
+            known.update(zip(node.results, result, strict=True))
     return known
 
 
-def told(node: Node, executor: Registration) -> str:
+def executor_text(node: Node, executor: Registration) -> str:
     """A node's executor, with its place and that of the call."""
     return f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
 
@@ -54,14 +54,14 @@ def told(node: Node, executor: Registration) -> str:
 def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """A node's results by its registered executor: a list with a tensor for each."""
     inputs, attributes = inputs_and_attributes(node, known.__getitem__)
-    who = told(node, executor)
+    who = executor_text(node, executor)
     try:
-        made = executor.value(inputs, attributes)
+        result = executor.value(inputs, attributes)
     except (Exception, SystemExit) as error:  # of the executor's own code; the error names the node
         raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
-    if not isinstance(made, (list, tuple)):
-        raise ExecutorResult(f"{who} returned {type(made).__name__}; expected a list of tensors, one for each result")
-    found = list(cast("list[object]", made))
+    if not isinstance(result, (list, tuple)):
+        raise ExecutorResult(f"{who} returned {type(result).__name__}; expected a list of tensors, one for each result")
+    found = list(cast("list[object]", result))
     if len(found) != len(node.results) or not all(isinstance(item, torch.Tensor) for item in found):
         raise ExecutorResult(
             f"{who} returned a list of {', '.join(type(item).__name__ for item in found) or 'nothing'}; expected "
@@ -86,8 +86,8 @@ def execute_in_place(
     graph: AtenGraph, values: Sequence[torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
 ) -> list[torch.Tensor]:
     """The output leaves; the record's changes of inputs happen in place."""
-    made = execute(graph, values, registrations)
+    result = execute(graph, values, registrations)
     given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
-    for name, value in made.mutated.items():
+    for name, value in result.mutated.items():
         given[name].copy_(value)
-    return made.outputs
+    return result.outputs

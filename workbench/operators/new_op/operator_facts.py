@@ -1,9 +1,9 @@
-"""The facts of an operator without a kernel, from which its skeleton is made."""
+"""The facts of an operator without a kernel, and the parts of its skeleton that follow from them."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import torch
@@ -80,6 +80,8 @@ class OpFacts:
     beside: str = ""
     """The files of the op's other kernel in the same folder; empty if there are none."""
     suffix: str = ""
+    clashing: dict[str, str] = field(default_factory=dict[str, str])
+    """Overloads that are registered on the same route, and their owners."""
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -128,6 +130,83 @@ class OpFacts:
         """The results' names in a template's text."""
         return ("out",) if self.results == 1 else tuple(f"out{place}" for place in range(self.results))
 
+    def kind(self, way: str) -> str:
+        """Its kind for the fusion rules."""
+        if not self.elementwise or self.results != 1:
+            return "opaque"
+        return "elementwise" if way == "builder" else "tile"
+
+    @property
+    def compute(self) -> str:
+        """The type of a builder's computation: floats, unless the op is for integers or returns booleans."""
+        kinds = (self.sample.dtype, self.sample.result_dtype) if self.sample else ("float32", "float32")
+        return "float" if all("float" in kind for kind in kinds) else "own"
+
+    @property
+    def overloads_tuple(self) -> str:
+        return _tuple(self.overloads)
+
+    @property
+    def names_tuple(self) -> str:
+        return _tuple((*self.tensors, *self.outputs))
+
+    @property
+    def function(self) -> str:
+        """The name of a function that calls the op."""
+        return self.name if self.name not in self.tensors else f"{self.name}_"
+
+    @property
+    def signature(self) -> str:
+        """The schema without the name."""
+        return self.schema[self.schema.index("(") :]
+
+    @property
+    def fake(self) -> str:
+        result = f"torch.empty_like({self.parameters[0].split('=')[0]})"
+        if self.results > 1:
+            result = ", ".join([result] * self.results)
+        return f"{result}  # fill in, if the result has another shape or type: a tensor like the result"
+
+    @property
+    def call(self) -> str:
+        """A call of the op with the tensors and values for its required attributes."""
+        names = iter(self.tensors)
+        positional: list[str] = []
+        keywords: list[str] = []
+        examples = self.sample.attributes if self.sample else {}
+        for each in self.arguments:
+            if each.tensors:
+                items = [next(names) for _ in range(each.tensors)]
+                value = f"[{', '.join(items)}]" if each.is_list else items[0]
+            elif each.default is None:
+                value = "None" if each.optional else repr(examples[each.name]) if each.name in examples else "..."
+            else:
+                continue
+            (keywords if each.keyword else positional).append(f"{each.name}={value}" if each.keyword else value)
+        namespace = self.overloads[0].split(".")
+        return f"torch.ops.{'.'.join(namespace)}({', '.join([*positional, *keywords])})"
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shapes for a test: for an elementwise op a single number, ragged and round ones; else those that the probe
+        found."""
+        if self.elementwise:
+            return [(1, 1), (47, 10), (128, 128)]
+        return [self.sample.shape] if self.sample else [(16, 16)]
+
+    @property
+    def make_input(self) -> str:
+        """Code that makes an input tensor of the op."""
+        dtype = self.sample.dtype if self.sample else "float32"
+        return {
+            "int64": "torch.randint(1, 9, shape)",
+            "bool": "torch.randn(shape) > 0",
+        }.get(dtype, "torch.randn(shape)")
+
+
+def _tuple(items: tuple[str, ...]) -> str:
+    return "(" + ", ".join(f'"{item}"' for item in items) + ("," if len(items) == 1 else "") + ")"
+
 
 def facts_of(name: object, *, probe: bool = True) -> OpFacts:
     """The facts of an op that PyTorch knows; `UnknownOverload` for any other. Without `probe` it is not called."""
@@ -136,14 +215,8 @@ def facts_of(name: object, *, probe: bool = True) -> OpFacts:
     schema = schema_of(main)
     same = tuple(each for each in known if _needed(schema_of(each)) == _needed(schema))
     namespace, op, _ = main.split(".")
-    return _facts(
-        f"{namespace}::{op}",
-        same,
-        tuple(each for each in known if each not in same),
-        schema,
-        sample_of(main, schema) if probe else None,
-        defined=True,
-    )
+    others = tuple(each for each in known if each not in same)
+    return _facts(f"{namespace}::{op}", same, others, schema, sample_of(main, schema) if probe else None, defined=True)
 
 
 def facts_of_new(qualified: str, signature: str) -> OpFacts:

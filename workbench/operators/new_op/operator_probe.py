@@ -4,7 +4,8 @@ need not give these facts, and ops do not declare them.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
@@ -13,6 +14,7 @@ import torch
 from workbench.ground.environment.this_thread import unlogged_here
 from workbench.ground.torch_inside.fake_tensors import FakeTensorMode
 from workbench.ground.torch_inside.module_names import LOGS_OF_STACKS
+from workbench.operators.tensors.torch_literals import to_overload
 
 Plain: TypeAlias = "bool | int | float | str | list[int] | list[float] | None"
 
@@ -46,14 +48,12 @@ def sample_of(overload: str, schema: torch.FunctionSchema) -> Sample | None:
         if (example := _example(str(argument.type))) is not None
     }
     without_data: Sample | None = None
-    for dtype in DTYPES:
-        for shape in SHAPES:
-            results = _fake_results(overload, schema, shape, dtype, attributes)
-            if not results:
-                continue
+    for dtype, shape in itertools.product(DTYPES, SHAPES):
+        call = _Call(overload, schema, shape, dtype, attributes)
+        if results := call.fake_results():
             shapes = tuple(tuple(result.shape) for result in results)
             names = [str(kind).removeprefix("torch.") for kind in (dtype, results[0].dtype)]
-            reach = _reaches_other_places(overload, schema, shape, dtype, attributes)
+            reach = call.reaches_other_places()
             elementwise = reach is False and all(each == shape for each in shapes)
             found = Sample(shape, names[0], attributes, shapes, names[1], elementwise)
             if reach is not None:
@@ -75,70 +75,58 @@ def _example(kind: str) -> Plain:
     return examples.get(kind)
 
 
-def _call(
-    overload: str, schema: torch.FunctionSchema, tensors: list[torch.Tensor], attributes: dict[str, Plain]
-) -> list[torch.Tensor]:
-    """The op on these tensors; its results that are tensors. Raises whatever the op raises."""
-    given: dict[str, object] = dict(attributes)
-    rest = iter(tensors)
-    for argument in schema.arguments:
-        if is_tensor(argument) and not argument.has_default_value():
-            kind = str(argument.type)
-            given[argument.name] = (
-                None if "Optional" in kind else [next(rest), next(rest)] if "List" in kind else next(rest)
-            )
-    positional = [given.pop(each.name) for each in schema.arguments if each.name in given and not each.kwarg_only]
-    namespace, op, name = overload.split(".")
-    made: object = getattr(getattr(getattr(torch.ops, namespace), op), name)(*positional, **given)
-    several = cast("tuple[object, ...]", made) if isinstance(made, tuple | list) else (made,)
-    return [each for each in several if isinstance(each, torch.Tensor)]
+@dataclass(frozen=True)
+class _Call:
+    """A call that an op may accept."""
 
+    overload: str
+    schema: torch.FunctionSchema
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    attributes: dict[str, Plain]
 
-def _fake_results(
-    overload: str,
-    schema: torch.FunctionSchema,
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    attributes: dict[str, Plain],
-) -> list[torch.Tensor]:
-    """Results without data; none when the op refuses the call."""
-    try:
-        with torch.no_grad(), _quiet(), cast(Any, FakeTensorMode()):
-            tensors = [torch.empty(shape, dtype=dtype) for _ in range(2 * len(schema.arguments))]
-            return _call(overload, schema, tensors, attributes)
-    except Exception:  # an op may raise anything at wrong inputs; the next ones are tried
-        return []
+    def on(self, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+        """The op on these tensors; its results that are tensors. Raises whatever the op raises."""
+        given: dict[str, object] = dict(self.attributes)
+        rest = iter(tensors)
+        for argument in self.schema.arguments:
+            if is_tensor(argument) and not argument.has_default_value():
+                kind = str(argument.type)
+                given[argument.name] = (
+                    None if "Optional" in kind else [next(rest), next(rest)] if "List" in kind else next(rest)
+                )
+        arguments = self.schema.arguments
+        positional = [given.pop(each.name) for each in arguments if each.name in given and not each.kwarg_only]
+        result: object = to_overload(self.overload)(*positional, **given)
+        several = cast("tuple[object, ...]", result) if isinstance(result, tuple | list) else (result,)
+        return [each for each in several if isinstance(each, torch.Tensor)]
 
+    def fake_results(self) -> list[torch.Tensor]:
+        """Results without data; none when the op refuses the call."""
+        try:  # a probe expects refusals, whose stack traces torch would log
+            with torch.no_grad(), unlogged_here(LOGS_OF_STACKS), cast(Any, FakeTensorMode()):
+                return self.on(torch.empty(self.shape, dtype=self.dtype) for _ in range(2 * len(self.schema.arguments)))
+        except Exception:  # an op may raise anything at wrong inputs; the next ones are tried
+            return []
 
-def _reaches_other_places(
-    overload: str,
-    schema: torch.FunctionSchema,
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    attributes: dict[str, Plain],
-) -> bool | None:
-    """Whether a number of an input changes results in other places than its own; None when the op cannot be run."""
-    generator = torch.Generator().manual_seed(0)
-    numbers = torch.rand((2 * len(schema.arguments), *shape), generator=generator) + 0.25
-    tensors = [(each * 8 if dtype is torch.int64 else each).to(dtype) for each in numbers]
-    try:
-        with torch.no_grad():
-            before = [result.clone() for result in _call(overload, schema, tensors, attributes)]
-            for tensor in tensors:
-                flat = tensor.view(-1)
-                flat[flat.numel() // 2] = 0 if dtype is torch.bool else flat[flat.numel() // 2] + 1
-            after = _call(overload, schema, tensors, attributes)
-    except Exception:  # as above: an op without a kernel for the CPU, say
-        return None
-    return any(_changed_elsewhere(old, new) for old, new in zip(before, after, strict=True))
+    def reaches_other_places(self) -> bool | None:
+        """True if a number of an input changes results in other places than its own; None when the op cannot be run."""
+        generator = torch.Generator().manual_seed(0)
+        numbers = torch.rand((2 * len(self.schema.arguments), *self.shape), generator=generator) + 0.25
+        tensors = [(each * 8 if self.dtype is torch.int64 else each).to(self.dtype) for each in numbers]
+        try:
+            with torch.no_grad():
+                before = [result.clone() for result in self.on(tensors)]
+                for tensor in tensors:
+                    flat = tensor.view(-1)
+                    flat[flat.numel() // 2] = 0 if self.dtype is torch.bool else flat[flat.numel() // 2] + 1
+                after = self.on(tensors)
+        except Exception:  # as above: an op without a kernel for the CPU, say
+            return None
+        return any(_changed_elsewhere(old, new) for old, new in zip(before, after, strict=True))
 
 
 def _changed_elsewhere(old: torch.Tensor, new: torch.Tensor) -> bool:
     changed = (old != new).reshape(-1)
     changed[changed.numel() // 2] = False
     return bool(changed.any())
-
-
-def _quiet() -> AbstractContextManager[None]:
-    """Hides the stack traces that torch logs for refused calls, since a probe expects refusals."""
-    return unlogged_here(LOGS_OF_STACKS)

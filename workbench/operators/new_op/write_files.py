@@ -51,8 +51,8 @@ def new_op(name: str, *, way: str = "template", folder: Path, schema: str | None
             "written anyway: a template takes precedence over a builder, and a new one of the same kind "
             "replaces the old one"
         )
-    facts = _beside(facts, way, folder)
-    texts = files(facts, way, _clashing(facts, way))
+    facts = replace(_beside(facts, way, folder), clashing=_clashing(facts, way))
+    texts = files(facts, way)
     there = [str(folder / file) for file in texts if (folder / file).exists()]
     if there:
         raise errors.FileInTheWay(

@@ -26,16 +26,19 @@ drop, scope = DEFAULT.drop, DEFAULT.scope
 
 def table() -> pd.DataFrame:
     """Returns one row for every registration, shipped ones and yours."""
+    import pandas as pd
+
     from workbench.operators.ops import listing
 
-    return listing.table()
+    return pd.DataFrame(list(listing.rows(DEFAULT.now())), columns=list(listing.COLUMNS))
 
 
 def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who:
     """Returns the route of an overload, or of each overload when the name leaves the overload out."""
     from workbench.operators.ops import listing
 
-    return listing.who(overload, prefer=prefer)
+    found = listing.handlers(overload, prefer=prefer)
+    return found[0] if len(found) == 1 else found
 
 
 def __dir__() -> list[str]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pandas as pd
-
 from workbench.ground.environment.owners import Owner
 from workbench.operators.aten import overload_names
 from workbench.operators.aten.automatic_route import class_of
-from workbench.operators.aten.registry import DEFAULT, Registration, Registrations
+from workbench.operators.aten.registry import DEFAULT, Registrations
 from workbench.operators.formulas import FORMULAS
 
 COLUMNS = ("overload", "route", "owner", "file", "line", "dialect", "kind")
@@ -31,23 +29,11 @@ class Who:
 
 def rows(registrations: Registrations) -> tuple[tuple[str | int, ...], ...]:
     """One row a registration, by overload and in the order in which routes are tried."""
-    return tuple(_row(item) for item in sorted(registrations, key=lambda item: item.overload))
-
-
-def _row(item: Registration) -> tuple[str | int, ...]:
-    owner = item.owner
-    return item.overload, item.route, f"{owner.module}.{owner.name}", owner.file, owner.line, item.dialect, item.kind
-
-
-def table() -> pd.DataFrame:
-    """One row for every registration, shipped ones and yours."""
-    return pd.DataFrame(list(rows(DEFAULT.now())), columns=list(COLUMNS))
-
-
-def who(overload: object, *, prefer: str | None = None) -> tuple[Who, ...] | Who:
-    """The route of an overload, or of each overload when the name leaves the overload out."""
-    found = handlers(overload, prefer=prefer)
-    return found[0] if len(found) == 1 else found
+    found: list[tuple[str | int, ...]] = []
+    for item in sorted(registrations, key=lambda item: item.overload):
+        by, what = item.owner, (item.dialect, item.kind)
+        found.append((item.overload, item.route, f"{by.module}.{by.name}", by.file, by.line, *what))
+    return tuple(found)
 
 
 def handlers(overload: object, *, prefer: str | None = None) -> tuple[Who, ...]:

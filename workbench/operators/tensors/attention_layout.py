@@ -48,5 +48,5 @@ def _is_fused(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def _without_data(tensor: torch.Tensor) -> torch.Tensor:
-    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-    return made.requires_grad_(tensor.requires_grad)
+    result = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    return result.requires_grad_(tensor.requires_grad)

@@ -84,7 +84,7 @@ class Flat:
     """Containers taken apart, all the way down."""
 
     root: str = ""
-    """What the names of kept things begin with."""
+    """The begin of the names of kept things."""
     leaves: list[tuple[str, torch.Tensor]] = dataclasses.field(default_factory=list[tuple[str, torch.Tensor]])
     """The tensors in order, each with the path that leads to it."""
     classes: dict[str, Maker] = dataclasses.field(default_factory=dict[str, Maker])
@@ -162,7 +162,7 @@ def can_change(value: object) -> bool:
 
 
 def held_by(store: object, path: str, flat: Flat) -> Tree:
-    """What one list, dict or object holds; for the containers in it that `flat` knows, where they stand."""
+    """Takes one list, dict or object apart; of the containers in it that `flat` knows, the places are noted."""
     apart = _apart(store, path)
     assert apart is not None, "a container is one"
     return flat.take_parts(apart, store, path)
@@ -186,7 +186,7 @@ def become(store: object, like: object) -> None:
 
 
 def _key(tree: Tree) -> str:
-    """What `Classes` calls the maker of a container of a class of its own, or of a kept thing."""
+    """The key in `Classes` for the maker of a container of a class of its own, or of a kept thing."""
     context = str(tree.constant.value) if tree.constant is not None else ""
     return " ".join([tree.cls, context, *tree.keys])
 
@@ -263,8 +263,8 @@ def _as_registered(value: object, node: pytree.NodeDef) -> _Apart:
     def make(items: list[Any]) -> object:
         return node.unflatten_fn(items, context)
 
-    told = _ADDRESS.sub("", repr(context))
-    return _Apart("object", places, list(parts), tuple(places), type(value), make, told)
+    text = _ADDRESS.sub("", repr(context))
+    return _Apart("object", places, list(parts), tuple(places), type(value), make, text)
 
 
 def _by_what_it_holds(value: object, path: str) -> _Apart:
@@ -291,8 +291,8 @@ def _by_what_it_holds(value: object, path: str) -> _Apart:
         return _made(type(value), given, attributes | {name: given[key] for name, key in same.items()}, factory)
 
     places = [*(f"[{key!r}]" for key in stored), *(f".{name}" for name in own)]
-    told = "".join(f"{name}=[{key!r}]" for name, key in same.items())
-    return _Apart("object", places, [*stored.values(), *own.values()], tuple(places), type(value), make, told)
+    text = "".join(f"{name}=[{key!r}]" for name, key in same.items())
+    return _Apart("object", places, [*stored.values(), *own.values()], tuple(places), type(value), make, text)
 
 
 def _items_of(value: object) -> dict[object, object]:
@@ -303,14 +303,14 @@ def _items_of(value: object) -> dict[object, object]:
 
 def _made(cls: type, items: dict[object, object], attributes: dict[str, object], factory: object) -> object:
     base = next((each for each in (OrderedDict, defaultdict, dict) if issubclass(cls, each)), object)
-    made = cast(Any, base).__new__(cls)
+    result = cast(Any, base).__new__(cls)
     for key, item in items.items():
-        cast(Any, base).__setitem__(made, key, item)
+        cast(Any, base).__setitem__(result, key, item)
     for name, part in attributes.items():
-        _set(made, name, part)
+        _set(result, name, part)
     if factory is not None:
-        made.default_factory = factory
-    return made
+        result.default_factory = factory
+    return result
 
 
 def _set(value: object, name: str, part: object) -> None:

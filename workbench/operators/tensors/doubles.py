@@ -107,5 +107,5 @@ def _hooks(tensor: torch.Tensor, name: str) -> list[Callable[..., object]]:
 
 def alias(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor of the same memory, which requires a gradient where the tensor is a leaf that does."""
-    made = tensor.detach()
-    return made.requires_grad_() if tensor.is_leaf and tensor.requires_grad else made
+    result = tensor.detach()
+    return result.requires_grad_() if tensor.is_leaf and tensor.requires_grad else result

@@ -1,4 +1,4 @@
-"""What computes a kernel: machine code, PyTorch on the host, or a replay of a timeline."""
+"""The function that computes a kernel: machine code, PyTorch on the host, or a replay of a timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lists and dicts hold, whatever a class of one's own answers when it is asked.
+"""The contents of lists and dicts, read past the methods of a user's subclass.
 
 A dict may make what it is asked for anew at each look. What it holds is put back as it was, not as what it made.
 """
@@ -20,7 +20,7 @@ def contents(store: Store) -> Store:
 
 
 def item(key: object, store: Any) -> object:
-    """What a list, dict or tuple holds at a place."""
+    """The object at a place of a list, dict or tuple."""
     return _own_class(store).__getitem__(store, key)
 
 

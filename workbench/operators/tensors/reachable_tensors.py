@@ -10,6 +10,7 @@ import dis
 import functools
 import inspect
 import logging
+import operator
 import sys
 import threading
 import types
@@ -38,7 +39,7 @@ class Held:
 
 @dataclass
 class Reachable:
-    """What was found: tensors and modules by `id`, each under its first path."""
+    """The tensors and modules that were found, by `id`, each under its first path."""
 
     tensors: dict[int, Held] = field(default_factory=dict[int, Held])
     modules: dict[int, tuple[str, nn.Module]] = field(default_factory=dict[int, tuple[str, nn.Module]])
@@ -47,7 +48,7 @@ class Reachable:
     )
     """Optimizers by `id`, each with its path and how to read it again."""
     containers: list[object] = field(default_factory=list[object])
-    """What can be given other tensors to hold: lists, dicts, objects with attributes, modules among them, and
+    """Objects that can be given other tensors to hold: lists, dicts, objects with attributes, modules among them, and
     functions, whose globals and closed-over names can."""
 
 
@@ -119,7 +120,7 @@ def _functions(value: object) -> list[object]:
 
 
 def variables(function: types.FunctionType) -> Iterator[tuple[dict[str, object] | types.CellType, str]]:
-    """Where its closed-over variables and the globals that its code names have their values."""
+    """The cells of its closed-over variables and the dict of the globals that its code names, each with the name."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         yield cell, name
     for name in _globals(function):
@@ -145,20 +146,10 @@ def _visit_module(module: nn.Module, path: str, read: Callable[[], object], foun
     prefix = f"{path}." if path else ""
     for name, part in cast("Iterator[tuple[str, nn.Module]]", module.named_modules()):
         found.modules.setdefault(id(part), (f"{prefix}{name}".rstrip("."), part))
-    for name, tensor in module.named_parameters():
-        held = Held("parameter", prefix + name, tensor, functools.partial(_parameter, read, name))
-        found.tensors.setdefault(id(tensor), held)
-    for name, tensor in module.named_buffers():
-        held = Held("buffer", prefix + name, tensor, functools.partial(_buffer, read, name))
-        found.tensors.setdefault(id(tensor), held)
-
-
-def _parameter(read: Callable[[], object], name: str) -> torch.Tensor:
-    return cast("nn.Module", read()).get_parameter(name)
-
-
-def _buffer(read: Callable[[], object], name: str) -> torch.Tensor:
-    return cast("nn.Module", read()).get_buffer(name)
+    for kind, named in (("parameter", module.named_parameters), ("buffer", module.named_buffers)):
+        for name, tensor in named():
+            again = cast("Callable[[], torch.Tensor]", after(read, operator.methodcaller(f"get_{kind}", name)))
+            found.tensors.setdefault(id(tensor), Held(kind, prefix + name, tensor, again))
 
 
 OF_THEIR_OWN = logging.Logger, logging.Handler, threading.Thread
@@ -229,11 +220,11 @@ def function_parts(function: types.FunctionType) -> Iterator[Part]:
         except ValueError:  # the variable has no value yet
             continue
     for name in _globals(function):
-        yield f".{name}", function.__globals__[name], functools.partial(_global, name)
+        yield f".{name}", function.__globals__[name], functools.partial(_item_of, "__globals__", name)
     for name, default in (function.__kwdefaults__ or {}).items():
-        yield f".{name}", default, functools.partial(_keyword_default, name)
+        yield f".{name}", default, functools.partial(_item_of, "__kwdefaults__", name)
     for index, default in enumerate(function.__defaults__ or ()):
-        yield f".__defaults__[{index}]", default, functools.partial(_default, index)
+        yield f".__defaults__[{index}]", default, functools.partial(_item_of, "__defaults__", index)
 
 
 def _cell(name: str, function: types.FunctionType) -> object:
@@ -241,16 +232,9 @@ def _cell(name: str, function: types.FunctionType) -> object:
     return (function.__closure__ or ())[index].cell_contents
 
 
-def _global(name: str, function: types.FunctionType) -> object:
-    return function.__globals__[name]
-
-
-def _keyword_default(name: str, function: types.FunctionType) -> object:
-    return (function.__kwdefaults__ or {})[name]
-
-
-def _default(index: int, function: types.FunctionType) -> object:
-    return (function.__defaults__ or ())[index]
+def _item_of(attribute: str, key: object, function: types.FunctionType) -> object:
+    held: Any = getattr(function, attribute) or {}
+    return held[key]  # a LookupError where it is gone
 
 
 @functools.lru_cache(4096)

@@ -24,7 +24,7 @@ def same_value(one: object, other: object) -> bool:
         return len(pair[0]) == len(pair[1]) and all(map(same_value, *pair))
     if isinstance(one, (set, frozenset)):
         members, others = cast("tuple[Iterable[object], Iterable[object]]", (one, other))
-        return bool(members == others) and set(map(_told, members)) == set(map(_told, others))
+        return bool(members == others) and set(map(_of_a_set, members)) == set(map(_of_a_set, others))
     if isinstance(one, dict):
         held, now = cast("tuple[Mapping[object, object], Mapping[object, object]]", (one, other))
         return same_value(list(held), list(now)) and all(map(same_value, held.values(), now.values()))
@@ -36,6 +36,6 @@ def differing(then: Mapping[Any, Any], now: Mapping[Any, Any], same: Callable[[A
     return [key for key in {**then, **now} if key not in then or key not in now or not same(then[key], now[key])]
 
 
-def _told(member: object) -> object:
+def _of_a_set(member: object) -> object:
     """A member of a set as a value of its own: sets take 0.0 and -0.0 for one number."""
     return repr(member) if isinstance(member, (float, complex)) else ""

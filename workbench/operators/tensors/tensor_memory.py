@@ -1,4 +1,4 @@
-"""What lies in a tensor's memory: whether its strides say it, and a plain tensor of the same numbers where they do not.
+"""The memory of tensors: if strides describe it, and a plain tensor of the same numbers where they do not.
 
 PyTorch has tensors whose numbers are not those in memory: negative and conjugate views change the sign when they are
 read, a zero tensor has no memory at all. A kernel reads memory, so these are made plain first; tensors that cannot be
@@ -12,7 +12,11 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.export import ExportedProgram
 
+from workbench.ground.environment.call_sites import place_text
+from workbench.ground.errors import UnreadableTensor
+from workbench.ground.torch_inside import pytrees as pytree
 from workbench.ground.torch_inside.fake_tensors import FakeTensor
 from workbench.ground.torch_inside.functorch_layers import is_wrapped
 from workbench.ground.torch_inside.tensor_inside import is_zero_tensor, memory_of
@@ -85,7 +89,7 @@ def _reach(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _places(tensor: torch.Tensor) -> npt.NDArray[np.int64]:
-    """Where in its memory each element lies."""
+    """The place of each element in its memory."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     axes = [np.arange(int(extent)) * int(stride) for extent, stride in steps]
     return int(tensor.storage_offset()) + sum(np.ix_(*axes), np.zeros((), np.int64)).ravel()
@@ -136,8 +140,8 @@ def unreadable(tensor: torch.Tensor) -> str:
         return ""
     held, said = tensor.untyped_storage().nbytes(), _bytes(tensor)
     if held < said:
-        told = f"has a memory of {held:,} bytes, but its shape and strides need {said:,}"
-        return f"{told}: its storage was made smaller. Give a clone made before that"
+        text = f"has a memory of {held:,} bytes, but its shape and strides need {said:,}"
+        return f"{text}: its storage was made smaller. Give a clone made before that"
     return ""
 
 
@@ -161,3 +165,19 @@ def _dispatches(kind: type) -> bool:
 
 def _bytes(tensor: torch.Tensor) -> int:
     return (int(tensor.storage_offset()) + span(tensor)) * tensor.itemsize if tensor.numel() else 0
+
+
+def refuse_unreadable(tensor: torch.Tensor, what: str, name: str) -> None:
+    """`what` is how the user calls it, `name` the function it is for. Stand-ins have a layout too."""
+    if why := not_strided(tensor):
+        raise UnreadableTensor(name, what, why)
+
+
+def refuse_unreadable_in(exported: ExportedProgram, name: str) -> None:
+    """Refuses them among what an exported graph is given and makes."""
+    for node in exported.graph.nodes:
+        place = place_text(node.meta.get("stack_trace"))
+        what = f"{node.target}" if node.op == "placeholder" else f"the result of {node.target}"
+        for part in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(part, torch.Tensor):
+                refuse_unreadable(part, f"{what}, at {place}," if place else what, name)

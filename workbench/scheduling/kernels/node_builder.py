@@ -18,7 +18,7 @@ from torch_mlir.dialects import arith, tensor
 
 from simulator.did_you_mean import did_you_mean, sentences
 from workbench.ground import errors
-from workbench.ground.environment.notebook_cells import cell_name
+from workbench.ground.environment.call_sites import cell_name
 from workbench.ground.faults.forked_trial import fault_in_fork
 from workbench.ir import Arg, AtenGraph, Literal, Node, Ref, TensorType
 from workbench.ir import Sequence as Items

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from torch_mlir import ir
 
 from simulator.machine.machine import Machine
-from workbench.ground.environment.notebook_cells import cell_name, cell_with
+from workbench.ground.environment.call_sites import cell_name, cell_with
 from workbench.ground.environment.owners import Owner
 from workbench.ground.errors import TemplateHookUnused, TemplateOutputError, TemplateSyntaxError
 from workbench.ir import Hook, Literal, Mapping, Node, TensorType

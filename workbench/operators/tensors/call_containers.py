@@ -19,7 +19,7 @@ Contents = tuple[Tree, list[tuple[str, torch.Tensor]]]
 
 
 @dataclass(frozen=True)
-class GivenContainers:
+class CallContainers:
     """The lists, dicts and objects in the arguments of a call, and what they held before it."""
 
     name: str
@@ -28,14 +28,14 @@ class GivenContainers:
     before: Mapping[str, Contents]
 
     @staticmethod
-    def of(args: Sequence[object], kwargs: Mapping[str, object], name: str) -> GivenContainers:
+    def of(args: Sequence[object], kwargs: Mapping[str, object], name: str) -> CallContainers:
         places = dict(containers.stores((tuple(args), dict(kwargs))))
         places.pop("[1]", None)  # the dict of keyword arguments is a new one in each call
-        given = GivenContainers(name, places, {})
-        return GivenContainers(name, places, {place: given._contents(place, Flat()) for place in places})
+        given = CallContainers(name, places, {})
+        return CallContainers(name, places, {place: given._contents(place, Flat()) for place in places})
 
     def after(self, returned: object) -> tuple[Tree, Flat]:
-        """What the call returned, and what those that it changed hold now."""
+        """Takes apart the result of the call and the containers that the call changed."""
         flat = self._flat("result")
         result = flat.take(returned, "")
         changed = [place for place in self.places if not _same(self._contents(place, Flat()), self.before[place])]
@@ -53,16 +53,16 @@ class GivenContainers:
             for other, store in self.places.items():
                 if other != place and store is self.places[place]:
                     raise SharedElements(
-                        f"{self.name} puts other things into the {type(store).__name__} at {told_place(place)}, and is "
-                        f"given the very same at {told_place(other)}. The graph was captured with separate ones and "
-                        "would change only one of them: give a copy as one of the two"
+                        f"{self.name} puts other things into the {type(store).__name__} at {place_in_call(place)}, and "
+                        f"is given the very same at {place_in_call(other)}. The graph was captured with separate ones "
+                        "and would change only one of them: give a copy as one of the two"
                     )
 
     def _flat(self, root: str) -> Flat:
         return Flat(root, known={id(store): place for place, store in self.places.items()})
 
     def _contents(self, place: str, flat: Flat) -> Contents:
-        """What a container holds; of those in it that were given as well, only where they are."""
+        """The contents of a container; of containers in it that were given as well, only the places."""
         flat.known = self._flat("").known
         return containers.held_by(self.places[place], place, flat), flat.leaves
 
@@ -76,6 +76,6 @@ def _has_same(tree: Tree) -> bool:
     return tree.kind == "same" or any(map(_has_same, tree.items))
 
 
-def told_place(place: str) -> str:
+def place_in_call(place: str) -> str:
     """`inputs[0].layers` for `[0][0].layers`."""
     return place.replace("[0]", "inputs", 1) if place.startswith("[0]") else place.replace("[1]", "kwargs", 1)
