@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from workbench.explaining.findings.finding_record import Finding
 from workbench.explaining.findings.rule_registry import finding
 from workbench.explaining.findings.run_facts import Facts
-from workbench.explaining.views.graphs.rewrite_tables import near_text
+from workbench.explaining.views.graphs.graph_tables import near_text
 
 LEAST = 2
 """Partners without which nothing is near."""
