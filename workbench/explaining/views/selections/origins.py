@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -222,7 +222,7 @@ class OriginIndex:
     @cached_property
     def tiling_of(self) -> Callable[[str], Tiling]:
         """Kernel of the graph -> its tiles."""
-        return cache(lambda kernel: tiling(kernel, self.scheduled, self.lowered))
+        return cache(partial(tiling, scheduled=self.scheduled, lowered=self.lowered))
 
     # From lines to instructions, and back
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-Times = TypeVar("Times", I64, F64)
+Time = TypeVar("Time", np.int64, np.float64)
 
 
 OTHER: Final = "OTHER"
@@ -245,10 +245,11 @@ def _joined(*pieces: Idle) -> Idle:
     return Idle(lane[order], start[order], end[order], cause[order])
 
 
-def together(start: Times, end: Times) -> tuple[Times, Times]:
+def together(start: npt.NDArray[Time], end: npt.NDArray[Time]) -> tuple[npt.NDArray[Time], npt.NDArray[Time]]:
     """Joins stretches of time that overlap or touch: the starts and ends of those that remain, in order."""
     order = np.argsort(start, kind="stable")
-    start, last = start[order], np.maximum.accumulate(end[order])
+    last: npt.NDArray[Time] = np.maximum.accumulate(end[order])
+    start = start[order]
     opens = np.concatenate([[True], start[1:] > last[:-1]])[: len(start)]
     closes = np.concatenate([opens[1:], [True]])[: len(start)]
     return start[opens], last[closes]
