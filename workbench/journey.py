@@ -18,7 +18,7 @@ from workbench.checking.check_report import Check
 from workbench.explaining.artefacts import Captured, Lowered, Rendered, Scheduled, Simulated
 from workbench.explaining.artefacts.pictures import widgets
 from workbench.explaining.views.pages import journey_html
-from workbench.explaining.views.selections import selection, selection_model
+from workbench.explaining.views.selections import lookup, selection_model
 from workbench.explaining.views.timelines import perfetto
 from workbench.exploring.summary import MOST_SPANS, name_of, overview
 from workbench.exploring.tuning.tuning_budget import BUDGET
@@ -315,7 +315,7 @@ class Journey(Shown):
         - a line of MLIR on whole tensors, a buffer of the scratchpad, a tile: `wb.RenderedLine(kernel, line)`,
           `wb.BufferAt(kernel, number)`, `wb.TileAt(kernel, row)`
         """
-        return selection.select(self._stages.origins(), x)
+        return lookup.select(self._stages.origins(), x)
 
     @cached_property
     def selection(self) -> SelectionModel:

@@ -19,7 +19,7 @@ from tests.browser.lab import becomes, settle
 from tests.jupyter.looked_at import Seen, looked_at
 from tests.jupyter.test_explaining_widgets import product, softmax
 from tests.jupyter.timelines import two_cores
-from workbench.explaining.views.timelines.arrays import doing_at, incoming_at, matmuls, tile_at
+from workbench.explaining.views.timelines.arrays import doing_at, last_begun, matmuls
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def test_every_cycle_of_an_array_is_as_python_says(array: Seen):
         assert array.js("look.walk.ofRun(g[0])", cycle) == walk.cycle(own)
         states = array.js("[...elementStates(look.walk, g[0])]", cycle)
         assert sum(state >= 2 for state in states) == count
-        assert array.js("look.walk.lastBegun(look.walk.enters, g[0])", cycle) == tile_at(walk, own)
-        assert array.js("look.walk.lastBegun(look.walk.moves_in, g[0])", cycle) == incoming_at(walk, own)
+        assert array.js("look.walk.lastBegun(look.walk.enters, g[0])", cycle) == last_begun(walk.tiles.enters, own)
+        assert array.js("look.walk.lastBegun(look.walk.moves_in, g[0])", cycle) == last_begun(walk.tiles.moves_in, own)
     array.js("look.go(g[0])", length // 2)
     tells(array, f"{walk.at_work(length // 2 + walk.first):,} of {64:,} elements multiply")
     array.js("look.go(g[0])", length)

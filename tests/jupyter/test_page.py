@@ -20,7 +20,7 @@ from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS, program
 from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
 from workbench.explaining.views.selections.lab_lists import Listing
-from workbench.explaining.views.selections.naming import names_of
+from workbench.explaining.views.selections.lookup import names_of
 from workbench.explaining.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
 from workbench.ground.errors import BadOption, WorkbenchError
 from workbench.jupyter.widgets import recording, stepper_widget

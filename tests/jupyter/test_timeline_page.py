@@ -26,8 +26,8 @@ from tests.jupyter.served import page_files, served
 from tests.jupyter.timelines import shared, softmax, two_cores
 from workbench.explaining.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
 from workbench.explaining.views.timelines.gantt import NOTHING, Gantt
-from workbench.explaining.views.timelines.gaps import gap
 from workbench.explaining.views.timelines.timeline import gantt_of, on_critical_path
+from workbench.explaining.views.timelines.timeline_questions import gap
 from workbench.ground.basics.colours import DARK, LIGHT
 from workbench.ground.errors import BadOption
 from workbench.ir import Launch, Launches

@@ -9,8 +9,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.collections import PolyCollection
 
-from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot, short, summary
-from workbench.explaining.views.comparisons.heat_map_picture import heat_map_picture
+from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot, heat_map_picture, short, summary
 from workbench.ground.basics.svg_painter import svg_of
 from workbench.jupyter import plot_pictures
 
@@ -35,16 +34,18 @@ def test_the_fastest_has_most_colour_and_equal_ratios_are_equally_far():
 
 
 def test_every_cell_has_its_words():
-    assert MAP.told(0, 0) == "tile.m 8, order m n: 4,000 cycles, 64 bytes, today's"
-    assert MAP.told(0, 1) == "tile.m 8, order n m: refused: an <order> that is refused"
-    assert MAP.told(1, 0) == "tile.m 16, order m n: 1,000 cycles, 32 bytes, best"
-    assert MAP.told(1, 1) == "tile.m 16, order n m: not known yet"
+    assert MAP.cell_text(0, 0) == "tile.m 8, order m n: 4,000 cycles, 64 bytes, today's"
+    assert MAP.cell_text(0, 1) == "tile.m 8, order n m: refused: an <order> that is refused"
+    assert MAP.cell_text(1, 0) == "tile.m 16, order m n: 1,000 cycles, 32 bytes, best"
+    assert MAP.cell_text(1, 1) == "tile.m 16, order n m: not known yet"
     assert summary(MAP) == (
         "best of the 3 of 4 settings that are known: tile.m 16, order m n: 1,000 cycles, 32 bytes: "
         "4.00 times as fast as today's, 4,000"
     )
     now = replace(MAP, today=(1, 0), called="the setting now")
-    assert now.told(1, 0).endswith("32 bytes, best, the setting now") and summary(now).endswith(": the setting now")
+    assert now.cell_text(1, 0).endswith("32 bytes, best, the setting now") and summary(now).endswith(
+        ": the setting now"
+    )
     near = replace(MAP, spots=((Spot(1040, 64, ""), None), (Spot(1000, 32, ""), None)))
     assert summary(near).endswith("3.85% less than today's, 1,040")
     same = replace(MAP, spots=((Spot(1000, 64, ""), None), (Spot(1000, 32, ""), None)))

@@ -1,4 +1,4 @@
-"""What tables, pages and cards say of where a machine's figures come from."""
+"""Tables, pages and cards say where the figures of a machine come from."""
 
 from __future__ import annotations
 

@@ -207,5 +207,5 @@ def test_a_page_of_many_kernels_says_how_passes_are_asked_for():
     assert len(scheduled.kernels) > 8
     shown = scheduled.html()
     assert "j.scheduled.kernels[9].passes" in shown and 'class="l plus"' not in shown
-    assert all("diff" not in vars(step.step) for kernel in scheduled.kernels for step in kernel.passes)
+    assert all("diff" not in vars(step) for kernel in scheduled.kernels for step in kernel.passes)
     assert 'class="l plus"' in scheduled.kernels[9].html()

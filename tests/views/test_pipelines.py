@@ -12,7 +12,7 @@ import workbench as wb
 from tests.jupyter.timelines import by_host, softmax, two_cores
 from tests.programs import PROGRAMS
 from workbench.explaining.views.timelines.columns import NONE
-from workbench.explaining.views.timelines.pipelines import LOAD, pipeline_columns
+from workbench.explaining.views.timelines.pipelines import STAGES, pipeline_columns
 from workbench.ground.errors import BadOption
 
 
@@ -117,7 +117,7 @@ def test_columns_and_pictures_hold_what_the_tables_say(tmp_path):
     assert [-1 if each == NONE else each for each in block.column("waited_for").tolist()] == list(spans.waited_for)
     starts, flat = block.column("during_first"), block.column("during")
     assert [tuple(flat[a:b].tolist()) for a, b in pairwise(starts)] == list(spans.during)
-    assert block.column("stage")[spans.stage.to_numpy() == "load"].tolist() == [LOAD] * (spans.stage == "load").sum()
+    assert [STAGES[stage] for stage in block.column("stage")] == spans.stage.tolist()
     assert view.record.trace is journey.simulated.trace
     html = view.html()
     assert html.count("<rect") >= len(spans) and "hidden behind work" in html

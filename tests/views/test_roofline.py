@@ -15,8 +15,8 @@ import torch
 import workbench as wb
 from tests.views.test_stage_html import svgs
 from workbench.explaining.views.timelines.gantt import NOTHING
-from workbench.explaining.views.timelines.roof_chart import Chart, Roof, chart, decades, number_text
 from workbench.explaining.views.timelines.roofline import WHOLE, Point, Roofline
+from workbench.explaining.views.timelines.roofline_picture import Chart, Roof, chart, decades, number_text
 from workbench.ground.errors import EmptyTable, HostRoute
 
 X = torch.randn(64, 64)
@@ -239,8 +239,9 @@ def test_the_roofs_meet_where_the_memory_keeps_the_units_busy():
     x, y = line_named(made, "memory").start
     assert y / x == pytest.approx(512)
     (mark,) = made.marks
-    assert (mark.x, mark.x_least, mark.y, mark.top) == (8, 8, 512, 2048)
-    assert made.place(made.x[0], made.y[1]) == pytest.approx((0, 400))
+    point = mark.point
+    assert (point.intensity, mark.ring, point.attained, point.ceiling_attained) == (8, 8, 512, 2048)
+    assert made.place(made.x.low, made.y.high) == pytest.approx((0, 400))
 
 
 def test_short_transfers_have_a_line_of_their_own_where_they_are_slower():
@@ -263,7 +264,7 @@ def test_names_stand_apart_and_inside_of_the_picture():
     boxes = list[tuple[float, float, float, float]]()
     for mark in made.marks:
         if mark.name:
-            x, y = made.place(mark.x, mark.y)
+            x, y = made.at(mark.point)
             left, low = x + mark.label[0], y + mark.label[1]
             boxes.append((left, low, left + 6.6 * len(mark.name), low + 13))
     assert len(boxes) == 6 and "k11_some_kernel, k12" in {mark.name for mark in made.marks}

@@ -17,8 +17,9 @@ import workbench as wb
 from simulator.errors import DoesNotFit
 from tests.programs import PROGRAMS
 from workbench.explaining.views.scratchpads.scratchpad import INSIDE, Band, Held, Occupancy
-from workbench.explaining.views.scratchpads.scratchpad_layout import layout
+from workbench.explaining.views.scratchpads.scratchpad_picture import panels, scratchpad_picture
 from workbench.ground.basics.colours import HELD
+from workbench.ground.basics.picture import Box, Told
 from workbench.ground.errors import BadArgument, BadOption, EmptyTable
 from workbench.models.resnet import BasicBlock
 
@@ -255,13 +256,18 @@ def one_slot(times: list[tuple[int, int]]) -> Occupancy:
     return Occupancy(held, (Band("k", "k", 0, 0, times[-1][1]),), 64)
 
 
+def bars(view: Occupancy, width: int) -> list[tuple[str, list[Box]]]:
+    """The bars of a picture: the text and the boxes of each."""
+    marks = [mark for mark in scratchpad_picture(view, width).marks if isinstance(mark, Told)]
+    return [(mark.title, [box for box in mark.marks if isinstance(box, Box)]) for mark in marks]
+
+
 def test_what_is_shorter_than_a_pixel_is_drawn_as_its_share_of_the_time():
-    crowded = one_slot([(10 * step, 10 * step + 4) for step in range(1000)])
-    (panel,) = layout(crowded, 100).panels
-    assert len(panel.bars) == 1 and panel.bars[0].share == pytest.approx(0.4, abs=0.001)
-    assert panel.bars[0].told.startswith("1000 times x in buf0, slot 0")
-    (panel,) = layout(crowded, 100_000).panels
-    assert len(panel.bars) == 1000 and {bar.share for bar in panel.bars} == {1.0}
+    crowded = one_slot([(10 * step, 10 * step + 6) for step in range(1000)])
+    ((told, (box,)),) = bars(crowded, 100)
+    assert told.startswith("1000 times x in buf0, slot 0") and box.opacity == pytest.approx(0.6, abs=0.001)
+    drawn = bars(crowded, 100_000)
+    assert len(drawn) == 1000 and {box.opacity for _, boxes in drawn for box in boxes} == {1.0}
 
 
 def test_small_slots_have_room_for_a_name_and_heights_go_up_with_addresses():
@@ -269,16 +275,19 @@ def test_small_slots_have_room_for_a_name_and_heights_go_up_with_addresses():
         Held("k", 0, 0, f"buf{number}", f"t{number}", 0, 0, 1, 2, address, size, "loaded")
         for number, (address, size) in enumerate([(0, 1 << 20), (1 << 20, 64), ((1 << 20) + 64, 1 << 19)])
     )
-    (panel,) = layout(Occupancy(held, (Band("k", "k", 0, 0, 2),), 1 << 21), 700).panels
-    assert all(bar.high - bar.low >= 16 for bar in panel.bars)
-    assert [bar.low for bar in panel.bars] == sorted(bar.low for bar in panel.bars)
-    assert [mark.text for mark in panel.names] == ["t0", "t1", "t2"] and panel.broken is None
-    assert panel.capacity >= max(bar.high for bar in panel.bars)
+    view = Occupancy(held, (Band("k", "k", 0, 0, 2),), 1 << 21)
+    boxes = [box for _, (_, box) in bars(view, 700)]
+    assert all(box.bottom - box.top >= 16 for box in boxes)
+    assert [box.bottom for box in boxes] == sorted((box.bottom for box in boxes), reverse=True)
+    assert [tick.text for tick in scratchpad_picture(view, 700).y.ticks or ()] == ["t0", "t1", "t2"]
+    (panel,) = panels(view, 700)
+    assert panel.broken is None and panel.capacity >= panel.scale(view.peak)
 
 
 def test_the_axis_is_broken_where_most_is_never_used(relu: wb.Journey):
-    (panel,) = layout(relu.simulated.scratchpad.record, 700).panels  # 64 of 256 KiB
-    assert panel.broken is not None and max(bar.high for bar in panel.bars) < panel.broken < panel.capacity
+    view = relu.simulated.scratchpad.record  # 64 of 256 KiB
+    (panel,) = panels(view, 700)
+    assert panel.broken is not None and panel.scale(view.peak) < panel.broken < panel.capacity
 
 
 def test_each_core_has_a_panel_of_its_own(product: wb.Journey):
@@ -286,7 +295,7 @@ def test_each_core_has_a_panel_of_its_own(product: wb.Journey):
     journey = product.with_(machine=wb.machine("edge-8x8", cores=3), mapping=mapping)
     scratchpad = journey.simulated.scratchpad
     assert set(scratchpad.table.core) == {0, 1, 2} and not list(overlaps(scratchpad.record.held))
-    assert [panel.core for panel in layout(scratchpad.record, 700).panels] == [0, 1, 2]
+    assert [panel.core for panel in panels(scratchpad.record, 700)] == [0, 1, 2]
     assert scratchpad.html().count("capacity 256 KiB") == 3 and ">core 2<" in scratchpad.html()
 
 
@@ -311,8 +320,9 @@ def test_a_mapping_that_does_not_fit_names_the_users_tensors_and_shows_what_stic
     assert told.loc["x", ["start", "read", "end"]].tolist() == [0, 2, 3]  # instructions: nobody ran it
     for text in ("instructions", "beyond the scratchpad", "capacity 24,000", "25,152 too many"):
         assert text in shown.html()
-    (panel,) = layout(shown.record, 700).panels
-    over = {bar.told.split(" in ")[0]: bar.high - bar.over for bar in panel.bars}
+    (panel,) = panels(shown.record, 700)
+    beyond = ((told, [box for box in boxes if box.hatch]) for told, boxes in bars(shown.record, 700))
+    over = {told.split(" in ")[0]: sum(box.bottom - box.top for box in boxes) for told, boxes in beyond}
     assert over["x"] == 0 and 0 < over["w"] < over["matmul"] and panel.height > panel.capacity
     hatched = [each for each in shown.plot().collections if each.get_hatch()]
     assert sum(len(each.get_paths()) for each in hatched) == 2

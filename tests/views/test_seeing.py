@@ -12,8 +12,9 @@ import torch
 import workbench as wb
 from tests.programs import PROGRAMS
 from tests.views.test_stage_html import Tree, svgs
-from workbench.explaining.views.graphs.svg_graph import lowered_svg
+from workbench.explaining.views.graphs.graph_pictures import lowered_picture
 from workbench.explaining.views.timelines.gantt import NOTHING
+from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.errors import BadOption
 
 
@@ -146,4 +147,4 @@ def test_a_large_graph_with_parts_put_together_in_place_is_drawn():
 
     journey = wb.trace(function, torch.randn(4, 4), torch.randn(4, 4), machine="edge-8x8")
     last = journey.lowered.record.kernels[-1].name
-    assert f'data-name="{last}"' in lowered_svg(journey.lowered.record).html
+    assert f'data-name="{last}"' in svg_of(lowered_picture(journey.lowered.record))

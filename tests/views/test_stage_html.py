@@ -1,4 +1,4 @@
-"""What the stages show in a notebook: whole, self-contained, and saying what the records say."""
+"""The stages as a notebook shows them: whole, self-contained, and equal to the records."""
 
 from __future__ import annotations
 

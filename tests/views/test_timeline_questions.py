@@ -1,4 +1,4 @@
-"""What is asked of a timeline: areas, idle time, searches, columns and dependences, beside the trace's own records."""
+"""Questions of a timeline: areas, idle time, searches, columns and dependences, beside the trace's own records."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from simulator.tileprogram.program import Opcode
 from tests.jupyter.timelines import RUNS, shared, softmax, two_cores
 from workbench.explaining.views.timelines.columns import critical_columns, dependence_columns, packed, timeline_columns
 from workbench.explaining.views.timelines.gantt import LAUNCH
-from workbench.explaining.views.timelines.gaps import MEMORY, REASONS, gap
 from workbench.explaining.views.timelines.timeline import gantt_of
+from workbench.explaining.views.timelines.timeline_questions import MEMORY, REASONS, gap
 from workbench.ground.errors import BadOption
 
 
@@ -198,7 +198,7 @@ def test_columns_take_the_smallest_type_that_holds_them():
 
 
 def test_dependences_have_room_that_is_there(journey: wb.Journey):
-    """What started because of a dependence has one without room, and nobody's room is below zero."""
+    """A span that started because of a dependence has one without room, and no room is below zero."""
     trace = journey.simulated.trace
     found = dependences(trace)
     assert found.room.min(initial=0) >= 0

@@ -18,7 +18,6 @@ from workbench.explaining.findings.finding_record import LEAST_SHARE
 from workbench.explaining.views.comparisons import compare, compare_html
 from workbench.explaining.views.comparisons.finding_groups import Found
 from workbench.explaining.views.timelines import aligned
-from workbench.explaining.views.timelines.aligned_picture import aligned_picture
 from workbench.ground.basics import data_frames, markup
 from workbench.ground.basics.html_builder import html
 from workbench.ground.basics.shown import Shown
@@ -134,7 +133,7 @@ class Comparison(Shown):
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
         """The timelines in one picture, the same nodes below each other: it shows where a journey takes longer."""
-        made = functools.partial(aligned_picture, aligned.aligned(self.record.matching))
+        made = functools.partial(aligned.aligned_picture, aligned.aligned(self.record.matching))
         return drawing("As text they are in .text() of the comparison.").figure([made], style=style, width=width)
 
     def __repr__(self) -> str:

@@ -78,7 +78,7 @@ class Captured(Handle[AtenGraph]):
 
     @property
     def breaks(self) -> tuple[str, ...]:
-        """Where the graph was broken, and why."""
+        """The places of the graph's breaks, and their reasons."""
         if self.program:
             return self.program.breaks
         return tuple(node.origin.place for node in self.record.nodes if node.op == BREAK)

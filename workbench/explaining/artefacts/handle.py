@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from markupsafe import Markup
 
@@ -14,25 +14,13 @@ from workbench.ground.basics.shown import Shown
 from workbench.ground.basics.table import Table
 from workbench.ground.environment.verb_options import knows_its_options
 from workbench.ground.errors import BadOption, not_yet
-from workbench.ir import ScheduledProgram
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from simulator import Trace
     from workbench.explaining.artefacts.plot_types import Axes
 
 R = TypeVar("R")
-
-
-class Run(Protocol):
-    """A run, for the views of its parts: `j.simulated`."""
-
-    @property
-    def record(self) -> Trace: ...
-
-    @property
-    def scheduled(self) -> ScheduledProgram: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,8 +65,8 @@ class Handle(Shown, Generic[R]):
             signature.bind(self, **options)
         except TypeError as error:
             raise BadOption(f"the view {name!r} is {function.__name__}{signature}: {error}") from None
-        made = function(self, **options)
-        return data_frames.frame(made) if isinstance(made, Table) else made
+        result = function(self, **options)
+        return data_frames.frame(result) if isinstance(result, Table) else result
 
     def _stage(self) -> str:
         return type(self).__name__.lower()
@@ -95,6 +83,6 @@ def not_simulated() -> None:
 
 
 def count_of(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
-    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    """`1 node`, `2 nodes`, `3 boxes`."""
+    plural = f"{noun}es" if noun.endswith(("ch", "x")) else f"{noun}s"
     return f"{number} {noun if number == 1 else plural}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from workbench.explaining.artefacts.handle import Handle, count_of, not_simulated
-from workbench.explaining.views.graphs import graph_tables, module_tree, rewrite_tables, titles
-from workbench.explaining.views.kernel_lists import storage_tables
+from workbench.explaining.views.graphs import graph_tables, module_tree, titles
+from workbench.explaining.views.kernel_lists import memory_tables
 from workbench.explaining.views.pages import stage_html
 from workbench.ground.basics import data_frames
 from workbench.ground.basics.table import Table
@@ -92,11 +92,8 @@ class Lowered(Handle[KernelGraph]):
         """One row a module or kernel, as in the tree of modules; with the run's cycles and bytes, once it is simulated.
         A kernel of several modules is at the module that contains them all."""
         run = self._run()
-        tree, spent = (
-            module_tree.lowered_tree(self.record, run.spent if run else None),
-            run.spent if run else None,
-        )
-        return data_frames.frame(module_tree.modules_table(tree, spent))
+        spent = run.spent if run else None
+        return data_frames.frame(module_tree.modules_table(module_tree.lowered_tree(self.record, spent), spent))
 
     @property
     def fusions(self) -> pd.DataFrame:
@@ -108,23 +105,23 @@ class Lowered(Handle[KernelGraph]):
     def rewrites(self) -> pd.DataFrame:
         """One row a graph pass or pattern, in the order in which they ran: whether it was on, and how many nodes it
         changed. `.changes` has the nodes."""
-        return data_frames.frame(rewrite_tables.rewrites_table(self.record))
+        return data_frames.frame(graph_tables.rewrites_table(self.record))
 
     @property
     def changes(self) -> pd.DataFrame:
         """One row a node that a graph pass or pattern removed, added or changed, with the captured nodes behind it."""
-        return data_frames.frame(rewrite_tables.changes_table(self.record))
+        return data_frames.frame(graph_tables.changes_table(self.record))
 
     @property
     def patterns(self) -> pd.DataFrame:
         """One row a match of a pattern. A pattern without a match says how near it came: how many of its nodes have
         `partners`, the op that it `wanted` next, and what was `found` there."""
-        return data_frames.frame(rewrite_tables.patterns_table(self.record))
+        return data_frames.frame(graph_tables.patterns_table(self.record))
 
     @property
     def layouts(self) -> pd.DataFrame:
         """One row a tensor in DRAM: the order of its axes, outermost first, PyTorch's own order, and the reason."""
-        return data_frames.frame(storage_tables.layouts_table(self.record))
+        return data_frames.frame(memory_tables.layouts_table(self.record))
 
     @cached_property
     def kernels(self) -> tuple[LoweredKernel, ...]:

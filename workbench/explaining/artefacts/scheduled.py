@@ -13,9 +13,9 @@ from markupsafe import Markup
 from simulator.tileprogram.program import Buffer, TileProgram
 from workbench.explaining.artefacts.handle import Handle, count_of
 from workbench.explaining.artefacts.passes_handle import Passes
-from workbench.explaining.artefacts.tiles_handle import Tiles
+from workbench.explaining.artefacts.scratchpad_views import Tiles
 from workbench.explaining.views.graphs import titles
-from workbench.explaining.views.kernel_lists import common_memory_table, kernel_tables, pass_lines, storage_tables
+from workbench.explaining.views.kernel_lists import kernel_tables, memory_tables, pass_lines
 from workbench.explaining.views.pages import stage_html
 from workbench.explaining.views.scratchpads import tiles
 from workbench.ground.basics import data_frames, markup
@@ -39,9 +39,9 @@ class Buffers(Shown, tuple[Buffer, ...]):
     _record: ScheduledKernel
 
     def __new__(cls, record: ScheduledKernel) -> Self:
-        made = super().__new__(cls, record.program.buffers)
-        made._record = record
-        return made
+        buffers = super().__new__(cls, record.program.buffers)
+        buffers._record = record
+        return buffers
 
     @property
     def table(self) -> pd.DataFrame:
@@ -125,8 +125,7 @@ class ScheduledKernelHandle(Shown):
     @knows_its_options
     def html(self) -> Markup:
         """Mapping, MLIR, passes with their changes, transform script and buffers."""
-        steps = [each.step for each in self.passes]
-        return markup.fragment(stage_html.scheduled_kernel(self.record, steps))
+        return markup.fragment(stage_html.scheduled_kernel(self.record, self.passes))
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,13 +153,13 @@ class Scheduled(Handle[ScheduledProgram]):
     def residence(self) -> pd.DataFrame:
         """The plan of the common memory: one row a tensor in DRAM, whether it stays there, its first and last launch,
         the saved DRAM bytes, and the reason. Without a plan (`resident=`) there are no rows, and a warning."""
-        return data_frames.frame(common_memory_table.residence_table(self.record))
+        return data_frames.frame(memory_tables.residence_table(self.record))
 
     @property
     def storages(self) -> pd.DataFrame:
         """One row a tensor in DRAM: the order of its axes, outermost first, its bytes, its bytes with the machine's
         padding, its address, and its first and last launch."""
-        return data_frames.frame(storage_tables.storages_table(self.lowered, self.record))
+        return data_frames.frame(memory_tables.storages_table(self.lowered, self.record))
 
     @knows_its_options
     def mapspace(self, kernel: str, *, simulate: int = 0, executor: object = None) -> Any:

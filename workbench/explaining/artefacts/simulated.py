@@ -10,27 +10,22 @@ from typing import TYPE_CHECKING, cast
 
 from markupsafe import Markup
 
-from workbench.explaining.artefacts.array_handle import ArrayView
 from workbench.explaining.artefacts.handle import Handle
-from workbench.explaining.artefacts.moment_handle import Moment
 from workbench.explaining.artefacts.pictures import drawing, widgets
-from workbench.explaining.artefacts.pipeline_handle import PipelineView
-from workbench.explaining.artefacts.roofline_handle import RooflineView
-from workbench.explaining.artefacts.scratchpad_handle import Scratchpad
-from workbench.explaining.artefacts.training_handles import DramView, PartsView
+from workbench.explaining.artefacts.run_views import ArrayView, DramView, PartsView, PipelineView, RooflineView
+from workbench.explaining.artefacts.scratchpad_views import Moment, Scratchpad
 from workbench.explaining.views.graphs import spent, titles
-from workbench.explaining.views.kernel_lists import chiplet_table
+from workbench.explaining.views.kernel_lists import memory_tables
 from workbench.explaining.views.pages import stage_html
 from workbench.explaining.views.scratchpads import launch_replay, moments, scratchpad
 from workbench.explaining.views.timelines import (
-    areas,
+    arrays,
     dram_contents,
-    gaps,
     letters,
+    pipelines,
     roofline,
-    span_search,
     timeline,
-    transfers,
+    timeline_questions,
 )
 from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.ground.basics import data_frames
@@ -115,7 +110,7 @@ class Simulated(Handle["Trace"]):
     def transfers(self) -> pd.DataFrame:
         """One row a kernel and kind of transfer from or to DRAM: their number, bytes needed and moved, average bytes of
         a run and of a stretch, cycles, and `peak_share`: see `.events`."""
-        return data_frames.frame(transfers.by_kernel(self.record))
+        return data_frames.frame(timeline.transfers(self.record))
 
     @property
     def by_op(self) -> pd.DataFrame:
@@ -162,8 +157,8 @@ class Simulated(Handle["Trace"]):
         """One row a tensor in DRAM, on a machine of several chiplets: its placement, the number of its pages on each
         chiplet, and the bytes requested by the same chiplet (local) and by others (remote), in whole requests. On a
         machine without chiplets there are no rows, and a warning."""
-        paths = {given.value: given.path for given in self.lowered.captured.inputs}
-        return data_frames.frame(chiplet_table.placement_table(self.record, paths))
+        paths = {item.value: item.path for item in self.lowered.captured.inputs}
+        return data_frames.frame(memory_tables.placement_table(self.record, paths))
 
     @property
     def roofline(self) -> RooflineView:
@@ -217,35 +212,34 @@ class Simulated(Handle["Trace"]):
 
     @property
     def waterfall(self) -> pd.DataFrame:
-        """Where the makespan went along the critical path; the cycles add up to it."""
+        """The makespan, divided along the critical path; the cycles add up to it."""
         return data_frames.frame(timeline.waterfall(self.record))
 
     @knows_its_options
     def area(self, begin: int, end: int, *, units: Sequence[str] | None = None) -> pd.DataFrame:
         """The work of units between two cycles, one row a unit: spans that lie there at least in part, busy cycles and
         their share, bytes and their rate. A span's bytes are assumed to move evenly over it."""
-        return data_frames.frame(areas.area(self.record, begin, end, units))
+        return data_frames.frame(timeline_questions.area(self.record, begin, end, units))
 
     @knows_its_options
     def gap(self, unit: str, cycle: int) -> pd.DataFrame:
         """Why a unit does no work in a cycle: one row with the idle time around it, its cause, the reason in words, the
         span that waited and the span that it waited for (rows of `.events`, -1 for none). Raises an error where the
         unit works."""
-        return data_frames.frame(gaps.gap_table(gaps.gap(self.record, unit, cycle, self.scheduled.launches)))
+        found = timeline_questions.gap(self.record, unit, cycle, self.scheduled.launches)
+        return data_frames.frame(timeline_questions.gap_table(found))
 
     @knows_its_options
     def search(self, text: str) -> pd.DataFrame:
         """The rows of `.events` that have all of these words, in the name of their kernel (or of the one whose program
         it runs), of a node, of their kind or of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of
         them alone."""
-        rows = span_search.found(self.record, self.scheduled.launches, text)
+        rows = timeline_questions.search(self.record, self.scheduled.launches, text)
         return cast("pd.DataFrame", self.events.iloc[rows])
 
     @knows_its_options
     def array(self, span: int | None = None) -> ArrayView:
         """One matmul instruction, a row of `.events`, on its systolic array step by step; without one the longest."""
-        from workbench.explaining.views.timelines import arrays
-
         return ArrayView(arrays.walk_of(self.record, span), self)
 
     @knows_its_options
@@ -253,10 +247,8 @@ class Simulated(Handle["Trace"]):
         """The iterations of a kernel's loop over tiles as they ran: which load overlaps which compute, and the waits of
         each. `kernel` is a kernel's name, or a launch's number; the default of `loop` is the innermost.
         """
-        from workbench.explaining.views.timelines import pipelines
-
-        made = pipelines.pipeline_of(self.record, self.scheduled.launches, kernel, loop)
-        return PipelineView(made, self, loop)
+        view = pipelines.pipeline_of(self.record, self.scheduled.launches, kernel, loop)
+        return PipelineView(view, self, loop)
 
     def kernel_cycles(self) -> dict[str, int]:
         """Cycles from begin to end over all launches of each kernel."""
@@ -304,8 +296,8 @@ class Simulated(Handle["Trace"]):
 
         With a selection, or with the `critical` path, all other spans are faint.
         """
-        made = functools.partial(gantt_picture, self.gantt(select=select, critical=critical))
-        return drawing("The timeline as text is j.simulated.text().").axes(made, ax, style=style, width=width)
+        picture = functools.partial(gantt_picture, self.gantt(select=select, critical=critical))
+        return drawing("The timeline as text is j.simulated.text().").axes(picture, ax, style=style, width=width)
 
     @knows_its_options
     def widget(self, *, beside: Simulated | None = None) -> object:

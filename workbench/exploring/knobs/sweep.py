@@ -16,8 +16,7 @@ from markupsafe import Markup
 from workbench.explaining.artefacts import drawing
 from workbench.explaining.artefacts.staged import J
 from workbench.explaining.views.comparisons import heat_map
-from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot
-from workbench.explaining.views.comparisons.heat_map_picture import heat_map_picture
+from workbench.explaining.views.comparisons.heat_map import HeatMap, Spot, heat_map_picture
 from workbench.exploring.knobs.knob import Knob, Value, text_of
 from workbench.exploring.knobs.turned_knobs import Turned, costs, refusal_of
 from workbench.ground.basics import data_frames, markup

@@ -21,12 +21,10 @@ from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.widget_base import LabWidget
 
 if TYPE_CHECKING:
-    from workbench.explaining.artefacts.array_handle import ArrayView
-    from workbench.explaining.artefacts.handle import Run
     from workbench.explaining.artefacts.passes_handle import Passes
-    from workbench.explaining.artefacts.pipeline_handle import PipelineView
+    from workbench.explaining.artefacts.run_views import ArrayView, PipelineView, Run
     from workbench.explaining.views.kernel_lists.pass_lines import PassTrace
-    from workbench.explaining.views.kernel_lists.pass_tables import Step
+    from workbench.explaining.views.kernel_lists.pass_tables import Pass
 
 EXPLAINING_SHEETS: Final = ("explaining.css",)
 
@@ -123,7 +121,7 @@ class PassesLook(Look):
             ("rendered", {each.module.kernel: each.module.mlir for each in self._traces.values() if each.module}),
             ("scheduled", {each.kernel.kernel: each.kernel.mlir for each in self._traces.values()}),
         ):
-            outline = MlirList(name, name, texts).outline()
+            outline = MlirList(name, texts).outline()
             found[name] = {kernel: start for kernel, (start, _) in zip(texts, outline, strict=False)}
         return found
 
@@ -211,17 +209,17 @@ class PassesLook(Look):
         return asked
 
 
-def _about(step: Step) -> dict[str, object]:
+def _about(step: Pass) -> dict[str, object]:
     """A pass in the list."""
     return {
-        "name": step.made.name,
+        "name": step.name,
         "changes": step.changes,
-        "told": step.told,
+        "told": step.summary,
         "added": step.diff.added if step.diff else None,
         "removed": step.diff.removed if step.diff else None,
-        "ops": [step.made.ops_before, step.made.ops_after],
-        "milliseconds": round(step.made.seconds * 1e3, 2),
-        "pipeline": step.made.pipeline,
+        "ops": [step.ops_before, step.ops_after],
+        "milliseconds": round(step.seconds * 1e3, 2),
+        "pipeline": step.pipeline,
         "source": step.source,
     }
 

@@ -144,5 +144,5 @@ def _cell(view: HeatMap, row: int, column: int) -> dict[str, object]:
         "text": view.written(spot) if spot is not None else "",
         "colour": round(view.colour(spot), 3) if spot is not None and ran else None,
         "state": "ran" if ran else "unknown" if spot is None else "refused",
-        "told": view.told(row, column),
+        "told": view.cell_text(row, column),
     }

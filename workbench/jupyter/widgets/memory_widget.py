@@ -13,7 +13,7 @@ from workbench.explaining.views.scratchpads.launch_replay import Replays
 from workbench.explaining.views.scratchpads.moments import Moment, occupancy_of
 from workbench.explaining.views.scratchpads.replay_columns import replay_columns
 from workbench.explaining.views.scratchpads.scratchpad_picture import scratchpad_picture
-from workbench.explaining.views.scratchpads.tile_pictures import tile_pictures
+from workbench.explaining.views.scratchpads.tile_grids import tile_pictures
 from workbench.explaining.views.selections.origins import BufferAt, TileAt
 from workbench.explaining.views.selections.selection_model import SelectionModel
 from workbench.ground.basics import markup

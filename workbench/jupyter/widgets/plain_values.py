@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup
 
 from workbench.explaining.views.selections.lab_lists import (
-    CallList,
     InstructionList,
-    KernelList,
     Listing,
     ListRow,
     Marked,
-    RenderedList,
-    ScheduledList,
-    SourceList,
     SpanList,
+    call_list,
+    kernel_list,
+    rendered_list,
+    scheduled_list,
+    source_list,
 )
 from workbench.explaining.views.selections.selection import Selection
 from workbench.exploring.summary import overview
@@ -33,11 +33,11 @@ CHECKED: Final = {"capture": "captured", "render": "rendered", "schedule": "sche
 """Stages whose numbers are compared with PyTorch's, and what `j.check` calls them."""
 
 LISTS: Final[Mapping[str, Callable[[Stages], Listing]]] = {
-    "python": lambda stages: SourceList(stages.captured().record, stages.sources()),
-    "calls": lambda stages: CallList(stages.captured().record),
-    "kernels": lambda stages: KernelList(stages.lowered().record),
-    "rendered": lambda stages: RenderedList(stages.rendered().record),
-    "scheduled": lambda stages: ScheduledList(stages.scheduled().record),
+    "python": lambda stages: source_list(stages.captured().record, stages.sources()),
+    "calls": lambda stages: call_list(stages.captured().record),
+    "kernels": lambda stages: kernel_list(stages.lowered().record),
+    "rendered": lambda stages: rendered_list(stages.rendered().record),
+    "scheduled": lambda stages: scheduled_list(stages.scheduled().record),
     "instructions": lambda stages: InstructionList(stages.scheduled().record),
     "spans": lambda stages: SpanList(stages.simulated().record, stages.scheduled().record.launches.launches),
 }

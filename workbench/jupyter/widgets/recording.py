@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from workbench.explaining.views.selections.lab_lists import Listing
-from workbench.explaining.views.selections.naming import names_of
-from workbench.explaining.views.selections.selection import Selection, select
-from workbench.explaining.views.selections.selection_lines import rows_html
+from workbench.explaining.views.selections.lab_lists import Listing, SpanList
+from workbench.explaining.views.selections.lookup import names_of, select
+from workbench.explaining.views.selections.selection import Selection, rows_html
 from workbench.explaining.views.timelines.columns import packed
 from workbench.ground.basics.html_builder import as_html
 from workbench.ground.errors import WorkbenchError
@@ -165,7 +164,7 @@ def _selected(
 
 def _most_rows(listing: Listing) -> int:
     """The rows of a list that are there to read."""
-    return len(listing) if listing.name == "spans" else min(len(listing), MOST_ROWS)
+    return len(listing) if isinstance(listing, SpanList) else min(len(listing), MOST_ROWS)
 
 
 def _left_out(listing: Listing) -> str:

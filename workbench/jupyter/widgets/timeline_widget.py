@@ -13,8 +13,8 @@ from workbench.explaining.findings.rule_search import about, found
 from workbench.explaining.findings.run_facts import Facts
 from workbench.explaining.views.timelines.columns import Columns, critical_columns, dependence_columns, timeline_columns
 from workbench.explaining.views.timelines.gantt_picture import gantt_picture
-from workbench.explaining.views.timelines.gaps import gap_in
 from workbench.explaining.views.timelines.timeline import gantt_of
+from workbench.explaining.views.timelines.timeline_questions import gap_in
 from workbench.exploring.summary import MOST_SPANS
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html, joined

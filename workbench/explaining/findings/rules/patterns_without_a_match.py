@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.explaining.findings import Facts, Finding, finding
-from workbench.explaining.views.graphs.rewrite_tables import near_text
+from workbench.explaining.views.graphs.graph_tables import near_text
 
 LEAST = 2
 """Partners without which nothing is near."""

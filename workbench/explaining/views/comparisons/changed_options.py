@@ -39,10 +39,10 @@ def _kernels(group: Group, runs: Sequence[Run]) -> Iterator[Row]:
     """The kernels of the group, and their tilings in the journeys in which it is one kernel."""
     yield "kernels", group.title, tuple(", ".join(part.kernels) or None for part in group.parts)
     found = [_mapping(run, part.launches) for run, part in zip(runs, group.parts, strict=True)]
-    told = [_of_mapping(each) if each else {} for each in found]
-    for what in dict.fromkeys(what for each in told for what in each):
-        if len({each.get(what) for each, mapping in zip(told, found, strict=True) if mapping}) > 1:
-            yield what, group.title, tuple(each.get(what) for each in told)
+    settings = [_of_mapping(each) if each else {} for each in found]
+    for what in dict.fromkeys(what for each in settings for what in each):
+        if len({each.get(what) for each, mapping in zip(settings, found, strict=True) if mapping}) > 1:
+            yield what, group.title, tuple(each.get(what) for each in settings)
 
 
 def _of_mapping(mapping: Mapping) -> dict[str, Cell]:

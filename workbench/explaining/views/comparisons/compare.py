@@ -192,8 +192,8 @@ class Compared:
     def figures(self) -> Table:
         """One row a figure, one column a journey: what was replaced of a machine, then figures of the run, cycles by
         kernel and idle unit cycles by cause."""
-        told = [timeline.stats(trace) for trace in self.traces]
-        figures: list[tuple[Cell, ...]] = [("figure", name, *(each[name] for each in told)) for name in _FIGURES]
+        stats = [timeline.stats(trace) for trace in self.traces]
+        figures: list[tuple[Cell, ...]] = [("figure", name, *(each[name] for each in stats)) for name in _FIGURES]
         kernels = [timeline.kernel_cycles(trace) for trace in self.traces]
         causes = [idle_by_cause(trace) for trace in self.traces]
         machines = [trace.machine for trace in self.traces]
@@ -241,20 +241,20 @@ class Compared:
     def sentences(self, *, totals: bool = True) -> list[str]:
         """The tables in words; without `totals` each journey's cycles are left to their table."""
         shared = self._shared()
-        told = [*shared, *self._clocks()]
+        lines = [*shared, *self._clocks()]
         if self.identical and not shared:
-            return [*told, "identical: the same code in every kernel, the same cycles, the same bytes"]
+            return [*lines, "identical: the same code in every kernel, the same cycles, the same bytes"]
         first = self.runs[0]
         for run in self.runs[1:] if totals else ():
             more = run.trace.makespan - first.trace.makespan
             than = f"{abs(more):,} {'more' if more > 0 else 'fewer'} than" if more else "as many as"
-            told.append(f"{run.name} takes {run.trace.makespan:,} cycles, {than} {first.name}")
-        told += self._on_host()
+            lines.append(f"{run.name} takes {run.trace.makespan:,} cycles, {than} {first.name}")
+        lines += self._on_host()
         same = sum(line.change == "identical" for line in self.lines)
         differ, count = len(self.lines) - same, len(self.lines)
         of = f"{differ} of {count} parts differ{'s' * (differ == 1)}, {same} {'is' if same == 1 else 'are'} identical"
-        told.append(of if same else f"all {count} parts differ")
-        return told
+        lines.append(of if same else f"all {count} parts differ")
+        return lines
 
     def _on_host(self) -> list[str]:
         """The host's part of each journey, where it differs: its figures are the machine's, and no measurement."""

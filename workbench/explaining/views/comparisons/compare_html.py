@@ -9,8 +9,7 @@ from markupsafe import Markup
 from workbench.explaining.views.comparisons.compare import Compared, Line
 from workbench.explaining.views.comparisons.finding_groups import Kept
 from workbench.explaining.views.timelines import letters
-from workbench.explaining.views.timelines.aligned import aligned
-from workbench.explaining.views.timelines.aligned_picture import aligned_picture
+from workbench.explaining.views.timelines.aligned import aligned, aligned_picture
 from workbench.ground.basics import markup
 from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.svg_painter import svg_of
@@ -52,8 +51,8 @@ def _told(compared: Compared, lines: Sequence[Line]) -> Table:
 
 def _right(amounts: Sequence[int]) -> list[Cell]:
     """Amounts with their signs, below each other by their last digits."""
-    told = [signed(amount) for amount in amounts]
-    return [f"{each:>{max(map(len, told))}}" for each in told]
+    texts = [signed(amount) for amount in amounts]
+    return [f"{each:>{max(map(len, texts))}}" for each in texts]
 
 
 def _whole(compared: Compared) -> Table:
@@ -69,7 +68,7 @@ def _whole(compared: Compared) -> Table:
 
 
 def _left_out(compared: Compared, differing: Sequence[Line]) -> list[str]:
-    """How many lines are not shown."""
+    """Counts the lines that are not shown."""
     more, same = len(differing) - MOST, len(compared.lines) - len(differing)
     return [
         *([f"and {more} more that differ less: .nodes"] if more > 0 else []),
@@ -84,30 +83,20 @@ def signed(amount: int) -> str:
 
 def body(compared: Compared) -> Markup:
     """The same as HTML: the largest differences opened, all else closed."""
-    sentences = joined(html("<p>{told}</p>", told=told) for told in compared.sentences(totals=len(compared.names) == 2))
+    sentences = joined(html("<p>{}</p>", each) for each in compared.sentences(totals=len(compared.names) == 2))
     differing = [line for line in compared.lines if line.change != "identical"]
     same = [line for line in compared.lines if line.change == "identical"]
     parts = [sentences, markup.table(_whole(compared))]
     if differing:
         parts += [markup.heading("What changed"), _lines(compared, differing[:MOST])]
-    if differing[MOST:]:
-        parts.append(
-            markup.details("what differs less", _lines(compared, differing[MOST:]), note=str(len(differing) - MOST))
-        )
-    if same:
-        parts.append(markup.details("identical", _lines(compared, same), note=str(len(same))))
-    if len(compared.modules) > 1:
-        parts.append(markup.details("by module", _lines(compared, compared.modules), note=str(len(compared.modules))))
-    parts += [
-        markup.heading("Timelines, the same nodes below each other"),
-        svg_of(aligned_picture(aligned(compared.matching))),
-    ]
-    parts.append(_findings(compared))
-    figures = compared.figures()
-    parts.append(
-        markup.details("all figures", markup.table(figures, named=compared.names), note=str(len(figures.rows)))
-    )
-    return joined(parts)
+    modules = compared.modules if len(compared.modules) > 1 else ()
+    for title, lines in (("what differs less", differing[MOST:]), ("identical", same), ("by module", modules)):
+        if lines:
+            parts.append(markup.details(title, _lines(compared, lines), note=str(len(lines))))
+    drawn, figures = svg_of(aligned_picture(aligned(compared.matching))), compared.figures()
+    parts += [markup.heading("Timelines, the same nodes below each other"), drawn, _findings(compared)]
+    table = markup.table(figures, named=compared.names)
+    return joined([*parts, markup.details("all figures", table, note=str(len(figures.rows)))])
 
 
 def _lines(compared: Compared, lines: Sequence[Line]) -> Markup:
@@ -121,11 +110,9 @@ def _lines(compared: Compared, lines: Sequence[Line]) -> Markup:
     rows = joined(_row(line, most) for line in lines)
     tall = " tall" if len(lines) > MOST else ""
     return html(
-        '<div class="scroll{tall}" tabindex="0"><table class="t"><thead><tr>{head}<th>change</th></tr></thead>'
-        "<tbody>{rows}</tbody></table></div>",
-        tall=tall,
-        head=head,
-        rows=rows,
+        '<div class="scroll{}" tabindex="0"><table class="t"><thead><tr>{}<th>change</th></tr></thead>'
+        "<tbody>{}</tbody></table></div>",
+        *(tall, head, rows),
     )
 
 
@@ -136,14 +123,9 @@ def _row(line: Line, most: int) -> Markup:
     for cycles, moved in zip(line.cycles[1:], line.bytes[1:], strict=True):
         more = cycles - line.cycles[0]
         tone = "bad" if more > 0 else "good" if more < 0 else "soft"
-        cells += html(
-            '<td class="r">{cycles:,}</td><td class="r" style="color:var(--{tone})">{}</td>',
-            signed(more),
-            cycles=cycles,
-            tone=tone,
-        )
-        cells += html("<td>{}</td>", _bar(more, most, tone))
-        cells += html('<td class="r">{}</td>', signed(moved - line.bytes[0]))
+        cells += html('<td class="r">{:,}</td>', cycles)
+        cells += html('<td class="r" style="color:var(--{})">{}</td>', tone, signed(more))
+        cells += html('<td>{}</td><td class="r">{}</td>', _bar(more, most, tone), signed(moved - line.bytes[0]))
     return html("<tr>{cells}<td>{}</td></tr>", line.change, cells=cells)
 
 
@@ -156,14 +138,9 @@ def _bar(more: int, most: int, tone: str) -> Markup:
     left = _BAR if more > 0 else _BAR - length
     return html(
         '<svg width="{}" height="18" viewBox="0 -4 {} 18" aria-hidden="true">'
-        '<path d="M{bar} 0v11" style="stroke:var(--line)"/>'
-        '<rect x="{left:.1f}" y="1" width="{length:.1f}" height="9" style="fill:var(--{tone})"/></svg>',
-        2 * _BAR,
-        2 * _BAR,
-        bar=_BAR,
-        left=left,
-        length=length,
-        tone=tone,
+        '<path d="M{} 0v11" style="stroke:var(--line)"/>'
+        '<rect x="{:.1f}" y="1" width="{:.1f}" height="9" style="fill:var(--{})"/></svg>',
+        *(2 * _BAR, 2 * _BAR, _BAR, left, length, tone),
     )
 
 
@@ -177,9 +154,10 @@ def _findings(compared: Compared) -> Markup:
         shown = joined(_finding(compared, each) for each in moved[:most]) or html('<p class="soft">None.</p>')
         parts.append(markup.heading("Findings that came and went") + shown)
     rest = "more findings that came and went" if most else "findings that came and went"
-    for told, found in ((rest, moved[most:]), ("findings that stay", stay)):
+    for title, found in ((rest, moved[most:]), ("findings that stay", stay)):
         if found:
-            parts.append(markup.details(told, joined(_finding(compared, each) for each in found), note=str(len(found))))
+            shown = joined(_finding(compared, each) for each in found)
+            parts.append(markup.details(title, shown, note=str(len(found))))
     return joined(parts)
 
 
@@ -190,9 +168,4 @@ def _finding(compared: Compared, each: Kept) -> Markup:
         for name, found in zip(compared.names, each.each, strict=True)
     )
     head = html("<b>{}</b> · {} · {}", each.change, each.rule, compared.title(each.groups))
-    return html(
-        '<p>{head} <span class="soft">({stakes})</span><br><span class="soft">{}</span></p>',
-        each.reason,
-        head=head,
-        stakes=stakes,
-    )
+    return html('<p>{} <span class="soft">({})</span><br><span class="soft">{}</span></p>', head, stakes, each.reason)

@@ -65,19 +65,19 @@ def kept(found: Sequence[Iterable[Found]], matching: Matching) -> tuple[Kept, ..
     for at, mine in enumerate(found):
         for each in mine:
             about.setdefault(each.rule, []).append((at, matching.groups_of(at, each.nodes), each))
-    made: list[Kept] = []
-    for told in about.values():
+    groups_kept: list[Kept] = []
+    for same_rule in about.values():
         union = Union(len(matching.groups) + 1)
-        for _, groups, _ in told:
+        for _, groups, _ in same_rule:
             union.join(groups)
         meeting: dict[int, list[tuple[int, frozenset[int], Found]]] = {}
-        for each in told:
+        for each in same_rule:
             meeting.setdefault(union.root(min(each[1], default=len(matching.groups))), []).append(each)
         for together in meeting.values():
             mine = [_as_one([each for place, _, each in together if place == at]) for at in range(len(found))]
-            made.append(Kept(frozenset[int]().union(*(groups for _, groups, _ in together)), tuple(mine)))
+            groups_kept.append(Kept(frozenset[int]().union(*(groups for _, groups, _ in together)), tuple(mine)))
     order = ("came", "went", "stays")
-    return tuple(sorted(made, key=lambda each: (order.index(each.change), -each.most)))
+    return tuple(sorted(groups_kept, key=lambda each: (order.index(each.change), -each.most)))
 
 
 def _as_one(found: Sequence[Found]) -> Found | None:

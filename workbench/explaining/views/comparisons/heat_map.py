@@ -1,16 +1,27 @@
-"""The map of mappings as geometry: the text of each cell, and the strength of its colour."""
+"""The map of mappings: the text of each cell, the strength of its colour, and the picture."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from workbench.explaining.views.scratchpads.tile_grids import strength
+from workbench.ground.basics.picture import LETTER, Axis, Box, Entry, Mark, Picture, Tick, Told, Words
 
 _CLOCK = "machine.clock_mhz"
 _FEW_MORE = 1.1
 """A gain below this is given as a share: "1.00 times as fast" says nothing."""
+_WIDE, _HIGH = 62, 30
+_HUE = "k-LOAD"
+_LEGEND = (
+    Entry("fast", _HUE, strength(1)),
+    Entry("slow", _HUE, strength(0)),
+    Entry("refused", hatch="soft"),
+    Entry("best", edge="ink"),
+    Entry("today's", edge="ink", dash=True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +49,7 @@ class HeatMap:
     """Row and column of the setting it is compared with, if it is on the map."""
     best: tuple[int, int] | None
     called: str = "today's"
-    """That setting's name."""
+    """Name of that setting."""
 
     def with_spot(self, at: tuple[int, int], spot: Spot) -> HeatMap:
         """The same with one setting that is known already."""
@@ -69,7 +80,7 @@ class HeatMap:
         return [self.cost(spot) for row in self.spots for spot in row if spot and spot.cycles is not None]
 
     def colour(self, spot: Spot) -> float:
-        """How much of the colour a setting has: the fastest has most, and twice the cycles are as far everywhere."""
+        """Opacity of a setting's colour: most for the fastest, and twice the cycles are as far everywhere."""
         least, most = math.log(min(self._costs)), math.log(max(self._costs))
         return strength((most - math.log(self.cost(spot))) / (most - least) if most > least else 1.0)
 
@@ -79,7 +90,7 @@ class HeatMap:
             return ""
         return f"{spot.microseconds:,.4g} µs" if self.by_time else short(spot.cycles)
 
-    def told(self, row: int, column: int) -> str:
+    def cell_text(self, row: int, column: int) -> str:
         """A cell in words."""
         values = [(self.across, self.columns[column])]
         if self.down:
@@ -111,7 +122,7 @@ def summary(view: HeatMap) -> str:
     if view.best is None:
         return "every setting was refused" if known else "nothing is known yet"
     row, column = view.best
-    told = f"best{partly}: {view.told(row, column).partition(', best')[0]}"
+    told = f"best{partly}: {view.cell_text(row, column).partition(', best')[0]}"
     if view.today is None or (spot := view.spots[view.today[0]][view.today[1]]) is None or spot.cycles is None:
         return told
     if view.today == view.best:
@@ -125,3 +136,42 @@ def summary(view: HeatMap) -> str:
     if ratio < _FEW_MORE:
         return f"{told}: {1 - 1 / ratio:.2%} less than {view.called}, {now}"
     return f"{told}: {ratio:.2f} times as fast as {view.called}, {now}"
+
+
+def heat_map_picture(view: HeatMap, width: float = 0) -> Picture:
+    """The picture, the best setting in words, and what the marks mean; cells are as wide as they must be, or more."""
+    rows, columns = len(view.rows), len(view.columns)
+    title = f"cycles by {' and '.join(view.knobs)}" + (f" of {view.kernel}" if view.kernel else "")
+    cell = max(_WIDE, 14 + LETTER * max(map(len, view.columns)), width / columns)
+    return Picture(
+        f"{title}: {summary(view)}",
+        cell * columns,
+        _HIGH * rows,
+        Axis(0, columns, view.across, tuple(Tick(at + 0.5, text) for at, text in enumerate(view.columns))),
+        Axis(rows, 0, view.down, tuple(Tick(at + 0.5, text) for at, text in enumerate(view.rows))),
+        (*(_cell(view, row, column) for row in range(rows) for column in range(columns)), *_frames(view, cell)),
+        _LEGEND,
+        title,
+        notes=(summary(view),),
+        grows=False,
+    )
+
+
+def _cell(view: HeatMap, row: int, column: int) -> Told:
+    spot, marks = view.spots[row][column], list[Box | Words]()
+    place = column, column + 1, row, row + 1
+    if spot is not None and spot.cycles is not None:
+        marks.append(Box(*place, _HUE, view.colour(spot), "ground"))
+        marks.append(Words(column + 0.5, row + 0.5, view.written(spot), "middle", dy=4, size=12))
+    else:
+        marks.append(Box(*place, "ground", edge="ground", hatch="soft" if spot else ""))
+    return Told(view.cell_text(row, column), tuple(marks))
+
+
+def _frames(view: HeatMap, cell: float) -> Iterator[Mark]:
+    """Today's is dashed and a little smaller, so that both are seen where they are one."""
+    for at, inset, stroke in ((view.today, 4.5, 1.4), (view.best, 1.5, 2.5)):
+        if at is not None:
+            (row, column), x, y = at, inset / cell, inset / _HIGH
+            sides = column + x, column + 1 - x, row + y, row + 1 - y
+            yield Box(*sides, edge="ink", stroke=stroke, dash=at == view.today and inset > 2)

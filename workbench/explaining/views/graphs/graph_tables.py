@@ -1,33 +1,30 @@
-"""The captured and the lowered graph as tables and text."""
+"""The captured and the lowered graph, and the changes of graph passes and patterns, as tables and text."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from workbench.explaining.views.graphs.rewrite_tables import rewrites_text
 from workbench.explaining.views.graphs.titles import kernel_titles
-from workbench.explaining.views.kernel_lists.storage_tables import layouts_text
+from workbench.explaining.views.kernel_lists.memory_tables import layouts_text
 from workbench.ground.basics.table import Cell, Table
-from workbench.ir import HOST, PARTS, AtenGraph, Kernel, KernelGraph, Node, TensorType
+from workbench.ir import HOST, PARTS, AtenGraph, Kernel, KernelGraph, LoweredNode, Node, Rewrite, TensorType
+from workbench.ir.rewrites import PATTERN
 from workbench.ir.value_names import written
 from workbench.lowering.fusion_rules import SWITCHES
+
+_CHANGES = ("removed", "added", "changed")
+_NONE = "no graph pass and no pattern was registered when it was traced"
 
 
 def nodes_table(graph: AtenGraph) -> Table:
     """One row an ATen call; in a training step with the part that it lies in."""
     parts = _parts([node.origin.part for node in graph.nodes])
+    kinds = (_shape_and_dtype(node, graph.types) for node in graph.nodes)
     rows = tuple(
-        (
-            node.name,
-            node.op,
-            node.operands,
-            *_shape_and_dtype(node, graph.types),
-            node.origin.file,
-            node.origin.line,
-            *part,
-        )
-        for node, part in zip(graph.nodes, parts, strict=True)
+        (node.name, node.op, node.operands, *kind, node.origin.file, node.origin.line, *part)
+        for node, kind, part in zip(graph.nodes, kinds, parts, strict=True)
     )
     return Table(("node", "op", "inputs", "shape", "dtype", "file", "line", *_headed(parts)), rows)
 
@@ -50,12 +47,12 @@ def saved_table(graph: AtenGraph) -> Table:
     """One row a tensor that is kept from the forward to the backward pass, with the call that makes it, or the path of
     an input."""
     makers = {value: node for node in graph.nodes for value in node.results}
-    paths = {given.value: given.path for given in graph.inputs}
+    paths = {item.value: item.path for item in graph.inputs}
 
     def row(value: str) -> tuple[Cell, ...]:
         kind, maker = graph.types[value], makers.get(value)
-        made = (maker.op, maker.origin.file, maker.origin.line) if maker else ("", "", None)
-        return value, paths.get(value, ""), kind.shape, kind.dtype, kind.numel * kind.element_bytes, *made
+        maker_cells = (maker.op, maker.origin.file, maker.origin.line) if maker else ("", "", None)
+        return value, paths.get(value, ""), kind.shape, kind.dtype, kind.numel * kind.element_bytes, *maker_cells
 
     rows = tuple(map(row, graph.saved))
     return Table(("value", "path", "shape", "dtype", "bytes", "op", "file", "line"), rows)
@@ -74,34 +71,26 @@ def counted_parts(lowered: KernelGraph) -> str:
 def inputs_table(graph: AtenGraph, *kinds: str) -> Table:
     """One row a graph input of one of these kinds; all when none is named."""
     rows = tuple(
-        (given.value, given.kind, given.path, graph.types[given.value].shape, graph.types[given.value].dtype)
-        for given in graph.inputs
-        if not kinds or given.kind in kinds
+        (item.value, item.kind, item.path, graph.types[item.value].shape, graph.types[item.value].dtype)
+        for item in graph.inputs
+        if not kinds or item.kind in kinds
     )
     return Table(("value", "kind", "path", "shape", "dtype"), rows)
 
 
 def lowered_table(lowered: KernelGraph) -> Table:
     """One row a node after decomposition, with its route and its kernel."""
-    rows = tuple(
-        (
-            item.node.name,
-            item.node.op,
-            item.route,
-            item.kernel,
-            item.rule,
-            item.node.origin.file,
-            item.node.origin.line,
-            item.parent,
-        )
-        for item in lowered.nodes
-    )
-    return Table(("node", "op", "route", "kernel", "rule", "file", "line", "parent"), rows)
+
+    def row(item: LoweredNode) -> tuple[Cell, ...]:
+        node, origin = item.node, item.node.origin
+        return node.name, node.op, item.route, item.kernel, item.rule, origin.file, origin.line, item.parent
+
+    columns = ("node", "op", "route", "kernel", "rule", "file", "line", "parent")
+    return Table(columns, tuple(map(row, lowered.nodes)))
 
 
 def fusions_table(lowered: KernelGraph) -> Table:
-    """One row an edge between two nodes, fused or refused, with the rule, whether that can be turned off, and the
-    reason."""
+    """One row an edge between two nodes, fused or refused, with the rule, its switch if it has one, and the reason."""
     rows = tuple(
         (edge.producer, edge.consumer, edge.fused, edge.rule, edge.rule in SWITCHES, edge.reason)
         for edge in lowered.fusions
@@ -113,19 +102,12 @@ def kernels_table(lowered: KernelGraph) -> Table:
     """One row a kernel, in launch order."""
     titles, items = kernel_titles(lowered), {item.node.name: item for item in lowered.nodes}
     parts = _parts([part_of(lowered, kernel) for kernel in lowered.kernels])
-    rows = tuple(
-        (
-            kernel.name,
-            titles[kernel.name],
-            kernel.kind,
-            tuple(items[name].node.op for name in kernel.nodes),
-            tuple(str(lowered.types[value]) for value in kernel.inputs),
-            tuple(str(lowered.types[value]) for value in kernel.outputs),
-            *part,
-        )
-        for kernel, part in zip(lowered.kernels, parts, strict=True)
-    )
-    return Table(("kernel", "title", "kind", "ops", "inputs", "outputs", *_headed(parts)), rows)
+    rows: list[tuple[Cell, ...]] = []
+    for kernel, part in zip(lowered.kernels, parts, strict=True):
+        ops = tuple(items[name].node.op for name in kernel.nodes)
+        types = (tuple(str(lowered.types[value]) for value in each) for each in (kernel.inputs, kernel.outputs))
+        rows.append((kernel.name, titles[kernel.name], kernel.kind, ops, *types, *part))
+    return Table(("kernel", "title", "kind", "ops", "inputs", "outputs", *_headed(parts)), tuple(rows))
 
 
 def graph_text(graph: AtenGraph) -> str:
@@ -133,9 +115,9 @@ def graph_text(graph: AtenGraph) -> str:
 
     A training step has the name of each part above its calls, and what is kept between them.
     """
-    head = [f"{given.path}: {graph.types[given.value]}" for given in graph.inputs]
+    head = [f"{item.path}: {graph.types[item.value]}" for item in graph.inputs]
     lines = [f"{graph.name}({', '.join(head)})    captured by {graph.capture}"]
-    calls = [(_call(node), _types(node, graph.types), place(node)) for node in graph.nodes]
+    calls = [(_call(node), types_text(node, graph.types), place(node)) for node in graph.nodes]
     wide = max((min(len(call), 72) for call, _, _ in calls), default=0)
     typed = max((len(kind) for _, kind, _ in calls), default=0)
     part = ""
@@ -153,15 +135,14 @@ def graph_text(graph: AtenGraph) -> str:
 def lowered_text(lowered: KernelGraph) -> str:
     """The kernels with their nodes, then what was not fused and why."""
     lines: list[str] = []
-    members = {
-        kernel.name: [item for item in lowered.nodes if item.kernel == kernel.name] for kernel in lowered.kernels
-    }
     for kernel in lowered.kernels:
-        given = ", ".join(f"{value}: {lowered.types[value]}" for value in kernel.inputs)
-        made = ", ".join(f"{value}: {lowered.types[value]}" for value in kernel.outputs)
+        inputs, outputs = (
+            ", ".join(f"{value}: {lowered.types[value]}" for value in each) for each in (kernel.inputs, kernel.outputs)
+        )
+        members = (item for item in lowered.nodes if item.kernel == kernel.name)
         part = part_of(lowered, kernel)
-        lines.append(f"kernel {kernel.name} ({kernel.kind}{f', {part}' if part else ''})  {given} -> {made}")
-        rows = tuple((m.node.name, m.node.op, m.route, m.rule, m.parent) for m in members[kernel.name])
+        lines.append(f"kernel {kernel.name} ({kernel.kind}{f', {part}' if part else ''})  {inputs} -> {outputs}")
+        rows = tuple((item.node.name, item.node.op, item.route, item.rule, item.parent) for item in members)
         lines.append(Table(("node", "op", "route", "rule", "from"), rows).text(indent="  "))
     if lowered.views:
         lines.append("views (no kernel, no bytes): " + ", ".join(f"{v.value} of {v.base}" for v in lowered.views))
@@ -183,18 +164,109 @@ def place(node: Node) -> str:
 
 
 def _call(node: Node) -> str:
-    given = [written(arg) for arg in node.args]
-    given += [f"{name}={written(arg)}" for name, arg in node.kwargs.items()]
-    return f"{', '.join(node.results)} = {node.op}({', '.join(given)})"
+    arguments = [written(arg) for arg in node.args]
+    arguments += [f"{name}={written(arg)}" for name, arg in node.kwargs.items()]
+    return f"{', '.join(node.results)} = {node.op}({', '.join(arguments)})"
 
 
-def _types(node: Node, types: dict[str, TensorType]) -> str:
+def types_text(node: Node, types: dict[str, TensorType]) -> str:
+    """The types of a node's results."""
     return ", ".join(str(types[value]) for value in node.results if value in types)
 
 
 def _shape_and_dtype(node: Node, types: dict[str, TensorType]) -> tuple[Cell, Cell]:
     """Shape and dtype of the one result, or tuples of them when there are several."""
-    made = [types[value] for value in node.results if value in types]
-    if len(made) == 1:
-        return made[0].shape, made[0].dtype
-    return tuple(kind.shape for kind in made), tuple(kind.dtype for kind in made)
+    kinds = [types[value] for value in node.results if value in types]
+    if len(kinds) == 1:
+        return kinds[0].shape, kinds[0].dtype
+    return tuple(kind.shape for kind in kinds), tuple(kind.dtype for kind in kinds)
+
+
+def rewrites_table(lowered: KernelGraph) -> Table:
+    """One row a pass or pattern, in the order in which they ran."""
+    rows: list[tuple[Cell, ...]] = []
+    for each, found in _changes(lowered):
+        counts = Counter(change for change, _ in found)
+        matches = len(each.matches) if each.kind == PATTERN and each.on else None
+        rows.append((each.name, each.kind, each.on, matches, *(counts[what] for what in _CHANGES), each.place))
+    return Table(("name", "kind", "on", "matches", *_CHANGES, "place"), tuple(rows), _NONE)
+
+
+def changes_table(lowered: KernelGraph) -> Table:
+    """One row a node that a pass or pattern removed, added or changed, with the captured nodes behind it."""
+    rows: list[tuple[Cell, ...]] = []
+    before = lowered.captured
+    for each, found in _changes(lowered):
+        behind = {part.node: part.captured for part in each.stands_for}
+        for change, node in found:
+            graph = before if change == "removed" or each.graph is None else each.graph
+            captured = () if change == "removed" else behind.get(node.name, (node.name,))
+            cells = each.name, change, node.name, node.op, node.operands, types_text(node, graph.types)
+            rows.append((*cells, captured, node.origin.file, node.origin.line))
+        before = each.graph or before
+    why = "no graph pass and no pattern changed anything" if lowered.rewrites else _NONE
+    return Table(("name", "change", "node", "op", "inputs", "types", "captured", "file", "line"), tuple(rows), why)
+
+
+def patterns_table(lowered: KernelGraph) -> Table:
+    """One row a match, and one for each pattern without a match, with the nearest that it came to one."""
+    rows = tuple(row for each in lowered.rewrites if each.kind == PATTERN for row in _pattern_rows(each))
+    columns = ("pattern", "matched", "node", "nodes", "partners", "wanted", "found", "where", "reason")
+    return Table(columns, rows, "no pattern was registered when it was traced")
+
+
+def _pattern_rows(each: Rewrite) -> Iterator[tuple[Cell, ...]]:
+    for match in each.matches:
+        count = len(match.nodes)
+        yield each.name, True, match.node, match.nodes, f"{count} of {count}", "", "", "", ""
+    if each.matches:
+        return
+    near = each.nearest
+    if near is None:
+        why = "no node calls any of its ops" if each.on else "it is turned off"
+        yield each.name, False, "", (), "", "", "", "", why
+    else:
+        partners = f"{near.matched} of {near.of}"
+        wanted = f"{near.wanted} at {near.wanted_at}"
+        yield each.name, False, "", near.nodes, partners, wanted, near.found, near.found_at, near.reason
+
+
+def rewrites_text(lowered: KernelGraph) -> list[str]:
+    """A line a match, a pass, or a pattern without a match."""
+    lines: list[str] = []
+    for each, found in _changes(lowered):
+        what = f"{each.kind} {each.name!r}"
+        if not each.on:
+            lines.append(f"{what} did not run")
+        elif each.matches:
+            lines += [f"{what}: {match.node} for {', '.join(match.nodes)}" for match in each.matches]
+        elif each.kind == PATTERN:
+            lines.append(f"{what}: {near_text(each)}")
+        else:
+            changes = [f"{change} {node.name}" for change, node in found]
+            lines.append(f"{what}: {', '.join(changes) or 'changed nothing'}")
+    return lines
+
+
+def near_text(each: Rewrite) -> str:
+    """Why a pattern has no match, in one sentence."""
+    near = each.nearest
+    if near is None:
+        return "no match: no node calls any of its ops"
+    start = f"no match: {near.matched} of its {near.of} nodes have a partner"
+    where = f", {near.found_at}" if near.found_at else ""
+    if near.matched == near.of:
+        return f"{start}, but {near.reason} (for {near.wanted}, {near.wanted_at}, there is {near.found}{where})"
+    return f"{start}; for {near.wanted} ({near.wanted_at}) there is {near.found}{where}: {near.reason}"
+
+
+def _changes(lowered: KernelGraph) -> Iterator[tuple[Rewrite, list[tuple[str, Node]]]]:
+    """Each pass or pattern, with the nodes that it removed, added and changed."""
+    before = lowered.captured
+    for each in lowered.rewrites:
+        after = each.graph or before
+        old, new = {node.name: node for node in before.nodes}, {node.name: node for node in after.nodes}
+        found = [("removed", node) for name, node in old.items() if name not in new]
+        differ = (node for name, node in new.items() if old.get(name) != node)
+        yield each, [*found, *(("changed" if node.name in old else "added", node) for node in differ)]
+        before = after

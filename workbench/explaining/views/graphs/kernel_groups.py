@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from simulator import Trace
-from simulator.records.spans import TOTALS
-from workbench.explaining.views.graphs.titles import Titles
+from workbench.explaining.views.graphs.spent import dram_bytes
+from workbench.explaining.views.graphs.titles import Titles, common_module
 from workbench.ground.basics.common_parts import Keys, merged
 from workbench.ground.basics.mlir_diff import canonical
 from workbench.ir import KernelGraph, Launch, Node, ScheduledProgram
@@ -53,11 +53,7 @@ class Run:
     @cached_property
     def moved(self) -> list[int]:
         """Bytes of DRAM that each launch reads and writes."""
-        return (
-            self.trace.totals[:, [TOTALS.index(name) for name in ("dram_read_bytes", "dram_write_bytes")]]
-            .sum(1)
-            .tolist()
-        )
+        return dram_bytes(self.trace).sum(1).tolist()
 
     @cached_property
     def launching(self) -> int:
@@ -197,16 +193,10 @@ def _part(run: Run, launches: Sequence[int]) -> Part:
 def _keys(run: Run) -> list[Keys]:
     """The keys of a node, the surest first."""
     types = run.lowered.captured.types
-    made = [tuple((types[value].shape, types[value].dtype) for value in node.results) for node in run.nodes]
-    told = [(node.op, node.origin.module, made) for node, made in zip(run.nodes, made, strict=True)]
+    kinds = [tuple((types[value].shape, types[value].dtype) for value in node.results) for node in run.nodes]
+    whole = [(node.op, node.origin.module, kinds) for node, kinds in zip(run.nodes, kinds, strict=True)]
     modules = [node.origin.module or object() for node in run.nodes]  # a node of no module matches no other
-    return [told, [key[:2] for key in told], [(op, made) for op, _, made in told], [key[0] for key in told], modules]
-
-
-def common_module(paths: Sequence[str]) -> str:
-    """`layers.3` of `layers.3.conv1` and `layers.3.bn1`."""
-    levels = zip(*(path.split(".") for path in paths), strict=False)
-    return ".".join(level[0] for level in itertools.takewhile(lambda level: len(set(level)) == 1, levels))
+    return [whole, [key[:2] for key in whole], [(key[0], key[2]) for key in whole], [key[0] for key in whole], modules]
 
 
 class Union:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import pairwise
 from statistics import median
 
@@ -20,7 +21,7 @@ _SWEEPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where a node stands: its upper left corner and its size."""
+    """The place of a node: its upper left corner and its size."""
 
     x: float
     y: float
@@ -53,9 +54,7 @@ def layered(sizes: Mapping[str, Point], edges: Sequence[Edge], *, gap: float = 1
     chains, links, all_sizes = _with_passages(sizes, edges, depth)
     layers = _ordered(depth, links)
     xs = _placed(layers, links, all_sizes, gap)
-    boxes: dict[str, Box] = {}
-    floor = dict[str, float]()
-    top, passing = 0.0, dict[str, tuple[Point, Point]]()
+    boxes, floor, passing, top = dict[str, Box](), dict[str, float](), dict[str, tuple[Point, Point]](), 0.0
     for layer in layers:
         height = max(all_sizes[name][1] for name in layer)
         for name in layer:
@@ -85,14 +84,9 @@ def _depths(names: list[str], edges: Sequence[Edge]) -> dict[str, int]:
     """
     depth = dict.fromkeys(names, 0)
     above, below = _neighbours(depth, edges)
-    waiting = {name: len(above[name]) for name in names}
-    order = [name for name in names if not waiting[name]]
-    for name in order:  # which grows on the way
-        for target in below[name]:
-            depth[target] = max(depth[target], depth[name] + 1)
-            waiting[target] -= 1
-            if not waiting[target]:
-                order.append(target)
+    order = list(TopologicalSorter(above).static_order())
+    for name in order:
+        depth[name] = max((depth[source] + 1 for source in above[name]), default=0)
     longest = dict[str, int]()  # from each down to what it leads to
     for name in reversed(order):
         longest[name] = max((longest[target] + 1 for target in below[name]), default=0)
@@ -119,8 +113,7 @@ def _with_passages(
         for layer, name in enumerate(chain, start=depth[source] + 1):
             depth[name], all_sizes[name] = layer, (10.0, 0.0)
         chains[source, target] = tuple(chain)
-        way = [source, *chain, target]
-        links += list(pairwise(way))
+        links += pairwise([source, *chain, target])
     return chains, links, all_sizes
 
 
@@ -177,7 +170,7 @@ def _placed(layers: list[list[str]], links: Sequence[Edge], sizes: Mapping[str, 
 def _spread(
     layer: list[str], wanted: Mapping[str, float], xs: dict[str, float], sizes: Mapping[str, Point], gap: float
 ) -> None:
-    """As near to the wanted places as room allows: the mean of pushing from the left and pushing from the right."""
+    """Places boxes close to the wanted positions, without overlap: the mean of pushing from the left and the right."""
     left: dict[str, float] = {}
     at = float("-inf")
     for name in layer:

@@ -1,4 +1,7 @@
-"""A graph as the tree of the modules that ran it: calls or kernels are its leaves, with the run's cycles on each."""
+"""A graph as the tree of the modules that ran it, with the run's cycles: data, a table, and HTML that opens on a click.
+
+Its leaves are calls or kernels.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby, takewhile
+from itertools import groupby
 
-from workbench.explaining.views.graphs.graph_tables import place
+from markupsafe import Markup
+
+from workbench.explaining.views.graphs.graph_tables import place, types_text
 from workbench.explaining.views.graphs.spent import Cost, Spent
-from workbench.explaining.views.graphs.titles import Titles, kernel_titles, short_op, stepped_for
+from workbench.explaining.views.graphs.titles import Titles, common_module, kernel_titles, short_op, stepped_for
+from workbench.ground.basics.html_builder import html, joined
 from workbench.ground.basics.table import Cell, Table
 from workbench.ir import STEP, AtenGraph, KernelGraph, Node
 
@@ -68,20 +74,13 @@ def captured_tree(graph: AtenGraph, lowered: KernelGraph | None = None, spent: S
         if item.kernel:
             for name in lowered.together(item.parent) if lowered else ():
                 kernels_of.setdefault(name, {})[item.kernel] = None
-    leaves = (
-        Leaf(
-            modules[node.name],
-            node.name,
-            titles.node(node.name),
-            _results(graph, node),
-            ((node.name, short_op(node.op)),),
-            place(node),
-            tuple(kernels_of.get(node.name, ())),
-            spent.nodes.get(node.name, Cost()) if spent else Cost(),
-        )
-        for node in graph.nodes
-    )
-    return _tree(graph.name, leaves)
+
+    def leaf(node: Node) -> Leaf:
+        names = modules[node.name], node.name, titles.node(node.name), types_text(node, graph.types)
+        calls, kernels = ((node.name, short_op(node.op)),), tuple(kernels_of.get(node.name, ()))
+        return Leaf(*names, calls, place(node), kernels, spent.nodes.get(node.name, Cost()) if spent else Cost())
+
+    return _tree(graph.name, map(leaf, graph.nodes))
 
 
 def _modules_of(graph: AtenGraph) -> dict[str, str]:
@@ -103,16 +102,10 @@ def lowered_tree(lowered: KernelGraph, spent: Spent | None = None) -> Module:
     def leaf(name: str, nodes: tuple[str, ...]) -> Leaf:
         names = dict.fromkeys(name for node in nodes for name in behind[node])
         mine = [captured[name] for name in names if name in captured]
-        return Leaf(
-            _holder([modules[node.name] for node in mine]),
-            name,
-            titles[name],
-            name,
-            tuple((node.name, short_op(node.op)) for node in mine),
-            place(mine[0]) if mine else "",
-            (name,),
-            spent.kernels.get(name, Cost()) if spent else Cost(),
-        )
+        module, calls = common_module([modules[node.name] for node in mine]), ((each.name, each.op) for each in mine)
+        called = tuple((node, short_op(op)) for node, op in calls)
+        cost = spent.kernels.get(name, Cost()) if spent else Cost()
+        return Leaf(module, name, titles[name], name, called, place(mine[0]) if mine else "", (name,), cost)
 
     return _tree(lowered.captured.name, (leaf(kernel.name, kernel.nodes) for kernel in lowered.kernels))
 
@@ -123,9 +116,9 @@ def modules_table(tree: Module, spent: Spent | None = None) -> Table:
     whole = max(spent.whole, 1) if spent else 1
 
     def add(part: Module | Leaf, module: str, depth: int) -> None:
-        told: tuple[Cell, ...] = (*part.cost, part.cost.cycles / whole) if spent else (None, None, None)
+        spending: tuple[Cell, ...] = (*part.cost, part.cost.cycles / whole) if spent else (None, None, None)
         name = part.name if isinstance(part, Leaf) else ""
-        rows.append((part.title, module, depth, name, len(part.calls), len(part.kernels), *told))
+        rows.append((part.title, module, depth, name, len(part.calls), len(part.kernels), *spending))
         if isinstance(part, Module):
             for inner in part.parts:
                 add(inner, part.path, depth + 1)
@@ -243,8 +236,8 @@ def _part(part: Leaf | str, inside: dict[str, list[tuple[Leaf, list[str]]]], pat
     if isinstance(part, Leaf):
         return part
     whole = f"{path}.{part}" if path else part
-    made = _module(whole, whole, inside[part])
-    return made.parts[0] if len(made.parts) == 1 else made
+    module = _module(whole, whole, inside[part])
+    return module.parts[0] if len(module.parts) == 1 else module
 
 
 def _by_line(
@@ -258,11 +251,56 @@ def _by_line(
     return tuple(found)
 
 
-def _holder(paths: list[str]) -> str:
-    """The deepest module that all of these are, or are in."""
-    alike = takewhile(lambda names: len(set(names)) == 1, zip(*(path.split(".") for path in paths), strict=False))
-    return ".".join(names[0] for names in alike)
+def tree_html(tree: Module, noun: str, spent: Spent | None = None, rows: int = MOST_ROWS) -> Markup:
+    """The tree with its counts of `noun`, calls or kernels, opened as far as so many rows have room."""
+    drawn = _Drawing(noun, max(spent.whole, 1) if spent else 0, frozenset(opened(tree, rows)))
+    heads = (noun, "cycles", "of all", "DRAM") if spent else (noun,)
+    head = joined(html("<span>{name}</span>", name=name) for name in (tree.title, *heads))
+    parts = [html('<div class="row head">{head}</div>', head=head)]
+    if spent and spent.launching:
+        launching = drawn.cells("before kernels begin", "", "", "", Cost(spent.launching, 0), 0)
+        parts.append(html('<div class="row">{launching}</div>', launching=launching))
+    parts += (drawn.part(part, tree, 0) for part in tree.parts)
+    return html('<div class="tree{}" tabindex="0">{}</div>', "" if spent else " plain", joined(parts))
 
 
-def _results(graph: AtenGraph, node: Node) -> str:
-    return ", ".join(str(graph.types[value]) for value in node.results if value in graph.types)
+@dataclass(frozen=True)
+class _Drawing:
+    noun: str
+    whole: int
+    """Cycles of the run, 0 where there is none."""
+    opened: frozenset[Module]
+
+    def part(self, part: Module | Leaf, inside: Module, depth: int) -> Markup:
+        """A row; a module is one that opens."""
+        count = len(part.kernels) if self.noun == "kernels" else len(part.calls)
+        below = part.title.removeprefix(f"{inside.path}.") if inside.path else part.title
+        title = part.title if below.isdigit() else below
+        if isinstance(part, Leaf):
+            about = ", ".join(filter(None, (part.name, *(op for _, op in part.calls), part.place)))
+            return html('<div class="row">{}</div>', self.cells(title, part.what, about, "", part.cost, depth))
+        row = self.cells(title, counted(part), part.title, f"{count:,}", part.cost, depth)
+        inner = joined(self.part(each, part, depth + 1) for each in part.parts)
+        state = " open" if part in self.opened else ""
+        return html('<details{}><summary class="row">{}</summary><div>{}</div></details>', state, row, inner)
+
+    def cells(self, title: str, what: str, about: str, count: str, cost: Cost, depth: int) -> Markup:
+        """Name and kind, the number of calls or kernels in it, and the run's cycles on it."""
+        more = html(' <em class="soft mono">{what}</em>', what=what) if what else ""
+        tip = html(' title="{about}"', about=about) if about else ""
+        deep = html(' style="--d:{depth}"', depth=depth) if depth else ""
+        name = html("<span{}{}>{}{}</span><span>{}</span>", tip, deep, title, more, count)
+        if not self.whole:
+            return name
+        share = cost.cycles / self.whole
+        bar = html('<i style="width:{:.1f}%"></i>', 100 * share) if share >= 0.0005 else ""
+        figures = (f"{cost.cycles:,}", bar, f"{share:.1%}") if cost.cycles else ("", bar, "")
+        return html("{}<span>{}</span><span>{}<b>{}</b></span><span>{}</span>", name, *figures, _bytes(cost.bytes))
+
+
+def _bytes(count: int) -> str:
+    """`12.3 MB`, in decimal megabytes; empty for zero."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:,.3g} {unit}"
+    return f"{count} B" if count else ""

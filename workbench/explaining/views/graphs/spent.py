@@ -42,9 +42,14 @@ class Spent:
     """The makespan."""
 
 
+def dram_bytes(trace: Trace) -> npt.NDArray[np.int64]:
+    """Bytes that each launch reads from DRAM and writes there."""
+    return trace.totals[:, [TOTALS.index("dram_read_bytes"), TOTALS.index("dram_write_bytes")]]
+
+
 def spent(trace: Trace, launches: Launches) -> Spent:
     """Divides the makespan of a run among nodes and among kernels."""
-    moved = trace.totals[:, [TOTALS.index("dram_read_bytes"), TOTALS.index("dram_write_bytes")]].sum(1).tolist()
+    moved = dram_bytes(trace).sum(1).tolist()
     nodes, kernels = dict[str, Cost](), dict[str, Cost]()
     runs = zip(launches.launches, trace.kernel_spans, trace.rows_by_launch, moved, strict=True)
     for launch, (_, begin, end), rows, bytes_moved in runs:

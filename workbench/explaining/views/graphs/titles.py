@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from workbench.ground.basics.table import Table
 from workbench.ir import STEP, AtenGraph, HostWork, KernelGraph, ScheduledProgram, between_text
@@ -77,7 +78,7 @@ def stepped_for(graph: AtenGraph) -> dict[str, str]:
     """Nodes of an optimizer's step -> the path of the parameter that each helps to change; none for those of several,
     such as a clipped norm."""
     makers = {value: node for node in graph.nodes for value in node.results}
-    paths = {given.value: given.path for given in graph.inputs if given.kind == "parameter"}
+    paths = {item.value: item.path for item in graph.inputs if item.kind == "parameter"}
     found: dict[str, str] = {}
     for change in graph.mutations:
         left = [change.value] if change.target in paths else []
@@ -131,3 +132,19 @@ def with_titles(table: Table, titles: Mapping[str, str]) -> Table:
     at = table.columns.index("kernel")
     rows = tuple((*row, titles.get(str(row[at]), str(row[at]))) for row in table.rows)
     return Table((*table.columns, "title"), rows, table.why_empty)
+
+
+def common_module(paths: Sequence[str]) -> str:
+    """`layers.3` of `layers.3.conv1` and `layers.3.bn1`."""
+    levels = zip(*(path.split(".") for path in paths), strict=False)
+    return ".".join(level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels))
+
+
+def user_names(lowered: KernelGraph) -> Mapping[str, str]:
+    """Value -> its name as the user would write it if it is given from outside, else its name in the graph.
+
+    A view goes by the tensor it looks into.
+    """
+    paths = {item.value: item.path for item in lowered.captured.inputs}
+    base = lowered.bases
+    return {value: paths.get(base.get(value, value), base.get(value, value)) for value in lowered.types}

@@ -11,30 +11,29 @@ import numpy as np
 
 from simulator.tileprogram.program import Access, Opcode, Operand, Space, TileProgram
 from simulator.units.gather import elements
-from workbench.explaining.views.kernel_lists.chiplet_table import placement_text
-from workbench.explaining.views.kernel_lists.common_memory_table import residence_text
+from workbench.explaining.views.kernel_lists.memory_tables import placement_text, residence_text
 from workbench.ground.basics.table import Cell, Table
 from workbench.ir import HostStep, Kernel, KernelModule, Mapping, ScheduledKernel, ScheduledProgram
 from workbench.ir.kernels import USER_SCRIPT
 
+SCHEDULED_COLUMNS = (
+    "kernel", "launches", "dims", "tile", "order", "buffers", "instructions", "bytes_read", "bytes_written",
+    "scratchpad_bytes", "reason", "cores",
+)  # fmt: skip
 Selected: TypeAlias = Callable[[str], tuple[int, ...]]
 """The selected lines of a kernel's text, by the kernel's name."""
 
 
 def rendered_table(modules: tuple[KernelModule, ...], hosts: tuple[Kernel, ...] = ()) -> Table:
     """One row a kernel as MLIR, then one for each step on the host."""
-    rows = tuple(
-        (
-            module.kernel,
-            tuple(str(kind) for kind in module.arguments),
-            module.mlir.count("\n") + 1,
-            module.origins,
-            tuple(f"{gone.node}: {gone.reason}" for gone in module.absorbed),
-        )
-        for module in modules
-    )
-    hosted = tuple((step.name, (), 0, step.nodes, ("no MLIR: PyTorch computes it on the host",)) for step in hosts)
-    return Table(("kernel", "arguments", "lines", "nodes", "absorbed"), (*rows, *hosted))
+
+    def row(module: KernelModule) -> tuple[Cell, ...]:
+        arguments = tuple(str(kind) for kind in module.arguments)
+        absorbed = tuple(f"{gone.node}: {gone.reason}" for gone in module.absorbed)
+        return module.kernel, arguments, module.mlir.count("\n") + 1, module.origins, absorbed
+
+    hosted = ((step.name, (), 0, step.nodes, ("no MLIR: PyTorch computes it on the host",)) for step in hosts)
+    return Table(("kernel", "arguments", "lines", "nodes", "absorbed"), (*map(row, modules), *hosted))
 
 
 def rendered_text(
@@ -56,45 +55,21 @@ def marked(text: str, kernel: str, selected: Selected | None) -> str:
 
 
 def scheduled_table(program: ScheduledProgram) -> Table:
-    """One row a kernel: how often it is launched, how it is tiled, what it moves and how much scratchpad it takes."""
+    """One row a kernel: its launches, its mapping, and the bytes that it moves and holds in the scratchpad."""
     launches = Counter(launch.kernel for launch in program.launches.launches)
-    rows = tuple(
-        (
-            kernel.kernel,
-            launches[kernel.kernel],
-            tuple(f"{dim}={extent}" for dim, extent in kernel.dims.items()),
-            tuple(f"{dim}={size}" for dim, size in kernel.mapping.tile.items()),
-            kernel.mapping.order,
-            kernel.mapping.buffers,
-            len(kernel.program),
-            dram_bytes(kernel.program, Access.READ),
-            dram_bytes(kernel.program, Access.WRITE),
-            kernel.program.scratchpad_bytes,
-            kernel.mapping.reason,
-            kernel.mapping.spread,
-        )
-        for kernel in program.kernels
-    )
-    rows += tuple(
+
+    def row(kernel: ScheduledKernel) -> tuple[Cell, ...]:
+        mapping, run = kernel.mapping, kernel.program
+        dims = tuple(f"{dim}={extent}" for dim, extent in kernel.dims.items())
+        tile = tuple(f"{dim}={size}" for dim, size in mapping.tile.items())
+        tiling = kernel.kernel, launches[kernel.kernel], dims, tile, mapping.order, mapping.buffers
+        moved = dram_bytes(run, Access.READ), dram_bytes(run, Access.WRITE)
+        return *tiling, len(run), *moved, run.scratchpad_bytes, mapping.reason, mapping.spread
+
+    hosted = (
         (step.kernel, launches[step.kernel], (), (), (), 0, 0, 0, 0, 0, host_text(step), "") for step in program.hosts
     )
-    return Table(
-        (
-            "kernel",
-            "launches",
-            "dims",
-            "tile",
-            "order",
-            "buffers",
-            "instructions",
-            "bytes_read",
-            "bytes_written",
-            "scratchpad_bytes",
-            "reason",
-            "cores",
-        ),
-        rows,
-    )
+    return Table(SCHEDULED_COLUMNS, (*map(row, program.kernels), *hosted))
 
 
 def buffers_table(program: TileProgram) -> Table:
@@ -142,7 +117,7 @@ def scheduled_text(program: ScheduledProgram, selected: Selected | None = None) 
 
 
 def host_text(step: HostStep) -> str:
-    """What a step on the host does and costs, in words."""
+    """A step on the host in words: its ops, and its cost."""
     return (
         f"host: {step.what}; {step.bytes_in:,} bytes over the host link, {step.bytes_out:,} back, "
         f"{step.flops:,} operations"
@@ -245,8 +220,8 @@ def scheduled_line_origins(kernel: ScheduledKernel) -> dict[int, tuple[str, ...]
     seen: dict[int, set[int]] = {}
     for number, op in enumerate(ops):
         seen.setdefault(program.ops[op].line, set()).update(ids[starts[number] : starts[number + 1]])
-    told = {line: tuple(program.origin_names[origin] for origin in sorted(each)) for line, each in seen.items()}
-    return {line: found.get(line) or told[line] for line in sorted(found.keys() | told.keys())}
+    named = {line: tuple(program.origin_names[origin] for origin in sorted(each)) for line, each in seen.items()}
+    return {line: found.get(line) or named[line] for line in sorted(found.keys() | named.keys())}
 
 
 def line_regions(text: str) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from workbench.explaining.views.kernel_lists.kernel_tables import (
     rendered_line_origins,
     scheduled_line_origins,
 )
-from workbench.explaining.views.kernel_lists.pass_tables import Step, steps_of
+from workbench.explaining.views.kernel_lists.pass_tables import Pass, steps_of
 from workbench.ground.basics.mlir_diff import Diff, compared, read
 from workbench.ground.basics.table import Table
 from workbench.ir import KernelModule, ScheduledKernel, Snapshot
@@ -37,7 +37,7 @@ class PassTrace:
     """The rendered kernel, where it is known."""
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Pass, ...]:
         return steps_of(self.kernel, [self.module] if self.module else [])
 
     @cached_property
@@ -48,7 +48,7 @@ class PassTrace:
 
     @property
     def _mlir(self) -> list[str]:
-        return [made.mlir for made in self.kernel.passes]
+        return [snapshot.mlir for snapshot in self.kernel.passes]
 
     def between(self, before: int, after: int) -> Diff:
         """The changes of the passes from text to text."""
@@ -109,14 +109,14 @@ def traces_of(kernels: Iterable[ScheduledKernel], rendered: Iterable[KernelModul
     return [PassTrace(kernel, modules.get(kernel.kernel)) for kernel in kernels]
 
 
-def together(steps: Sequence[Step], before: int, after: int) -> Step:
+def together(steps: Sequence[Pass], before: int, after: int) -> Pass:
     """All passes from text to text as one."""
-    run = [step.made for step in steps[before:after]]
+    run = [step.record for step in steps[before:after]]
     name = run[0].name if len(run) == 1 else f"{run[0].name} to {run[-1].name}"
     pipeline = "\n".join(made.pipeline for made in run)
     seconds = sum(made.seconds for made in run)
     made = Snapshot(name, pipeline, seconds, run[0].ops_before, run[-1].ops_after, run[-1].mlir)
-    return Step(steps[before].kernel, steps[before].number, len(steps), made, steps[before].before)
+    return Pass(steps[before].kernel, steps[before].number, len(steps), made, steps[before].before)
 
 
 def _same(diff: Diff | None) -> dict[int, int]:

@@ -14,28 +14,63 @@ from workbench.ground.basics import markup
 from workbench.ground.basics.highlight import code, side_by_side, unified
 from workbench.ground.basics.html_builder import NO_HTML, html, joined
 from workbench.ground.basics.mlir_diff import Diff, compared, shown
-from workbench.ground.basics.table import Table
+from workbench.ground.basics.shown import Shown
+from workbench.ground.basics.table import Cell, Table
+from workbench.ground.environment.verb_options import knows_its_options
+from workbench.ground.errors import BadOption
 from workbench.ir import KernelModule, ScheduledKernel, Snapshot
 from workbench.scheduling.passes.pass_places import places
 
 _YOURS = "yours: "
 
 
-@dataclass(frozen=True)
-class Step:
-    """One pass, or a few that run together, and its input text. Texts are compared on demand."""
+@dataclass(frozen=True, repr=False)
+class Pass(Shown):
+    """One step from the rendered to the scheduled kernel, or a few together. Texts are compared on demand."""
 
     kernel: str
     number: int
-    """From 1 on, of so many."""
+    """From 1 on, of `count`."""
     count: int
-    made: Snapshot
+    record: Snapshot
     before: str | None
-    """None for the first one if the rendered kernel is not known."""
+    """The kernel before it; None for the first pass if the rendered kernel is not known."""
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline, as MLIR writes it: on the text before, it gives the text after again."""
+        return self.record.pipeline
+
+    @property
+    def source(self) -> str:
+        """The place of its passes' code: a file of the workbench's or of yours, or the name of a pass of MLIR's."""
+        return places(self.pipeline, users=self.name.startswith(_YOURS))
+
+    @property
+    def seconds(self) -> float:
+        return self.record.seconds
+
+    @property
+    def ops_before(self) -> int:
+        return self.record.ops_before
+
+    @property
+    def ops_after(self) -> int:
+        return self.record.ops_after
+
+    @property
+    def mlir(self) -> str:
+        """The kernel after it."""
+        return self.record.mlir
 
     @cached_property
     def diff(self) -> Diff | None:
-        return None if self.before is None else compared(self.before, self.made.mlir)
+        """Its changes: lines that are equal except for the numbers of values and maps, and lines that differ."""
+        return None if self.before is None else compared(self.before, self.mlir)
 
     @property
     def changes(self) -> bool:
@@ -43,7 +78,7 @@ class Step:
         return self.diff is None or not self.diff.empty
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Its changes in a few words."""
         if self.diff is None:
             return "the first text"
@@ -52,71 +87,75 @@ class Step:
         return "nothing changed" if self.diff.before == self.diff.after else "nothing changed but names"
 
     @property
-    def source(self) -> str:
-        """Where the code of its passes stands."""
-        return places(self.made.pipeline, users=self.made.name.startswith(_YOURS))
-
-    @property
     def note(self) -> str:
-        return f"{self.told} · {self.made.ops_before} → {self.made.ops_after} ops · {self.made.seconds * 1e3:.1f} ms"
+        """Its changes, operations and time in a line."""
+        return f"{self.summary} · {self.ops_before} → {self.ops_after} ops · {self.seconds * 1e3:.1f} ms"
+
+    @knows_its_options
+    def text(self, *, side_by_side: bool = False, context: int = CONTEXT, width: int = 150) -> str:
+        """Its changes, with `context` lines around: below each other, or `side_by_side` in `width` letters."""
+        if context < 0:
+            raise BadOption(f"context={context}: expected lines, 0 or more")
+        return _text(self, context=context, width=width if side_by_side else 0)
+
+    @knows_its_options
+    def html(self) -> Markup:
+        """Pipeline, source, and its changes in one column and in two."""
+        return markup.fragment(step_html(self))
+
+    def __repr__(self) -> str:
+        return f"Pass({self.name!r} of {self.kernel!r}: {self.summary})"
 
 
-def steps_of(kernel: ScheduledKernel, rendered: Iterable[KernelModule] = ()) -> tuple[Step, ...]:
+def steps_of(kernel: ScheduledKernel, rendered: Iterable[KernelModule] = ()) -> tuple[Pass, ...]:
     """A kernel's passes, each with the text before it: of the first, the rendered kernel's."""
     first = next((module.mlir for module in rendered if module.kernel == kernel.kernel), None)
-    texts = [first, *(made.mlir for made in kernel.passes)]
+    texts = [first, *(snapshot.mlir for snapshot in kernel.passes)]
     count = len(kernel.passes)
     return tuple(
-        Step(kernel.kernel, number, count, made, before)
-        for number, (made, before) in enumerate(zip(kernel.passes, texts, strict=False), start=1)
+        Pass(kernel.kernel, number, count, snapshot, before)
+        for number, (snapshot, before) in enumerate(zip(kernel.passes, texts, strict=False), start=1)
     )
 
 
-def table(steps: Sequence[Step]) -> Table:
+def table(steps: Sequence[Pass]) -> Table:
     """One row a pass."""
-    rows = tuple(
-        (
-            step.made.name,
-            step.diff.added if step.diff else None,
-            step.diff.removed if step.diff else None,
-            step.made.ops_before,
-            step.made.ops_after,
-            round(step.made.seconds * 1e3, 3),
-            step.made.pipeline,
-            step.source,
-        )
-        for step in steps
-    )
+
+    def row(step: Pass) -> tuple[Cell, ...]:
+        added, removed = (step.diff.added, step.diff.removed) if step.diff else (None, None)
+        ops, milliseconds = (step.ops_before, step.ops_after), round(step.seconds * 1e3, 3)
+        return step.name, added, removed, *ops, milliseconds, step.pipeline, step.source
+
     columns = ("pass", "lines_added", "lines_removed", "ops_before", "ops_after", "milliseconds", "pipeline", "source")
-    return Table(columns, rows)
+    return Table(columns, tuple(map(row, steps)))
 
 
-def folded(steps: Sequence[Step]) -> list[tuple[bool, list[Step]]]:
+def folded(steps: Sequence[Pass]) -> list[tuple[bool, list[Pass]]]:
     """Passes that changed something one by one, those between that did not together."""
     runs = [(changed, list(run)) for changed, run in groupby(steps, key=lambda step: step.changes)]
     return [part for changed, run in runs for part in ([(True, [step]) for step in run] if changed else [(False, run)])]
 
 
-def _fold_text(steps: Sequence[Step]) -> str:
-    names = ", ".join(step.made.name for step in steps)
+def _fold_text(steps: Sequence[Pass]) -> str:
+    names = ", ".join(step.name for step in steps)
     return f"{len(steps)} pass{'es' * (len(steps) > 1)} changed nothing: {names}"
 
 
-def steps_text(steps: Sequence[Step], *, context: int) -> str:
+def steps_text(steps: Sequence[Pass], *, context: int) -> str:
     """All passes of a kernel, those that changed nothing in one line."""
-    parts = [step_text(run[0], context=context) if change else _fold_text(run) for change, run in folded(steps)]
+    parts = [_text(run[0], context=context) if change else _fold_text(run) for change, run in folded(steps)]
     return "\n\n".join(parts) or "no passes: the kernel was written in the scheduled form"
 
 
-def step_text(step: Step, *, context: int, width: int = 0) -> str:
+def _text(step: Pass, *, context: int, width: int = 0) -> str:
     """One pass; with a width, the texts before and after stand beside each other in so many letters."""
     head = [
-        f"{step.kernel}, pass {step.number} of {step.count}: {step.made.name}  ({step.note})",
-        f"pipeline: {step.made.pipeline}",
+        f"{step.kernel}, pass {step.number} of {step.count}: {step.name}  ({step.note})",
+        f"pipeline: {step.pipeline}",
         f"source: {step.source}",
     ]
     if step.diff is None:
-        return "\n".join([*head, step.made.mlir.strip("\n")])
+        return "\n".join([*head, step.mlir.strip("\n")])
     if not step.changes:
         return "\n".join(head)
     return "\n".join([*head, *(_beside(step.diff, context, width) if width else _unified(step.diff, context))])
@@ -156,37 +195,37 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def steps_html(steps: Sequence[Step]) -> Markup:
+def steps_html(steps: Sequence[Pass]) -> Markup:
     """All passes of a kernel below each other, closed; those that changed nothing in one."""
     parts: list[Markup] = []
     for changed, run in folded(steps):
         if changed:
-            parts.append(markup.details(run[0].made.name, _pass_body(run[0]), note=run[0].note))
+            parts.append(markup.details(run[0].name, _pass_body(run[0]), note=run[0].note))
         else:
-            each = joined(markup.heading(step.made.name) + _origin(step) for step in run)
+            each = joined(markup.heading(step.name) + _origin(step) for step in run)
             parts.append(markup.details(_fold_text(run), each))
     return joined(parts) or html('<p class="soft">No passes: the kernel was written in the scheduled form.</p>')
 
 
-def step_html(step: Step, *, context: int = CONTEXT) -> Markup:
+def step_html(step: Pass, *, context: int = CONTEXT) -> Markup:
     """One pass: its origin, its changes in one column and in two, and the whole text after it."""
-    head = html("<b>{}</b>: pass {} of {} of {}", step.made.name, step.number, step.count, step.kernel)
+    head = html("<b>{}</b>: pass {} of {} of {}", step.name, step.number, step.count, step.kernel)
     parts = [html('<p>{head}<br><span class="soft">{}</span></p>', step.note, head=head), _pass_body(step, context)]
     if step.diff and step.changes:
         parts.append(markup.details("before and after, side by side", side_by_side(step.diff, context=context)))
     if step.diff:
-        lines = len(step.made.mlir.strip().splitlines())
-        parts.append(markup.details("the kernel after this pass", code(step.made.mlir), note=f"{lines} lines"))
+        lines = len(step.mlir.strip().splitlines())
+        parts.append(markup.details("the kernel after this pass", code(step.mlir), note=f"{lines} lines"))
     return joined(parts)
 
 
-def _pass_body(step: Step, context: int = CONTEXT) -> Markup:
+def _pass_body(step: Pass, context: int = CONTEXT) -> Markup:
     if step.diff is None:
-        return _origin(step) + code(step.made.mlir)
+        return _origin(step) + code(step.mlir)
     return _origin(step) + (unified(step.diff, context=context) if step.changes else NO_HTML)
 
 
-def _origin(step: Step) -> Markup:
+def _origin(step: Pass) -> Markup:
     """The pipeline, which one click selects whole, and where its passes are written."""
-    pipeline = html('<code class="whole">{}</code>', step.made.pipeline)
+    pipeline = html('<code class="whole">{}</code>', step.pipeline)
     return html('<p>{pipeline}<br><span class="soft">{}</span></p>', step.source, pipeline=pipeline)

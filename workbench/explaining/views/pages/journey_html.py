@@ -33,24 +33,13 @@ def journey_page(title: str, body: Markup) -> Markup:
 
 
 def journey_body(overview: Overview, sources: Mapping[str, str], bodies: Iterable[Markup]) -> Markup:
-    """What stands below a page's title: the overview and the five stages' bodies, in order. Nobody can call anything
+    """The part of a page below its title: the overview and the five stages' bodies, in order. Nobody can call anything
     on a page."""
     parts = [replace(overview, no_check="").inside_html(), _python(sources)]
-    ways = joined(
-        html('<li><a href="#{key}">{name}</a> <span class="soft">{what}</span></li>', key=key, name=name, what=what)
-        for key, name, what in _STAGES
-    )
+    ways = joined(html('<li><a href="#{}">{}</a> <span class="soft">{}</span></li>', *stage) for stage in _STAGES)
     parts.append(html("<ul>{ways}</ul>", ways=ways))
-    for (key, name, what), body in zip(_STAGES, bodies, strict=True):
-        parts.append(
-            html(
-                '<h2 id="{key}">{name} <span class="soft">{what}</span></h2>{body}',
-                key=key,
-                name=name,
-                what=what,
-                body=body,
-            )
-        )
+    for stage, body in zip(_STAGES, bodies, strict=True):
+        parts.append(html('<h2 id="{}">{} <span class="soft">{}</span></h2>{}', *stage, body))
     return joined(parts)
 
 

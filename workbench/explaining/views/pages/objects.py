@@ -55,12 +55,11 @@ def program_html(program: TileProgram) -> Markup:
 
 
 def operators_text() -> str:
-    """What is registered, in a line, and what there is to call."""
+    """The registered operators in a line, and the calls that list them."""
     routes = Counter(item.route for item in DEFAULT.now())
-    told = ", ".join(f"{count} {route}s" for route, count in sorted(routes.items()))
-    return (
-        f"wb.ops: {told} registered; wb.ops.table() lists them, wb.ops.who('aten.softmax.int') shows the route of an op"
-    )
+    kinds = ", ".join(f"{count} {route}s" for route, count in sorted(routes.items()))
+    who = "wb.ops.who('aten.softmax.int') shows the route of an op"
+    return f"wb.ops: {kinds} registered; wb.ops.table() lists them, {who}"
 
 
 def operators_html() -> Markup:

@@ -30,33 +30,33 @@ _BARS = 8
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """How far a journey has come."""
+    """One stage of a journey, made or not."""
 
     name: str
     ask: str
-    """What makes it: `j.simulated`."""
+    """The call that makes it: `j.simulated`."""
     figures: tuple[str, ...] = ()
     """The one that matters first; none for a stage that is not there yet."""
     seconds: float | None = None
-    """How long it took."""
+    """Time that it took."""
 
 
 @dataclass(frozen=True, repr=False)
 class Overview(Shown):
-    """What `j` shows at the end of a cell. It computes no stage: what is not there yet says how to ask."""
+    """The display of `j` at the end of a cell. It computes no stage: a missing one shows the call that makes it."""
 
     name: str
     machine: str
     inputs: tuple[str, ...]
     stages: tuple[Stage, ...]
     checks: tuple[tuple[bool, str], ...]
-    """What `j.check` said, of each stage that it was asked of: whether all was right, and in words."""
+    """The results of `j.check` by stage: True if all was right, and a sentence."""
     no_check: str
-    """How to check, or why that is not possible."""
+    """The call that checks, or the reason why nothing can."""
     tree: Module | None = None
     """The captured calls by module."""
     spent: Spent | None = None
-    """What the run spent on them."""
+    """The cycles and bytes that the run spent on them."""
     why: Why | None = None
     """The part that binds the run, and the findings; None where they are not looked for."""
 
@@ -70,7 +70,7 @@ class Overview(Shown):
 
     @property
     def time(self) -> pd.DataFrame:
-        """Where the time went, most cycles first: the modules and calls that have bars. Numbered modules that are alike
+        """The time by module or call, most cycles first: those that have bars. Numbered modules that are alike
         are one row, `layers.0-11`. The cycles add up to the makespan."""
         return data_frames.frame(self._time())
 
@@ -80,7 +80,7 @@ class Overview(Shown):
         lines = [f"{self.name} on {self.machine}", *([f"  {', '.join(self.inputs)}"] if self.inputs else [])]
         for stage in self.stages:
             lines.append(f"  {stage.name:<10} {', '.join(stage.figures) or f'not there yet: {stage.ask}'}")
-        lines += [f"  {'checked':<10} {told}" for told in [said for _, said in self.checks] or [self.no_check]]
+        lines += [f"  {'checked':<10} {sentence}" for sentence in [said for _, said in self.checks] or [self.no_check]]
         if self.why:
             most = sorted(self.why.cards, key=lambda card: not card.cycles)[:_TOP]
             lines += ["", self.why.binding, *(card.text() for card in most)]
@@ -106,24 +106,14 @@ class Overview(Shown):
 
     def inside_html(self) -> Markup:
         """The overview without the name and the machine."""
-        given = ", ".join(self.inputs)
-        return html(
-            '<p class="soft mono">{given}</p>{}{}{}{}',
-            self._stages(),
-            self._checked(),
-            self._why(),
-            self._where(),
-            given=given,
-        )
+        parts = self._stages(), self._checked(), self._why(), self._where()
+        return html('<p class="soft mono">{}</p>{}{}{}{}', ", ".join(self.inputs), *parts)
 
     def _checked(self) -> Markup:
         if not self.checks:
             return html('<p><b>Not checked</b> <span class="soft">{}</span></p>', self.no_check)
-        colours = {True: "good", False: "bad"}
-        return joined(
-            html('<p><b style="color:var(--{})">Checked</b> {told}</p>', colours[ok], told=told)
-            for ok, told in self.checks
-        )
+        checked = ((("good" if ok else "bad"), sentence) for ok, sentence in self.checks)
+        return joined(html('<p><b style="color:var(--{})">Checked</b> {}</p>', *each) for each in checked)
 
     def _stages(self) -> Markup:
         parts: list[Markup] = []
@@ -132,10 +122,10 @@ class Overview(Shown):
                 first, *others = stage.figures
                 others += [f"took {stage.seconds:.1f} s"] if stage.seconds is not None else []
                 more = joined(map(escaped, others), between=html("<br>"))
-                said = html('<b>{first}</b><span class="soft">{more}</span>', first=first, more=more)
+                shown = html('<b>{first}</b><span class="soft">{more}</span>', first=first, more=more)
             else:
-                said = html('<b class="soft">not there yet</b><code>{}</code>', stage.ask)
-            parts.append(html('<div><span class="soft">{}</span>{said}</div>', stage.name, said=said))
+                shown = html('<b class="soft">not there yet</b><code>{}</code>', stage.ask)
+            parts.append(html('<div><span class="soft">{}</span>{shown}</div>', stage.name, shown=shown))
         return html('<div class="stages">{}</div>', joined(parts))
 
     def _why(self) -> Markup:

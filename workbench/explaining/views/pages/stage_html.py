@@ -15,24 +15,27 @@ from simulator.analysis.stalls import stalls_of
 from simulator.records.spans import Via
 from simulator.tileprogram.program import Access
 from workbench.explaining.views.graphs import graph_tables as graphs
-from workbench.explaining.views.graphs.module_html import tree_html
-from workbench.explaining.views.graphs.module_tree import captured_tree, lowered_tree
-from workbench.explaining.views.graphs.rewrite_tables import changes_table, patterns_table, rewrites_table
+from workbench.explaining.views.graphs.graph_pictures import MOST, captured_picture, lowered_picture, route_colour
+from workbench.explaining.views.graphs.module_tree import captured_tree, lowered_tree, tree_html
 from workbench.explaining.views.graphs.spent import Spent
-from workbench.explaining.views.graphs.svg_graph import MOST, Drawn, captured_svg, lowered_svg, route_colour
 from workbench.explaining.views.kernel_lists import kernel_tables as kernels
-from workbench.explaining.views.kernel_lists.chiplet_table import crossed_text, placement_table
-from workbench.explaining.views.kernel_lists.common_memory_table import residence_table
 from workbench.explaining.views.kernel_lists.kernel_tables import Selected
-from workbench.explaining.views.kernel_lists.pass_tables import Step, steps_html, steps_of
-from workbench.explaining.views.kernel_lists.storage_tables import laid_anew, layouts_table
-from workbench.explaining.views.timelines import timeline, transfers
+from workbench.explaining.views.kernel_lists.memory_tables import (
+    crossed_text,
+    laid_anew,
+    layouts_table,
+    placement_table,
+    residence_table,
+)
+from workbench.explaining.views.kernel_lists.pass_tables import Pass, steps_html, steps_of
+from workbench.explaining.views.timelines import timeline
 from workbench.explaining.views.timelines.gantt import Gantt
 from workbench.explaining.views.timelines.gantt_picture import gantt_picture
 from workbench.ground.basics import markup
 from workbench.ground.basics.colours import HUES, colour_of_step
 from workbench.ground.basics.highlight import code
 from workbench.ground.basics.html_builder import NO_HTML, html, joined
+from workbench.ground.basics.picture import Picture
 from workbench.ground.basics.svg_painter import svg_of
 from workbench.ground.basics.table import Table
 from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, ScheduledKernel, ScheduledProgram
@@ -60,29 +63,23 @@ def captured(
 ) -> Markup:
     """The graph, its calls and its inputs; with a run, the cycles spent on them."""
     count = len(graph.nodes)
-    head = html(
-        "<p><b>{}</b>: {count} ATen call{}, captured by {}</p>",
-        graph.name,
-        "s" * (count != 1),
-        graph.capture,
-        count=count,
-    )
+    plural = "s" * (count != 1)
+    head = html("<p><b>{}</b>: {} ATen call{}, captured by {}</p>", graph.name, count, plural, graph.capture)
     calls = graphs.nodes_table(graph)
     if sources is not None:
         lines = [sources.get(node.origin.place, "").strip() for node in graph.nodes]
         calls = Table((*calls.columns, "python"), tuple((*r, line) for r, line in zip(calls.rows, lines, strict=True)))
     inputs = markup.details("inputs, parameters, buffers", markup.table(graphs.inputs_table(graph)), note=_count(graph))
-    picture, table = captured_svg(graph), markup.table(_short_files(calls))
+    picture, table = captured_picture(graph), markup.table(_short_files(calls))
     if _fits(picture) and count <= _FEW_ROWS:
-        return head + picture.html + table + inputs
+        return head + svg_of(picture) + table + inputs
     tree = tree_html(captured_tree(graph, lowered, spent), "calls", spent)
-    return (
-        head + tree + markup.details("picture", picture.html) + markup.details("calls", table, note=str(count)) + inputs
-    )
+    closed = markup.details("picture", svg_of(picture)) + markup.details("calls", table, note=str(count))
+    return head + tree + closed + inputs
 
 
 def _count(graph: AtenGraph) -> str:
-    kinds = [given.kind for given in graph.inputs]
+    kinds = [item.kind for item in graph.inputs]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
 
 
@@ -116,39 +113,39 @@ def lowered(graph: KernelGraph, spent: Spent | None = None) -> Markup:
 
 
 def _rewrites(graph: KernelGraph) -> Markup:
-    """What graph passes and patterns did, if there are any."""
+    """The changes of graph passes and patterns, if there are any."""
     if not graph.rewrites:
         return NO_HTML
-    tables = markup.table(rewrites_table(graph), wide=("place",))
+    tables = markup.table(graphs.rewrites_table(graph), wide=("place",))
     if any(each.kind == PATTERN for each in graph.rewrites):
-        tables += markup.table(patterns_table(graph), wide=("wanted", "found", "reason"))
-    changes = changes_table(graph)
+        tables += markup.table(graphs.patterns_table(graph), wide=("wanted", "found", "reason"))
+    changes = graphs.changes_table(graph)
     return markup.details("graph passes and patterns", tables + markup.table(changes), note=str(len(graph.rewrites)))
 
 
 def _kernels_shown(graph: KernelGraph, table: Markup, spent: Spent | None) -> Markup:
     """As a picture where that fits a screen, else as a tree, with the picture beside it while it can be read."""
-    picture = lowered_svg(graph) if len(graph.kernels) <= MOST else None
+    picture = lowered_picture(graph) if len(graph.kernels) <= MOST else None
     count = len(graph.kernels)
     if picture and _fits(picture) and count <= _FEW_ROWS:
-        return picture.html + _routes(graph) + table
-    drawn = markup.details("picture", picture.html + _routes(graph)) if picture else ""
+        return svg_of(picture) + _routes(graph) + table
+    drawn = markup.details("picture", svg_of(picture) + _routes(graph)) if picture else ""
     tree = tree_html(lowered_tree(graph, spent), "kernels", spent)
     return tree + drawn + markup.details("kernels", table, note=str(count))
 
 
-def _fits(picture: Drawn) -> bool:
+def _fits(picture: Picture) -> bool:
     return picture.width <= _PICTURE[0] and picture.height <= _PICTURE[1]
 
 
 def _routes(graph: KernelGraph) -> Markup:
     """The legend of the picture's colours and dashed arrows."""
     routes = Counter(item.route for item in graph.nodes)
-    told = markup.legend([(f"{route} ({count})", f"var(--{route_colour(route)})") for route, count in routes.items()])
+    legend = markup.legend([(f"{route} ({count})", f"var(--{route_colour(route)})") for route, count in routes.items()])
     if all(fusion.fused for fusion in graph.fusions):
-        return told
+        return legend
     dashed = "A dashed arrow is an edge that was not fused; point at it to see the reason."
-    return told + html('<p class="soft">{}</p>', dashed)
+    return legend + html('<p class="soft">{}</p>', dashed)
 
 
 def rendered(
@@ -164,10 +161,8 @@ def rendered(
         body, opened = rendered_kernel(module, selected), few or bool(selected(module.kernel))
         head, note = _headed(module.kernel, titles, _lines_of(module.mlir))
         parts.append(markup.details(head, body, note=note, opened=opened))
-    parts = [_listed(parts)]
-    for step in hosts:
-        parts.append(html("<p>{}: no MLIR, PyTorch computes it on the host</p>", step.name))
-    return joined(parts)
+    hosted = (html("<p>{}: no MLIR, PyTorch computes it on the host</p>", step.name) for step in hosts)
+    return joined([_listed(parts), *hosted])
 
 
 def rendered_kernel(module: KernelModule, selected: Selected = _NO_LINES) -> Markup:
@@ -190,8 +185,8 @@ def _headed(kernel: str, titles: Mapping[str, str], note: str) -> tuple[str, str
 
 def _listed(kernels: Sequence[Markup]) -> Markup:
     """One below the other; many in a box of their own, which scrolls."""
-    told = joined(kernels)
-    return html('<div class="many" tabindex="0">{told}</div>', told=told) if len(kernels) > _MANY else told
+    parts = joined(kernels)
+    return html('<div class="many" tabindex="0">{parts}</div>', parts=parts) if len(kernels) > _MANY else parts
 
 
 def _lines_of(text: str) -> str:
@@ -206,8 +201,8 @@ def scheduled(
 ) -> Markup:
     """Each kernel's tiling, its passes, and the result."""
     few = len(program.kernels) == 1  # two open ones are more than two screens
-    told = kernels.scheduled_table(program)
-    parts = [markup.table(told.pick(*(name for name in told.columns if name != "cores")), wide=("reason",))]
+    tilings = kernels.scheduled_table(program)
+    parts = [markup.table(tilings.pick(*(name for name in tilings.columns if name != "cores")), wide=("reason",))]
     if program.residence:
         shown, kept = residence_table(program), sum(each.resident for each in program.residence)
         note = f"{kept} of {len(shown.rows)} tensors stay"
@@ -222,13 +217,11 @@ def scheduled(
         note += f"; {kernel.mapping.spread}" if kernel.mapping.spread else ""
         head, note = _headed(kernel.kernel, titles, note)
         each.append(markup.details(head, body, note=note, opened=few or bool(selected(kernel.kernel))))
-    parts.append(_listed(each))
-    for step in program.hosts:
-        parts.append(html("<p>{}: {}</p>", step.kernel, kernels.host_text(step)))
-    return joined(parts)
+    hosted = (html("<p>{}: {}</p>", step.kernel, kernels.host_text(step)) for step in program.hosts)
+    return joined([*parts, _listed(each), *hosted])
 
 
-def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selected: Selected = _NO_LINES) -> Markup:
+def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Pass] | int, selected: Selected = _NO_LINES) -> Markup:
     """One kernel, its passes step by step; with the kernel's number in their place it says how they are asked for,
     since what they changed would be most of a page of many kernels."""
     program = kernel.program
@@ -241,9 +234,7 @@ def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selec
     }
     mapping, counts = kernels.mapping_text(kernel.mapping), kernels.instruction_counts(program)
     spread = html("<br>cores: {}", kernel.mapping.spread) if kernel.mapping.spread else ""
-    head = html(
-        '<p>{mapping}{spread}<br><span class="soft">{counts}</span></p>', mapping=mapping, spread=spread, counts=counts
-    )
+    head = html('<p>{}{}<br><span class="soft">{}</span></p>', mapping, spread, counts)
     origins = kernels.scheduled_line_origins(kernel)
     body = _nodes_legend(names) + code(kernel.mlir, origins=origins, nodes=names, selected=selected(kernel.kernel))
     if isinstance(steps, int):
@@ -262,20 +253,21 @@ def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Step] | int, selec
 
 def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> Markup:
     """The timeline, where the time went, and the waits of each unit."""
-    told = timeline.stats(trace)
-    common = told["common_read_bytes"] + told["common_write_bytes"]
+    stats = timeline.stats(trace)
+    common = stats["common_read_bytes"] + stats["common_write_bytes"]
     left_out = int((trace.via == Via.SKIPPED).sum())
     figures = {
-        "cycles": f"{told['cycles']:,}",
-        f"µs at {trace.machine.clock_mhz:g} MHz": f"{told['time_us']:,.2f}",
-        "DRAM bytes read": f"{told['dram_read_bytes']:,}",
-        "DRAM bytes written": f"{told['dram_write_bytes']:,}",
+        "cycles": f"{stats['cycles']:,}",
+        f"µs at {trace.machine.clock_mhz:g} MHz": f"{stats['time_us']:,.2f}",
+        "DRAM bytes read": f"{stats['dram_read_bytes']:,}",
+        "DRAM bytes written": f"{stats['dram_write_bytes']:,}",
         **({"common memory bytes": f"{common:,}"} if common else {}),
         **({"instructions on zeros skipped": f"{left_out:,}"} if left_out else {}),
-        "of DRAM peak rate": f"{told['dram_share_of_peak']:.0%}",
-        "of MAC peak rate": f"{told['macs_share_of_peak']:.0%}",
-        "instructions": f"{told['instructions']:,}",
+        "of DRAM peak rate": f"{stats['dram_share_of_peak']:.0%}",
+        "of MAC peak rate": f"{stats['macs_share_of_peak']:.0%}",
+        "instructions": f"{stats['instructions']:,}",
     }
+    sums = html('<p class="soft">{}</p>', timeline.sum_text(trace))
     return (
         html("<p>on <b>{}</b></p>", trace.machine.label)
         + (html("<p>{}</p>", crossed_text(trace)) if trace.machine.chiplet.count > 1 else "")
@@ -283,8 +275,8 @@ def simulated(trace: Trace, view: Gantt, by_kernel: Table) -> Markup:
         + svg_of(gantt_picture(view))
         + (_where_time_went(trace) if trace.makespan else "")
         + _energy(trace)
-        + _filled("transfers", transfers.by_kernel(trace))
-        + markup.details("kernels", _kernels(trace, by_kernel), note=str(len(set(trace.kernels))))
+        + _filled("transfers", timeline.transfers(trace))
+        + markup.details("kernels", markup.table(by_kernel) + sums, note=str(len(set(trace.kernels))))
         + _filled("memory channels", timeline.memory(trace))
         + _filled("links", timeline.links(trace))
         + _filled("tensors on chiplets", placement_table(trace, {}))
@@ -300,10 +292,6 @@ def _where_time_went(trace: Trace) -> str:
     )
 
 
-def _kernels(trace: Trace, by_kernel: Table) -> Markup:
-    return markup.table(by_kernel) + html('<p class="soft">{}</p>', timeline.sum_text(trace))
-
-
 def _filled(title: str, found: Table) -> Markup:
     """A table, if it has rows."""
     return markup.details(title, markup.table(found), note=str(len(found.rows))) if found.rows else NO_HTML
@@ -316,15 +304,11 @@ def _energy(trace: Trace) -> Markup:
 
 
 def _waterfall(trace: Trace) -> str:
-    rows = waterfall_of(trace)
     whole = max(trace.makespan, 1)
+    rows = ((what, cycles, cycles / whole) for what, cycles in waterfall_of(trace))
     return markup.bars(
-        (
-            what.replace("_", " "),
-            [(cycles / whole, colour_of_step(what), what)],
-            f"{cycles:,} cycles, {cycles / whole:.0%} of the run",
-        )
-        for what, cycles in rows
+        (what.replace("_", " "), [(share, colour_of_step(what), what)], f"{cycles:,} cycles, {share:.0%} of the run")
+        for what, cycles, share in rows
     )
 
 
@@ -335,8 +319,7 @@ _NO_WAITS = {"host": "var(--k-HOST)", "finished": "var(--line)"}
 def _stalls(trace: Trace) -> Markup:
     """A bar a unit that works: its work in front, its idle time by cause behind."""
     rows: list[tuple[str, list[tuple[float, str, str]], str]] = []
-    whole = max(trace.makespan, 1)
-    used: dict[str, str] = {}
+    whole, used = max(trace.makespan, 1), dict[str, str]()
     for row in stalls_of(trace):
         busy = int(row["busy"])
         if not busy:

@@ -14,7 +14,7 @@ from simulator.did_you_mean import did_you_mean, sentences
 from simulator.tileprogram.program import Access, Space, TileProgram
 from simulator.tileprogram.slot_fillings import Fillings
 from simulator.units.gather import INDEXED
-from workbench.explaining.views.graphs.tensor_names import user_names
+from workbench.explaining.views.graphs.titles import user_names
 from workbench.ground.basics.table import Table
 from workbench.ground.errors import BadOption
 from workbench.ir import Kernel, KernelGraph, ScheduledProgram
@@ -36,6 +36,7 @@ NOTHING: Final = "the scratchpad was empty"
 COLUMNS: Final = (
     "kernel", "launch", "core", "buffer", "tensor", "slot", "start", "read", "end", "bytes", "address", "role",
 )  # fmt: skip
+"""The fields of `Held`."""
 
 CYCLES: Final = "cycles"
 INSTRUCTIONS: Final = "instructions"
@@ -60,7 +61,7 @@ class Held:
     address: int
     bytes: int
     role: str
-    """Whether it comes from DRAM, goes there, both or neither."""
+    """LOADED from DRAM, STORED there, BOTH, or INSIDE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +116,11 @@ class Occupancy:
 
     def _unknown(self, which: str | int) -> str:
         if isinstance(which, int):
-            return f"of({which}): there is no launch of a kernel {which}; the launches are {_range(self.bands)}"
+            launches = ", ".join(str(band.launch) for band in self.bands) or "none"
+            return f"of({which}): there is no launch of a kernel {which}; the launches are {launches}"
         names = list(dict.fromkeys(band.name for band in self.bands))
         what = f"of({which!r}): no kernel has that name{did_you_mean(which, names)}"
         return sentences(what, f"The kernels are {', '.join(names)}" if names else "No kernel ran")
-
-
-def _range(bands: Sequence[Band]) -> str:
-    return ", ".join(str(band.launch) for band in bands) or "none"
 
 
 def occupancy(trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph) -> Occupancy:
@@ -133,9 +131,9 @@ def occupancy(trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph) -
     for launch, launched, (filled, lives) in zip(launches, trace.launches, lifetimes(trace), strict=True):
         program = launched.program
         if launch.kernel not in tensors:
-            tensors[launch.kernel] = _Tensors(program, filled)
-        named = [names.get(value, value) for value in launch.arguments], launch.origins
-        held += [_held(life, launch.kernel, program, tensors[launch.kernel], named) for life in lives]
+            tensors[launch.kernel] = _Tensors(launch.kernel, program, filled)
+        arguments = [names.get(value, value) for value in launch.arguments]
+        held += [tensors[launch.kernel].held(life, arguments, launch.origins) for life in lives]
     return Occupancy(tuple(held), bands(trace, scheduled), trace.machine.scratchpad_bytes)
 
 
@@ -153,44 +151,30 @@ def held_by_launch(
     trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph, number: int
 ) -> tuple[Fillings, list[Lifetime], list[Held]]:
     """The occupancy of one launch: the fillings of its program, their lifetimes, and each of these with its tensor."""
-    names, launch, program = user_names(lowered), scheduled.launches.launches[number], trace.launches[number].program
+    names, launch = user_names(lowered), scheduled.launches.launches[number]
     filled, lives = lifetimes_of(trace, number)
-    named = [names.get(value, value) for value in launch.arguments], launch.origins
-    tensors = _Tensors(program, filled)
-    return filled, lives, [_held(life, launch.kernel, program, tensors, named) for life in lives]
+    tensors = _Tensors(launch.kernel, trace.launches[number].program, filled)
+    arguments = [names.get(value, value) for value in launch.arguments]
+    return filled, lives, [tensors.held(life, arguments, launch.origins) for life in lives]
 
 
 def of_program(program: TileProgram, capacity: int, kernel: Kernel, lowered: KernelGraph) -> Occupancy:
     """The occupancy of a kernel's program, in program order, without a run."""
-    names = user_names(lowered)
-    arguments = tuple(names.get(value, value) for value in (*kernel.inputs, *kernel.outputs))
-    nodes = {item.node.name: item.node.origin.node for item in lowered.nodes}
-    origins = tuple(nodes.get(name, name) for name in program.origin_names)
+    names, nodes = user_names(lowered), {item.node.name: item.node.origin.node for item in lowered.nodes}
+    arguments = [names.get(value, value) for value in (*kernel.inputs, *kernel.outputs)]
+    origins = [nodes.get(name, name) for name in program.origin_names]
     filled, lives = in_program_order(program)
-    tensors = _Tensors(program, filled)
-    held = (_held(life, kernel.name, program, tensors, (arguments, origins)) for life in lives)
+    tensors = _Tensors(kernel.name, program, filled)
+    held = (tensors.held(life, arguments, origins) for life in lives)
     band = Band(kernel.name, kernel.name, 0, 0, len(program))
     return Occupancy(tuple(held), (band,), capacity, INSTRUCTIONS)
-
-
-Named = tuple[Sequence[str], Sequence[str]]
-"""The names of a launch's arguments, and of the nodes behind its origins."""
-
-
-def _held(life: Lifetime, kernel: str, program: TileProgram, tensors: _Tensors, named: Named) -> Held:
-    buffer = program.buffers[life.buffer]
-    tensor, role = tensors.of(life.fillings, *named)
-    address = buffer.offset + life.slot * buffer.slot_bytes
-    return Held(
-        kernel, life.launch, buffer.core, buffer.name, tensor, life.slot, life.start, life.read, life.end, address,
-        buffer.slot_bytes, role,
-    )  # fmt: skip
 
 
 class _Tensors:
     """The kernel's arguments that each filling of a program comes from and goes to."""
 
-    def __init__(self, program: TileProgram, filled: Fillings) -> None:
+    def __init__(self, kernel: str, program: TileProgram, filled: Fillings) -> None:
+        self.kernel, self.program = kernel, program
         self.loaded: dict[int, dict[int, None]] = {}
         self.stored: dict[int, dict[int, None]] = {}
         owner = program.owners()
@@ -207,7 +191,14 @@ class _Tensors:
         np.maximum.at(made_by, filled.of_operand[writes], newest[owner[writes]])
         self.made_by: list[int] = made_by.tolist()
 
-    def of(self, numbers: Sequence[int], arguments: Sequence[str], origins: Sequence[str]) -> tuple[str, str]:
+    def held(self, life: Lifetime, arguments: Sequence[str], origins: Sequence[str]) -> Held:
+        """A lifetime with its tensor: of the names of a launch's arguments, and of the nodes behind its origins."""
+        buffer, (tensor, role) = self.program.buffers[life.buffer], self._of(life.fillings, arguments, origins)
+        place = self.kernel, life.launch, buffer.core, buffer.name, tensor, life.slot
+        address = buffer.offset + life.slot * buffer.slot_bytes
+        return Held(*place, life.start, life.read, life.end, address, buffer.slot_bytes, role)
+
+    def _of(self, numbers: Sequence[int], arguments: Sequence[str], origins: Sequence[str]) -> tuple[str, str]:
         """The name of what these fillings hold, and its role."""
         loaded, stored = (
             dict.fromkeys(arguments[each] for number in numbers for each in found.get(number, ()))
@@ -216,8 +207,8 @@ class _Tensors:
         if loaded or stored:
             role = BOTH if loaded and stored else LOADED if loaded else STORED
             return ", ".join([*loaded, *(name for name in stored if name not in loaded)]), role
-        made = max(self.made_by[number] for number in numbers)
-        return (origins[made] if made >= 0 else ""), INSIDE
+        origin = max(self.made_by[number] for number in numbers)
+        return (origins[origin] if origin >= 0 else ""), INSIDE
 
 
 def moved_with(program: TileProgram, row: int) -> list[int]:
@@ -237,16 +228,13 @@ def operands_in(program: TileProgram, space: Space, first: int, last: int) -> li
 
 def scratchpad_table(view: Occupancy) -> Table:
     """One row a stretch of time in which a slot holds something, by launch, buffer, slot and time."""
-    rows = tuple(
-        (
-            *(held.kernel, held.launch, held.core, held.buffer, held.tensor, held.slot),
-            *(held.start, held.read, held.end, held.bytes, held.address, held.role),
-            *((max(0, held.address + held.bytes - view.capacity),) if view.unit == INSTRUCTIONS else ()),
-        )
-        for held in view.held
-    )
-    beyond = ("bytes_beyond",) if view.unit == INSTRUCTIONS else ()
-    return Table((*COLUMNS, *beyond), rows, f"{NOTHING}: no kernel ran")
+    rows = [tuple(getattr(held, column) for column in COLUMNS) for held in view.held]
+    columns = COLUMNS
+    if view.unit == INSTRUCTIONS:
+        ends = (held.address + held.bytes for held in view.held)
+        rows = [(*row, max(0, end - view.capacity)) for row, end in zip(rows, ends, strict=True)]
+        columns = (*COLUMNS, "bytes_beyond")
+    return Table(columns, tuple(rows), f"{NOTHING}: no kernel ran")
 
 
 def tensors_of_buffers(view: Occupancy) -> dict[str, str]:
@@ -258,13 +246,13 @@ def tensors_of_buffers(view: Occupancy) -> dict[str, str]:
 
 
 def scratchpad_text(view: Occupancy) -> str:
-    """How much is used, the bytes that do not fit, and every stretch of time."""
+    """The bytes in use, those that do not fit, and every stretch of time."""
     table = scratchpad_table(view)
     return "\n".join([summary(view), *([table.text()] if table.rows else [])])
 
 
 def summary(view: Occupancy) -> str:
-    """How much of the scratchpad is used at most; or how much is missing."""
+    """The most bytes of the scratchpad in use; or those that are missing."""
     if view.beyond:
         return f"{view.peak:,} bytes are needed, the scratchpad has {view.capacity:,}: {view.beyond:,} too many"
     share = view.peak / max(view.capacity, 1)

@@ -1,4 +1,4 @@
-"""The tensors of a kernel as grids of tiles, in the order in which they are moved: geometry that two painters draw.
+"""The tensors of a kernel as grids of tiles, in the order in which they are moved: as geometry and as pictures.
 
 A tensor has as many axes as it likes, and a picture two: those that are cut into most tiles, the longest of equals.
 Boxes that differ only along the other axes are one tile of the picture.
@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.tileprogram.tensor_boxes import TensorBox
-from workbench.explaining.views.scratchpads.tiles import TensorMoves, Tiling, Touch
+from workbench.explaining.views.scratchpads.tiles import TensorMoves, Tiling, Touch, moved_text
+from workbench.ground.basics.picture import Axis, Box, Entry, Picture, Told, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Tile:
 
     @property
     def again(self) -> float:
-        """How often each of its boxes is moved."""
+        """Number of moves of each of its boxes."""
         return self.visits / self.boxes
 
 
@@ -63,7 +64,7 @@ class Grid:
         """Axes of more than one element that are not drawn."""
         return tuple(axis for axis, extent in enumerate(self.shape) if extent > 1 and axis not in self.axes)
 
-    def told(self, tile: Tile) -> str:
+    def tile_text(self, tile: Tile) -> str:
         """A tile in words."""
         rows = f"axis {self.axes[0]} from {tile.top:,} to {tile.bottom:,}, " if self.axes[0] >= 0 else ""
         times = f"{tile.visits:,} moves, the first is number {tile.first:,}"
@@ -73,11 +74,7 @@ class Grid:
 
 def grids(view: Tiling) -> list[Grid]:
     """A grid for each tensor that is moved, in the order of the kernel's arguments."""
-    found = list[Grid]()
-    for each in view.tensors:
-        visits = [touch for touch in view.touches if touch.argument == each.argument]
-        found.append(_grid(each, visits))
-    return found
+    return [_grid(each, [touch for touch in view.touches if touch.argument == each.argument]) for each in view.tensors]
 
 
 def _grid(moved: TensorMoves, visits: Sequence[Touch]) -> Grid:
@@ -114,7 +111,7 @@ def _grid(moved: TensorMoves, visits: Sequence[Touch]) -> Grid:
 
 
 def place_of(box: TensorBox, axes: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Where a box lies in a picture of these axes: top, left, bottom, right."""
+    """The sides of a box in a picture of these axes: top, left, bottom, right."""
     down, right = axes
     top, bottom = (box.start[down], box.end[down]) if down >= 0 else (0, 1)
     left, end = (box.start[right], box.end[right]) if right >= 0 else (0, 1)
@@ -132,8 +129,7 @@ def coarse(grid: Grid, rows: int, columns: int) -> tuple[Tile, ...]:
         return grid.tiles
     down, right = min(rows, grid.rows), min(columns, grid.columns)
     painted = np.full((down, right), -1)
-    ordered = sorted(range(len(grid.tiles)), key=lambda each: -grid.tiles[each].first)
-    for number in ordered:
+    for number in sorted(range(len(grid.tiles)), key=lambda each: -grid.tiles[each].first):
         tile = grid.tiles[number]
         top, bottom = tile.top * down // grid.rows, -(-tile.bottom * down // grid.rows)
         left, end = tile.left * right // grid.columns, -(-tile.right * right // grid.columns)
@@ -142,7 +138,7 @@ def coarse(grid: Grid, rows: int, columns: int) -> tuple[Tile, ...]:
 
 
 def _pieces(grid: Grid, painted: npt.NDArray[np.int64]) -> Iterator[Tile]:
-    """Of each row of a coarse picture the stretches of one colour."""
+    """The stretches of one colour in each row of a coarse picture."""
     down, right = painted.shape
     for row in range(down):
         column = 0
@@ -186,11 +182,8 @@ def label(tile: Tile, wide: float, high: float) -> str:
 
 
 def strength(age: float) -> float:
-    """How much of its colour a tile has; not so much that what is written on it cannot be read."""
-    return _FIRST + (_LAST - _FIRST) * age
-
-
-_FIRST, _LAST = 0.12, 0.62
+    """Opacity of a tile's colour: low enough for the text on it to be read."""
+    return 0.12 + 0.5 * age
 
 
 def caption(grid: Grid) -> list[str]:
@@ -211,3 +204,44 @@ def caption(grid: Grid) -> list[str]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+_NOTHING = "the kernel moves nothing between DRAM and the scratchpad"
+_HUE = "k-LOAD"
+_LEGEND = (
+    *(Entry(told, _HUE, strength(age)) for age, told in ((0, "moved first"), (0.5, "later"), (1, "last"))),
+    Entry("numbers: the first move of a tile; (2x): it is moved twice"),
+)
+
+
+def tile_pictures(view: Tiling) -> list[Picture]:
+    """A picture for each tensor, in the order of the kernel's arguments."""
+    pictures = [_picture(grid, moved) for grid, moved in zip(grids(view), view.tensors, strict=True)]
+    return pictures or [Picture("tiles", nothing=_NOTHING)]
+
+
+def _picture(grid: Grid, moved: TensorMoves) -> Picture:
+    width, height = size_of(grid)
+    down = f"axis {grid.axes[0]}: {grid.rows:,}" if height > 70 else f"{grid.rows:,}"
+    return Picture(
+        f"{grid.tensor} as a grid of tiles",
+        width,
+        height,
+        Axis(0, max(grid.columns, 1), f"axis {grid.axes[1]}: {grid.columns:,}" if grid.axes[1] >= 0 else ""),
+        Axis(max(grid.rows, 1), 0, down if grid.axes[0] >= 0 else ""),
+        tuple(_tile(tile, grid, width / max(grid.columns, 1), height / max(grid.rows, 1)) for tile in drawn(grid)),
+        _LEGEND,
+        grid.tensor,
+        f"({grid.access})",
+        notes=(*caption(grid), moved_text(moved)),
+        frame="soft",
+        grows=False,
+    )
+
+
+def _tile(tile: Tile, grid: Grid, across: float, down: float) -> Told:
+    box = Box(tile.left, tile.right, tile.top, tile.bottom, _HUE, strength(tile.age), apart=True)
+    text = label(tile, (tile.right - tile.left) * across, (tile.bottom - tile.top) * down)
+    middle = (tile.left + tile.right) / 2, (tile.top + tile.bottom) / 2
+    words = (Words(*middle, text, "middle", dy=4, size=11),) if text else ()
+    return Told(grid.tile_text(tile), (box, *words))

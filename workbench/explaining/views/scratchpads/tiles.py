@@ -15,7 +15,7 @@ from simulator.tileprogram.slot_fillings import fillings
 from simulator.tileprogram.tensor_boxes import Coordinates, TensorBox
 from simulator.tileprogram.tensor_moves import moves
 from simulator.units.gather import INDEXED
-from workbench.explaining.views.graphs.tensor_names import user_names
+from workbench.explaining.views.graphs.titles import user_names
 from workbench.explaining.views.scratchpads.scratchpad import moved_with, operands_in
 from workbench.ground.basics.table import Cell, Table
 from workbench.ground.errors import BadOption
@@ -47,7 +47,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class TensorMoves:
-    """How often the elements of one tensor are moved."""
+    """The moves of one tensor's elements."""
 
     tensor: str
     access: str
@@ -127,20 +127,17 @@ class _Reader:
         outside = operands_in(program, Space.DRAM, first, last)
         inside = operands_in(program, Space.SCRATCHPAD, first, last)
         partners = moved_with(program, row)
-        found = list[Touch]()
-        for each in outside:
-            place = partners[0] if len(partners) == 1 else -1
-            found.append(self._moved(row, each, place))
-        paired = partners if len(partners) == 1 and outside else []
-        return found + [self._used(row, each) for each in inside if each not in paired]
+        place = partners[0] if len(partners) == 1 else -1
+        found = [self._moved(row, each, place) for each in outside]
+        return found + [self._used(row, each) for each in inside if not outside or each != place]
 
     def _moved(self, row: int, operand: int, place: int) -> Touch:
-        told, opcode = self.program.operand(operand), Opcode(self.program.opcode[row])
-        box, inside = self.coordinates[told.target].box(told), self.program.operand(place) if place >= 0 else None
+        moved, opcode = self.program.operand(operand), Opcode(self.program.opcode[row])
+        box, inside = self.coordinates[moved.target].box(moved), self.program.operand(place) if place >= 0 else None
         return Touch(
-            row, opcode.name, int(self.program.core[row]), self.arguments[told.target], box, box.extent,
-            ACCESS[told.access], self.program.buffers[inside.target].name if inside else "",
-            inside.slot if inside else -1, told.target, opcode in INDEXED and operand == self._memory(row),
+            row, opcode.name, int(self.program.core[row]), self.arguments[moved.target], box, box.extent,
+            ACCESS[moved.access], self.program.buffers[inside.target].name if inside else "",
+            inside.slot if inside else -1, moved.target, opcode in INDEXED and operand == self._memory(row),
         )  # fmt: skip
 
     def _memory(self, row: int) -> int:
@@ -148,19 +145,15 @@ class _Reader:
         return int(self.program.operand_start[row + 1]) - 1
 
     def _used(self, row: int, operand: int) -> Touch:
-        told, kind = self.program.operand(operand), Opcode(self.program.opcode[row]).name
+        used, kind = self.program.operand(operand), Opcode(self.program.opcode[row]).name
         filling = int(self.filled.of_operand[operand])
-        name, box = self._meant(told, filling)
-        if not name:
-            name = self._made_by(row)
-        is_padding = filling in self.loaded and not self._reads(row)
-        if is_padding:
-            box = None
-        buffer = self.program.buffers[told.target].name
-        extent = box.extent if box else told.shape
-        core = int(self.program.core[row])
-        access = PADDING if is_padding else ACCESS[told.access]
-        return Touch(row, kind, core, name, box, extent, access, buffer, told.slot, -1, False)
+        name, box = self._meant(used, filling)
+        name = name or self._made_by(row)
+        access = ACCESS[used.access]
+        if filling in self.loaded and not self._reads(row):
+            box, access = None, PADDING
+        extent, buffer = box.extent if box else used.shape, self.program.buffers[used.target].name
+        return Touch(row, kind, int(self.program.core[row]), name, box, extent, access, buffer, used.slot, -1, False)
 
     def _reads(self, row: int) -> bool:
         own = slice(int(self.program.operand_start[row]), int(self.program.operand_start[row + 1]))
@@ -170,11 +163,11 @@ class _Reader:
         origins = self.program.origin[self.program.origin_start[row] : self.program.origin_start[row + 1]]
         return self.origins[int(origins.max())] if len(origins) else ""
 
-    def _meant(self, told: Operand, filling: int) -> tuple[str, TensorBox | None]:
+    def _meant(self, used: Operand, filling: int) -> tuple[str, TensorBox | None]:
         """The tensor whose tile lies in a slot, and which box of it is meant: if that is none, all that lies there."""
         parts = self.parts.get(filling, [])
         for part in parts:
-            seen = part.seen_from(told)
+            seen = part.seen_from(used)
             if seen is not None:
                 return self.arguments[seen.target], self.coordinates[seen.target].box(seen)
         if not parts:
@@ -192,13 +185,11 @@ class _Reader:
 
     def _tensor(self, argument: int, operands: list[int]) -> TensorMoves:
         program = self.program
-        access = 0
-        for operand in operands:
-            access |= int(program.access[operand])
+        access = int(np.bitwise_or.reduce(program.access[operands]))
         indexed = [each for each in operands if program.opcode[self.owner[each]] in INDEXED]
         if any(each == self._memory(int(self.owner[each])) for each in indexed):
-            told = [prod(self._points(each)) for each in operands]
-            counted = (sum(told), None, None)
+            counts = [prod(self._points(each)) for each in operands]
+            counted = (sum(counts), None, None)
         else:
             found = moves(self.coordinates[argument], (program.operand(each) for each in operands))
             counted = (found.moved, found.touched, found.most)
@@ -217,12 +208,10 @@ class _Reader:
 
     def _padding(self, argument: int) -> int:
         """Elements of padding around the loaded tiles of an argument, by instructions that read nothing."""
-        program = self.program
-        total = 0
-        for operand in np.flatnonzero(self.filled.of_operand >= 0).tolist():
-            if self.loaded.get(int(self.filled.of_operand[operand])) == argument:
-                total += int(program.shape[operand].prod()) if not self._reads(int(self.owner[operand])) else 0
-        return total
+        inside = np.flatnonzero(self.filled.of_operand >= 0).tolist()
+        loaded = (each for each in inside if self.loaded.get(int(self.filled.of_operand[each])) == argument)
+        padding = (each for each in loaded if not self._reads(int(self.owner[each])))
+        return sum(int(self.program.shape[each].prod()) for each in padding)
 
 
 ACCESS = {Access.READ: "read", Access.WRITE: "write", Access.READ_WRITE: "read, write"}
@@ -237,21 +226,21 @@ class _Part:
     is_copy: bool
     """Element by element in one order; else data, or a loop of single accesses, says what goes where."""
 
-    def seen_from(self, told: Operand) -> Operand | None:
+    def seen_from(self, used: Operand) -> Operand | None:
         """The tensor's box for an operand in the slot; None if it reaches beyond the moved tile."""
         inside, outside = self.inside, self.outside
         if not self.is_copy:
             return None
         walked = [axis for axis, extent in enumerate(inside.shape) if extent > 1]
         walked.sort(key=lambda axis: -inside.strides[axis])
-        left, place = told.offset - inside.offset, outside.offset
+        left, place = used.offset - inside.offset, outside.offset
         low, high = dict[int, int](), dict[int, int]()
         for axis in walked:
             low[axis], left = divmod(left, inside.strides[axis])
             high[axis] = low[axis]
             place += low[axis] * outside.strides[axis]
         strides = list[int]()
-        for extent, stride in zip(told.shape, told.strides, strict=True):
+        for extent, stride in zip(used.shape, used.strides, strict=True):
             if extent == 1 or stride == 0:
                 strides.append(0)
                 continue
@@ -264,7 +253,7 @@ class _Part:
             strides.append(step * outside.strides[axis])
         if left or any(low[axis] < 0 or high[axis] >= inside.shape[axis] for axis in walked):
             return None
-        return replace(outside, slot=0, offset=place, shape=told.shape, strides=tuple(strides), access=told.access)
+        return replace(outside, slot=0, offset=place, shape=used.shape, strides=tuple(strides), access=used.access)
 
 
 def around(boxes: Sequence[TensorBox]) -> TensorBox:
@@ -278,37 +267,26 @@ def around(boxes: Sequence[TensorBox]) -> TensorBox:
 
 def tiles_table(view: Tiling) -> Table:
     """One row a box, in the order of the instructions."""
-    rows = list[tuple[Cell, ...]]()
-    for touch in view.touches:
-        box = touch.box
-        rows.append(
-            (
-                *(touch.instruction, touch.kind, touch.core, touch.tensor, touch.access),
-                *((box.start, box.extent, box.step) if box else (None, touch.extent, None)),
-                touch.buffer,
-                touch.slot if touch.slot >= 0 else None,
-                bool(box is None or box.exact) and not touch.by_index,
-            )
-        )
-    return Table(
-        ("instruction", "kind", "core", "tensor", "access", "start", "extent", "step", "buffer", "slot", "exact"),
-        tuple(rows),
-        "the kernel has no instructions",
-    )
+
+    def row(touch: Touch) -> tuple[Cell, ...]:
+        box, slot = touch.box, touch.slot if touch.slot >= 0 else None
+        place = (box.start, box.extent, box.step) if box else (None, touch.extent, None)
+        exact = bool(box is None or box.exact) and not touch.by_index
+        return touch.instruction, touch.kind, touch.core, touch.tensor, touch.access, *place, touch.buffer, slot, exact
+
+    columns = ("instruction", "kind", "core", "tensor", "access", "start", "extent", "step", "buffer", "slot", "exact")
+    return Table(columns, tuple(map(row, view.touches)), "the kernel has no instructions")
 
 
 def moved_table(view: Tiling) -> Table:
     """One row a tensor that is moved between DRAM and the scratchpad."""
-    rows = tuple(
-        (each.tensor, each.access, each.shape, each.moved, each.least, each.average, each.most, each.padding)
-        for each in view.tensors
-    )
     columns = ("tensor", "access", "shape", "moved", "least", "average", "most", "padding")
+    rows = tuple(tuple(getattr(each, column) for column in columns) for each in view.tensors)
     return Table(columns, rows, "the kernel moves nothing")
 
 
 def moved_text(each: TensorMoves) -> str:
-    """How often a tensor's elements are moved, in a sentence."""
+    """Says in a sentence how many elements of a tensor are moved, and how many times each."""
     padding = f"; {each.padding:,} more are padding" if each.padding else ""
     if each.least is None:
         return f"{each.moved:,} elements are moved: {BY_INDEX}{padding}"
@@ -321,6 +299,6 @@ def moved_text(each: TensorMoves) -> str:
 
 
 def tiles_text(view: Tiling) -> str:
-    """How often each tensor is moved, then every box."""
+    """The moves of each tensor, then every box."""
     lines = [f"{each.tensor}: {moved_text(each)}" for each in view.tensors]
     return "\n".join([f"kernel {view.kernel}", *lines, tiles_table(view).text()])

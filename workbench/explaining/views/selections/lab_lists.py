@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
@@ -41,7 +41,6 @@ class ListRow:
 class Listing:
     """A list of known length."""
 
-    name: str
     title: str
     columns: tuple[str, ...]
 
@@ -64,7 +63,7 @@ class Listing:
         return {}
 
     def outline(self) -> tuple[tuple[int, str], ...]:
-        """Where parts of the list begin, and their titles."""
+        """The first rows of parts of the list, and the parts' titles."""
         return ()
 
     def widest(self) -> int:
@@ -76,14 +75,20 @@ class Listing:
         return [self.row(number) for number in range(max(first, 0), min(first + count, len(self)))]
 
 
-class _Made(Listing):
-    """A short list, whose rows are made at once."""
+class ShortList(Listing):
+    """A list whose rows are made at once."""
 
-    def __init__(self, rows: Iterable[tuple[str, ListRow]]) -> None:
-        """`rows` come with the key under which a selection has them."""
-        made = list(rows)
-        self._rows = [row for _, row in made]
-        self._at = {key: number for number, (key, _) in enumerate(made) if key}
+    def __init__(
+        self,
+        title: str,
+        columns: tuple[str, ...],
+        rows: Sequence[tuple[str, ListRow]],
+        keys: Callable[[Selection], Iterable[str]],
+    ) -> None:
+        """Each row comes with the key under which a selection has it; `keys` are those of a selection."""
+        self.title, self.columns, self._keys = title, columns, keys
+        self._rows = [row for _, row in rows]
+        self._at = {key: number for number, (key, _) in enumerate(rows) if key}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -94,81 +99,57 @@ class _Made(Listing):
     def row(self, number: int) -> ListRow:
         return self._rows[number]
 
+    def rows_of(self, selection: Selection) -> Marked:
+        return _sorted(self._at[key] for key in self._keys(selection) if key in self._at)
+
     def outline(self) -> tuple[tuple[int, str], ...]:
         return tuple((number, row.cells[0]) for number, row in enumerate(self._rows) if row.head)
 
-    def _marked(self, keys: Iterable[str]) -> Marked:
-        return _sorted(self._at[key] for key in keys if key in self._at)
 
-
-class SourceList(_Made):
+def source_list(graph: AtenGraph, sources: Mapping[str, str]) -> ShortList:
     """The user's lines of Python that calls come from, file by file."""
-
-    name, title, columns = "python", "Python", ("line", "code")
-
-    def __init__(self, graph: AtenGraph, sources: Mapping[str, str]) -> None:
-        origins = {node.origin.place: node.origin for node in graph.nodes if node.origin.file}
-        placed = sorted((str(origin.file), int(origin.line or 0), place) for place, origin in origins.items())
-        rows = list[tuple[str, ListRow]]()
-        for number, (file, line, place) in enumerate(placed):
-            if number == 0 or placed[number - 1][0] != file:
-                rows.append(("", ListRow((os.path.basename(file), ""), head=True)))
-            rows.append((place, ListRow((str(line), sources.get(place, "").rstrip()), place)))
-        super().__init__(rows)
-
-    def rows_of(self, selection: Selection) -> Marked:
-        return self._marked(selection.source_lines)
+    origins = {node.origin.place: node.origin for node in graph.nodes if node.origin.file}
+    placed = sorted((str(origin.file), int(origin.line or 0), place) for place, origin in origins.items())
+    rows = list[tuple[str, ListRow]]()
+    for number, (file, line, place) in enumerate(placed):
+        if number == 0 or placed[number - 1][0] != file:
+            rows.append(("", ListRow((os.path.basename(file), ""), head=True)))
+        rows.append((place, ListRow((str(line), sources.get(place, "").rstrip()), place)))
+    return ShortList("Python", ("line", "code"), rows, lambda selection: selection.source_lines)
 
 
-class CallList(_Made):
+def call_list(graph: AtenGraph) -> ShortList:
     """The captured ATen calls, in order."""
-
-    name, title, columns = "calls", "ATen calls", ("call", "op", "result", "module")
-
-    def __init__(self, graph: AtenGraph) -> None:
-        rows = list[tuple[str, ListRow]]()
-        for node in graph.nodes:
-            result = str(graph.types[node.results[0]]) if node.results else ""
-            cells = (node.name, node.op, result, node.origin.module)
-            rows.append((node.name, ListRow(cells, node)))
-        super().__init__(rows)
-
-    def rows_of(self, selection: Selection) -> Marked:
-        return self._marked(selection.nodes)
+    rows = list[tuple[str, ListRow]]()
+    for node in graph.nodes:
+        result = str(graph.types[node.results[0]]) if node.results else ""
+        rows.append((node.name, ListRow((node.name, node.op, result, node.origin.module), node)))
+    columns = ("call", "op", "result", "module")
+    return ShortList("ATen calls", columns, rows, lambda selection: selection.nodes)
 
 
-_VIEWS = "views: no kernel, no bytes"
-
-
-class KernelList(_Made):
+def kernel_list(lowered: KernelGraph) -> ShortList:
     """Kernels, each with the nodes that it computes below it, and the views, which none computes."""
+    nodes = {item.node.name: item for item in lowered.nodes}
+    rows = list[tuple[str, ListRow]]()
 
-    name, title, columns = "kernels", "Kernels", ("kernel", "op", "why here")
+    def kernel_key(kernel: str) -> str:
+        return f"kernel {kernel}"  # since a node may be called as a kernel is
 
-    def __init__(self, lowered: KernelGraph) -> None:
-        nodes = {item.node.name: item for item in lowered.nodes}
-        rows = list[tuple[str, ListRow]]()
+    def node_row(name: str) -> tuple[str, ListRow]:
+        item = nodes[name]
+        why = item.rule or (f"by {item.route}" if item.kernel else "")
+        return name, ListRow((name, item.node.op, why), item, depth=1)
 
-        def node_row(name: str) -> tuple[str, ListRow]:
-            item = nodes[name]
-            why = item.rule or (f"by {item.route}" if item.kernel else "")
-            return name, ListRow((name, item.node.op, why), item, depth=1)
-
-        for kernel in lowered.kernels:
-            row = ListRow((kernel.name, kernel.kind, ""), kernel, head=True)
-            rows += [(_kernel_key(kernel.name), row), *map(node_row, kernel.nodes)]
-        views = [item.node.name for item in lowered.nodes if not item.kernel]
-        if views:
-            rows += [("", ListRow((_VIEWS, "", ""), head=True)), *map(node_row, views)]
-        super().__init__(rows)
-
-    def rows_of(self, selection: Selection) -> Marked:
-        return self._marked([*map(_kernel_key, selection.kernels), *selection.lowered])
-
-
-def _kernel_key(kernel: str) -> str:
-    """A node may be called as a kernel is."""
-    return f"kernel {kernel}"
+    for kernel in lowered.kernels:
+        row = ListRow((kernel.name, kernel.kind, ""), kernel, head=True)
+        rows += [(kernel_key(kernel.name), row), *map(node_row, kernel.nodes)]
+    views = [item.node.name for item in lowered.nodes if not item.kernel]
+    if views:
+        head = ListRow(("views: no kernel, no bytes", "", ""), head=True)
+        rows += [("", head), *map(node_row, views)]
+    columns = ("kernel", "op", "why here")
+    return ShortList("Kernels", columns, rows, lambda chosen: [*map(kernel_key, chosen.kernels), *chosen.lowered])
 
 
 class _Parts(Listing):
@@ -192,10 +173,8 @@ class _Parts(Listing):
     def row(self, number: int) -> ListRow:
         part = bisect_right(self._starts, number) - 1
         kernel, place = self._names[part], number - self._starts[part] - 1
-        return self._title(kernel) if place < 0 else self._row(kernel, place)
-
-    def _title(self, kernel: str) -> ListRow:
-        return ListRow((kernel, *("" for _ in self.columns[1:])), kernel, head=True)
+        title = ListRow((kernel, *("" for _ in self.columns[1:])), kernel, head=True)
+        return title if place < 0 else self._row(kernel, place)
 
     def _row(self, kernel: str, place: int) -> ListRow:
         raise NotImplementedError
@@ -210,51 +189,43 @@ class MlirList(_Parts):
 
     columns = ("line", "MLIR")
 
-    def __init__(self, name: str, title: str, texts: Mapping[str, str]) -> None:
-        self.name, self.title = name, title
+    def __init__(
+        self,
+        title: str,
+        texts: Mapping[str, str],
+        line: Callable[[str, int], tuple[str, int]] = MlirLine,
+        selected: Callable[[Selection], Sequence[tuple[str, int]]] = lambda selection: selection.mlir_lines,
+    ) -> None:
+        """`line` makes the argument of `Journey.select` for a line; `selected` are the lines of a selection."""
+        self.title, self._line, self._selected = title, line, selected
         self._lines = {kernel: text.rstrip("\n").split("\n") for kernel, text in texts.items()}
         super().__init__({kernel: len(lines) for kernel, lines in self._lines.items()})
 
     def widest(self) -> int:
         return max((len(line) for lines in self._lines.values() for line in lines), default=0)
 
+    def rows_of(self, selection: Selection) -> Marked:
+        return self._marked(self._selected(selection), least=1)
+
     def _row(self, kernel: str, place: int) -> ListRow:
         return ListRow((str(place + 1), mlir_line(self._lines[kernel][place])), self._line(kernel, place + 1))
 
-    def _line(self, kernel: str, line: int) -> object:
-        raise NotImplementedError
 
-
-class RenderedList(MlirList):
+def rendered_list(rendered: Sequence[KernelModule]) -> MlirList:
     """Kernels on whole tensors."""
-
-    def __init__(self, rendered: Sequence[KernelModule]) -> None:
-        super().__init__("rendered", "MLIR on tensors", {module.kernel: module.mlir for module in rendered})
-
-    def rows_of(self, selection: Selection) -> Marked:
-        return self._marked(selection.rendered_lines, least=1)
-
-    def _line(self, kernel: str, line: int) -> object:
-        return RenderedLine(kernel, line)
+    texts = {module.kernel: module.mlir for module in rendered}
+    return MlirList("MLIR on tensors", texts, RenderedLine, lambda selection: selection.rendered_lines)
 
 
-class ScheduledList(MlirList):
+def scheduled_list(scheduled: ScheduledProgram) -> MlirList:
     """Kernels as loops over tiles."""
-
-    def __init__(self, scheduled: ScheduledProgram) -> None:
-        super().__init__("scheduled", "MLIR on tiles", {each.kernel: each.mlir for each in scheduled.kernels})
-
-    def rows_of(self, selection: Selection) -> Marked:
-        return self._marked(selection.mlir_lines, least=1)
-
-    def _line(self, kernel: str, line: int) -> object:
-        return MlirLine(kernel, line)
+    return MlirList("MLIR on tiles", {each.kernel: each.mlir for each in scheduled.kernels})
 
 
 class InstructionList(_Parts):
     """The tile programs."""
 
-    name, title, columns = "instructions", "Instructions", ("no.", "kind", "op", "line", "buffers")
+    title, columns = "Instructions", ("no.", "kind", "op", "line", "buffers")
 
     def __init__(self, scheduled: ScheduledProgram) -> None:
         self._programs: dict[str, TileProgram] = {each.kernel: each.program for each in scheduled.kernels}
@@ -274,8 +245,7 @@ class InstructionList(_Parts):
 class SpanList(Listing):
     """The spans of the timeline: row `i` is row `i` of `j.simulated.events`."""
 
-    name, title = "spans", "Spans"
-    columns = ("span", "unit", "kind", "start", "cycles", "kernel")
+    title, columns = "Spans", ("span", "unit", "kind", "start", "cycles", "kernel")
 
     def __init__(self, trace: Trace, launches: Sequence[Launch]) -> None:
         self._trace, self._launches = trace, launches

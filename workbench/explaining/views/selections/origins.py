@@ -1,4 +1,4 @@
-"""Where everything comes from: one index over a journey's records, from the timeline back to the line of Python.
+"""The origins of everything: one index over a journey's records, from the timeline back to the line of Python.
 
 A span runs an instruction of a launch; an instruction comes from an op on a line of the scheduled MLIR and carries
 kernel-local origin ids; the launch says which nodes these ids stand for; a node stands on a line of Python. Kernels
@@ -7,15 +7,16 @@ that several launches share have one text and one program, but each launch has s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator import TileProgram, Trace
+from simulator import Trace
 from simulator.tileprogram.program import Space
 from workbench.explaining.views.kernel_lists.kernel_tables import line_origins, line_regions, rendered_line_origins
 from workbench.explaining.views.scratchpads.tiles import Tiling, tiling
@@ -104,6 +105,10 @@ class OriginIndex:
             for name in self.lowered.together(item.parent):
                 found.setdefault(name, []).append(item.node.name)
         return {name: tuple(names) for name, names in found.items()}
+
+    def lowered_of(self, captured: Iterable[str]) -> tuple[str, ...]:
+        """The lowered nodes made of captured nodes; a captured node without any stands for itself."""
+        return tuple(child for name in captured for child in self.children[name] or (name,))
 
     @cached_property
     def parent(self) -> dict[str, str]:
@@ -201,43 +206,35 @@ class OriginIndex:
             found += [BufferAt(kernel, buffer) for buffer in sorted(touched)]
         return tuple(found)
 
-    def _touched(self, kernel: str) -> tuple[list[int], list[int]]:
-        """Where the buffers of each of a program's instructions begin, and the buffers."""
-        if kernel not in self._touching:
+    @cached_property
+    def _touched(self) -> Callable[[str], tuple[list[int], list[int]]]:
+        """Kernel -> the first place of each instruction's buffers in a list, and the list."""
+
+        @cache
+        def touched(kernel: str) -> tuple[list[int], list[int]]:
             program = self.programs[kernel].program
             inside = program.space == Space.SCRATCHPAD
             count = np.bincount(program.owners()[inside], minlength=len(program))
-            self._touching[kernel] = [0, *np.cumsum(count).tolist()], program.target[inside].tolist()
-        return self._touching[kernel]
+            return [0, *np.cumsum(count).tolist()], program.target[inside].tolist()
+
+        return touched
 
     @cached_property
-    def _touching(self) -> dict[str, tuple[list[int], list[int]]]:
-        return {}
-
-    def tiling_of(self, kernel: str) -> Tiling:
-        """The tiles of a kernel of the graph."""
-        if kernel not in self._tilings:
-            self._tilings[kernel] = tiling(kernel, self.scheduled, self.lowered)
-        return self._tilings[kernel]
-
-    @cached_property
-    def _tilings(self) -> dict[str, Tiling]:
-        return {}
+    def tiling_of(self) -> Callable[[str], Tiling]:
+        """Kernel of the graph -> its tiles."""
+        return cache(partial(tiling, scheduled=self.scheduled, lowered=self.lowered))
 
     # From lines to instructions, and back
 
     def lines_of_instructions(self, instructions: Iterable[InstructionAt]) -> tuple[MlirLine, ...]:
         """The line of the op that each instruction was read off, each once, in the order of the text."""
-        found: dict[MlirLine, None] = {}
+        found = set[MlirLine]()
         for kernel, index in instructions:
-            program = self._program(kernel)
-            if program is not None:
-                found[MlirLine(kernel, program.ops[int(program.op[index])].line)] = None
+            if kernel in self.programs:
+                program = self.programs[kernel].program
+                found.add(MlirLine(kernel, program.ops[int(program.op[index])].line))
         order = {name: place for place, name in enumerate(self.programs)}
         return tuple(sorted(found, key=lambda line: (order[line.kernel], line.line)))
-
-    def _program(self, kernel: str) -> TileProgram | None:
-        return self.programs[kernel].program if kernel in self.programs else None
 
     def instructions_at(self, kernel: str, line: int) -> tuple[int, ...]:
         """Instructions read off the op on this line, off the op that the line belongs to, or off ops inside it."""
@@ -254,20 +251,20 @@ class OriginIndex:
 
     def nodes_at(self, kernel: str, line: int) -> frozenset[str]:
         """The lowered nodes that a scheduled line comes from, whether or not it became an instruction."""
-        scheduled = self.programs[kernel]
-        local = tuple(str(number) for number in range(len(scheduled.program.origin_names)))
-        ids = self._local_ids(scheduled, local).get(line, ())
+        ids = self._local_ids(kernel).get(line, ())
         owners = [launch for launch in range(len(self.launches)) if self.launches[launch].kernel == kernel]
         return frozenset(self.lowered_of_launch(launch)[int(number)] for launch in owners for number in ids)
 
-    def _local_ids(self, scheduled: ScheduledKernel, names: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
-        if scheduled.kernel not in self._lines:
-            self._lines[scheduled.kernel] = line_origins(scheduled.located, names)
-        return self._lines[scheduled.kernel]
-
     @cached_property
-    def _lines(self) -> dict[str, dict[int, tuple[str, ...]]]:
-        return {}
+    def _local_ids(self) -> Callable[[str], dict[int, tuple[str, ...]]]:
+        """Kernel -> the kernel-local origin ids of each line of its scheduled MLIR, as text."""
+
+        @cache
+        def local_ids(kernel: str) -> dict[int, tuple[str, ...]]:
+            scheduled = self.programs[kernel]
+            return line_origins(scheduled.located, tuple(map(str, range(len(scheduled.program.origin_names)))))
+
+        return local_ids
 
     @cached_property
     def rendered_lines(self) -> dict[str, dict[int, tuple[str, ...]]]:
@@ -305,8 +302,8 @@ class OriginIndex:
             return "lowering lets its readers work on its operand directly: no work and no bytes"
         if not children:
             return "nothing uses its result, so it is not computed"
-        told = [self._fates.get(name, "its MLIR runs inside other ops' instructions") for name in children]
-        return "; ".join(dict.fromkeys(told))
+        fates = [self._fates.get(name, "its MLIR runs inside other ops' instructions") for name in children]
+        return "; ".join(dict.fromkeys(fates))
 
     @cached_property
     def _used(self) -> frozenset[str]:
@@ -340,3 +337,8 @@ class OriginIndex:
             for gone in kernel.folded if kernel else ():
                 found.setdefault(names[gone.origin], gone.reason)
         return found
+
+
+def without_folder(place: str) -> str:
+    """`file.py:12` without the folder."""
+    return os.path.basename(place)

@@ -50,7 +50,7 @@ class SelectionModel:
 
     @property
     def steps_back(self) -> int:
-        """How many selections `back` can go to."""
+        """The number of selections that `back` can go to."""
         return self._place
 
     @property

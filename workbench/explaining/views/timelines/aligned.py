@@ -8,17 +8,19 @@ column time runs as it does, and a microsecond is as wide everywhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Final
 
 import numpy as np
 
 from workbench.explaining.views.graphs.kernel_groups import Group, Matching, Run
-from workbench.explaining.views.timelines.gantt import F64, I64, Gantt, occupancy
+from workbench.explaining.views.timelines.gantt import F64, I64, LAUNCH, NOTHING, Gantt, occupancy, together
 from workbench.explaining.views.timelines.timeline import gantt_of
 from workbench.ground.basics.common_parts import merged
+from workbench.ground.basics.picture import LETTER, Axis, Box, Entry, Line, Mark, Picture, Tick, Told, Words, stacked
 
 READ: Final = (
     "A column begins where the same nodes begin, and is as wide as its longest journey. A bar is as high as the "
@@ -26,13 +28,21 @@ READ: Final = (
 )
 SLOWER, FASTER, AS_LONG = "longer than the first", "shorter than the first", "as long as the first"
 
+_HEAD, _NAME, _STRIP, _GAP = 18, 17, 4, 10
+_HIGH, _LOW, _BETWEEN = 16, 8, 3
+"""Heights of a lane, of one where there are many, and between lanes."""
+_MANY = 16
+_COLUMN = 2
+"""Pixels of a column in which shares are drawn."""
+_COLOURS = {SLOWER: "bad", FASTER: "good", AS_LONG: "c-data"}
+
 
 @dataclass(frozen=True)
 class Stay:
-    """How long a journey is in a column, in microseconds of the picture."""
+    """The stretch of a journey in a column, in microseconds of the picture."""
 
     launching: float
-    """When the launch of its first kernel there begins."""
+    """Begin of the launch of its first kernel there."""
     start: float
     end: float
     launches: tuple[int, ...]
@@ -68,18 +78,9 @@ class Lane:
     def shares(self, edges: F64, kinds: int) -> F64:
         """For each kind (rows) its part of the share of each interval in which some unit works."""
         each = occupancy(self.start, self.end, self.kind, kinds, edges)
-        start, end = _together(self.start, self.end)
+        start, end = together(self.start, self.end)
         some = occupancy(start, end, np.zeros(len(start), np.int64), 1, edges)[0]
         return each * some / np.maximum(each.sum(axis=0), 1e-12)
-
-
-def _together(start: F64, end: F64) -> tuple[F64, F64]:
-    """Pieces of time that overlap, as longer ones that do not."""
-    order = np.argsort(start, kind="stable")
-    start, last = start[order], np.maximum.accumulate(end[order])
-    opens = np.concatenate([[True], start[1:] > last[:-1]])[: len(start)]
-    closes = np.concatenate([opens[1:], [True]])[: len(start)]
-    return start[opens], last[closes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +114,10 @@ class Aligned:
         return {pace(stay, column.stays[0]) for column in self.columns for stay in column.stays if stay}
 
     def stays_of(self, run: int) -> list[tuple[Stay, str]]:
-        """Where a journey is, and how long beside the first."""
+        """The stretches of a journey, each compared with the first journey's."""
         return [(stay, pace(stay, column.stays[0])) for column in self.columns if (stay := column.stays[run])]
 
-    def told(self, column: Column) -> str:
+    def column_text(self, column: Column) -> str:
         """The title of a column, and each journey's time in it."""
         first = column.stays[0]
         parts = [f"{column.group.title}:"]
@@ -130,7 +131,7 @@ class Aligned:
 
 
 def pace(stay: Stay, first: Stay | None) -> str:
-    """How long a journey is in a column beside the first one."""
+    """Compares a journey's length in a column with the first one's."""
     if first is None or math.isclose(stay.length, first.length, rel_tol=1e-9):
         return AS_LONG
     return SLOWER if stay.length > first.length else FASTER
@@ -174,24 +175,17 @@ def _blocks(groups: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
 
 def _column(matching: Matching, group: Group, start: float, launches: Sequence[tuple[int, ...] | None]) -> Column:
     """The column that begins here: room for the longest launch before it, then for the longest work."""
-    before: list[float] = []
-    lengths: list[float] = []
+    measured: list[tuple[float, float, tuple[int, ...]] | None] = []
     for run, mine in zip(matching.runs, launches, strict=True):
-        if mine is not None:
-            begin, end = run.spans[mine[0]][1], run.spans[mine[-1]][2]
-            since = run.spans[mine[0] - 1][2] if mine[0] else 0
-            before.append(run.microseconds(begin - since))
-            lengths.append(run.microseconds(end - begin))
-    first = start + max(before)
-    measured = iter(zip(before, lengths, strict=True))
-    stays: list[Stay | None] = []
-    for mine in launches:
         if mine is None:
-            stays.append(None)
+            measured.append(None)
             continue
-        lead, length = next(measured)
-        stays.append(Stay(first - lead, first, first + length, mine))
-    return Column(group, start, first + max(lengths), tuple(stays))
+        begin, end = run.spans[mine[0]][1], run.spans[mine[-1]][2]
+        since = run.spans[mine[0] - 1][2] if mine[0] else 0
+        measured.append((run.microseconds(begin - since), run.microseconds(end - begin), mine))
+    first = start + max(each[0] for each in measured if each)
+    stays = tuple(each and Stay(first - each[0], first, first + each[1], each[2]) for each in measured)
+    return Column(group, start, max(stay.end for stay in stays if stay), stays)
 
 
 def _lanes(at: int, run: Run, view: Gantt, columns: Sequence[Column]) -> list[Lane]:
@@ -202,12 +196,66 @@ def _lanes(at: int, run: Run, view: Gantt, columns: Sequence[Column]) -> list[La
             moved[list(stay.launches)] = stay.start - run.microseconds(run.spans[stay.launches[0]][1])
     shift = moved[run.trace.launch[view.row]]
     clock = view.clock_mhz
-    made: list[Lane] = []
+    lanes: list[Lane] = []
     for name in dict.fromkeys(lane.group for lane in view.lanes):
         units = [number for number, lane in enumerate(view.lanes) if lane.group == name]
         mine = np.isin(view.lane, units)
         start, end = (each[mine] / clock + shift[mine] for each in (view.work_start, view.end))
-        begins, ends = _together(start, end)
+        begins, ends = together(start, end)
         busy = float((ends - begins).sum()) / (run.microseconds(view.makespan) or 1)
-        made.append(Lane(at, name, busy, start, end, view.kind[mine]))
-    return made
+        lanes.append(Lane(at, name, busy, start, end, view.kind[mine]))
+    return lanes
+
+
+def aligned_picture(view: Aligned, width: float = 850) -> Picture:
+    """The picture, its legend, and how it is read."""
+    label = f"aligned timelines of {', '.join(run.name for run in view.runs)}"
+    if not view.lanes:
+        return Picture(label, nothing=NOTHING)
+    marks, ticks, y = list[Mark](), list[Tick](), _HEAD
+    height, edges = _LOW if len(view.lanes) > _MANY else _HIGH, np.linspace(0, view.whole, int(width / _COLUMN) + 1)
+    kinds = [(f"k-{kind}", 1.0) for kind in view.kinds]
+    for number, run in enumerate(view.runs):
+        figures = f"{run.trace.makespan:,} cycles, {run.microseconds(run.trace.makespan):,.2f} µs"
+        marks.append(Words(0, y + 11, f"{run.name}:", size=11.5, bold=True, soft=figures))
+        marks += _strips(view, number, y + _NAME)
+        y += _NAME + _STRIP + 2
+        for lane in view.lanes_of(number):
+            ticks.append(Tick(y + height / 2, lane.name, f"{lane.busy:.0%}"))
+            marks += [Box(stay.start, stay.end, y, y + height, "faint") for stay, _ in view.stays_of(number)]
+            marks += stacked(edges, lane.shares(edges, len(view.kinds)), kinds, y + height, -height)
+            y += height + _BETWEEN
+        y += _GAP
+    for column in view.columns:
+        marks.append(_titled(view, column, y - _GAP, width))
+    x, rows = Axis(0, view.whole or 1, "µs", None), Axis(y - _GAP, 0, ticks=tuple(ticks))
+    return Picture(label, width, y - _GAP, x, rows, tuple(marks), tuple(_entries(view)), notes=(READ,))
+
+
+def _strips(view: Aligned, run: int, y: int) -> Iterator[Box]:
+    """A line as long as the journey is in each column, and what its launches take before."""
+    for stay, how in view.stays_of(run):
+        strip = partial(Box, top=y, bottom=y + _STRIP)
+        if stay.launching < stay.start:
+            yield strip(stay.launching, stay.start, fill=f"c-{LAUNCH}")
+        if stay.start < stay.end:
+            yield strip(stay.start, stay.end, fill=_COLOURS[how])
+
+
+def _titled(view: Aligned, column: Column, bottom: int, width: float) -> Told:
+    """The edge of a column, its title where that fits, and a box that explains it."""
+    room = int(((column.end - column.start) / (view.whole or 1) * width - 6) / LETTER)
+    title = column.group.title
+    shown = title if len(title) <= room else f"{title[: room - 1]}…" if room > 5 else ""
+    edge = Line(((column.start, 4), (column.start, bottom)), "line", 0.8)
+    named = (Words(column.start, 12, shown, dx=3, colour="soft"),) if shown else ()
+    return Told(view.column_text(column), (edge, *named, Box(column.start, column.end, 4, bottom, "ground", 0.0)))
+
+
+def _entries(view: Aligned) -> Iterator[Entry]:
+    for kind in view.used_kinds():
+        yield Entry(view.kinds[kind].lower(), f"k-{view.kinds[kind]}")
+    if view.launching:
+        yield Entry(LAUNCH, f"c-{LAUNCH}")
+    for pace in (pace for pace in _COLOURS if pace in view.paces):
+        yield Entry(pace, _COLOURS[pace])

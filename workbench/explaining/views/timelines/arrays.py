@@ -1,16 +1,24 @@
-"""One matmul instruction on its systolic array: its time part by part, the tiles that the array holds, one cycle."""
+"""One matmul instruction on its systolic array: its time part by part, the tiles that the array holds, one cycle,
+and the wave front and the tiles over time as inline SVG."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
+from markupsafe import Markup
 
 from simulator import Trace
-from simulator.analysis.array_steps import ArrayWalk, array_walk
-from simulator.tileprogram.program import Opcode
+from simulator.analysis.array_steps import ArrayWalk, Tiles, array_walk
+from simulator.tileprogram.program import I64, Opcode
 from workbench.explaining.views.timelines.columns import Columns, packed
+from workbench.ground.basics import markup
+from workbench.ground.basics.html_builder import html, joined
+from workbench.ground.basics.picture import Axis, Box, Entry, Line, Picture, Tick, Told
+from workbench.ground.basics.svg_painter import side_by_side
 from workbench.ground.basics.table import Table
 from workbench.ground.errors import BadOption
 from workbench.ir import Launches
@@ -21,7 +29,21 @@ TILE_COLUMNS = (
     "tile", "batch", "product", "down", "across", "rows", "columns", "moves_in", "moved_in", "first_row", "rows_in",
     "complete", "out",
 )  # fmt: skip
+_OF_TILES = tuple(field.name for field in fields(Tiles))
+"""The columns of `Tiles`, in the order of `TILE_COLUMNS`, whose first is the number."""
 CYCLE_COLUMNS = ("cycle", "doing", "tile", "rows_moved_in", "rows_streamed", "at_work", "elements")
+
+_SIDE: Final = 220
+"""Pixels of the array's longer side."""
+_WIDE, _HIGH = 560, 13
+_MOST_TILES: Final = 14
+_MOVES, _WORKS, _LEAVES = "k-LOAD", "k-MATMUL", "k-STORE"
+_LEGEND: Final = (
+    Entry("weights or sums move in", _MOVES),
+    Entry("multiplies", _WORKS),
+    Entry("results on their way out", _LEAVES),
+)
+_FADED: Final = 0.35
 
 
 def matmuls(trace: Trace) -> list[int]:
@@ -50,13 +72,13 @@ def walk_of(trace: Trace, span: int | None) -> ArrayWalk:
         span = max(found, key=lambda row: int(trace.done[row] - trace.start[row]))
     if not 0 <= span < len(trace):
         raise BadOption(f"array({span}): rows of j.simulated.events are 0 to {len(trace) - 1}")
-    made = array_walk(trace, span) if trace.kind[span] == Opcode.MATMUL else None
-    if made is None:
+    walk = array_walk(trace, span) if trace.kind[span] == Opcode.MATMUL else None
+    if walk is None:
         kind = Opcode(trace.kind[span]).name
-        told = "was left out, because a factor is zero" if kind == "MATMUL" else f"is a {kind}"
+        why = "was left out, because a factor is zero" if kind == "MATMUL" else f"is a {kind}"
         near = matmul_columns(trace).column("before")[span]
-        raise BadOption(f"array({span}): span {span} {told}; the nearest matmul is span {near}")
-    return made
+        raise BadOption(f"array({span}): span {span} {why}; the nearest matmul is span {near}")
+    return walk
 
 
 def parts_table(walk: ArrayWalk) -> Table:
@@ -72,34 +94,25 @@ def parts_table(walk: ArrayWalk) -> Table:
 
 def tiles_table(walk: ArrayWalk) -> Table:
     """One row a tile that the array holds, in order; cycles of the array's clock, 0 is the first streamed row's."""
-    tiles = walk.tiles
-    columns = (
-        np.arange(len(tiles)), tiles.batch, tiles.product, tiles.down, tiles.across, tiles.rows, tiles.columns,
-        tiles.moves_in, tiles.moved_in, tiles.enters, tiles.streams, tiles.complete, tiles.out,
-    )  # fmt: skip
-    return Table(TILE_COLUMNS, tuple(zip(*(column.tolist() for column in columns), strict=True)))
+    columns = (getattr(walk.tiles, name).tolist() for name in _OF_TILES)
+    return Table(TILE_COLUMNS, tuple(zip(range(len(walk.tiles)), *columns, strict=True)))
 
 
 def cycle_table(walk: ArrayWalk, cycle: int) -> Table:
     """One row: the array's activity in a cycle of its clock."""
     if not walk.first <= cycle <= walk.last:
         raise BadOption(f"at({cycle}): it works from cycle {walk.first} to {walk.last}, where 0 is the first row's")
-    tiles, number = walk.tiles, tile_at(walk, cycle)
-    moving = int(np.clip(cycle - tiles.moves_in + 1, 0, tiles.moved_in)[incoming_at(walk, cycle)])
+    tiles, number = walk.tiles, last_begun(walk.tiles.enters, cycle)
+    moving = int(np.clip(cycle - tiles.moves_in + 1, 0, tiles.moved_in)[last_begun(tiles.moves_in, cycle)])
     streamed = int(np.clip(cycle - tiles.enters + 1, 0, tiles.streams)[number])
     elements = walk.machine.array.rows * walk.machine.array.columns
     doing = ", ".join(doing_at(walk, cycle))
     return Table(CYCLE_COLUMNS, ((cycle, doing, number, moving, streamed, walk.at_work(cycle), elements),))
 
 
-def tile_at(walk: ArrayWalk, cycle: int) -> int:
-    """The tile that streams in a cycle, or did so last; before the first one, the first."""
-    return max(int(np.searchsorted(walk.tiles.enters, cycle, side="right")) - 1, 0)
-
-
-def incoming_at(walk: ArrayWalk, cycle: int) -> int:
-    """The tile whose weights, or sums, move in during a cycle, or did so last."""
-    return max(int(np.searchsorted(walk.tiles.moves_in, cycle, side="right")) - 1, 0)
+def last_begun(begins: I64, cycle: int) -> int:
+    """The last tile that has begun to stream, or to move in, by a cycle; before the first one, the first."""
+    return max(int(np.searchsorted(begins, cycle, side="right")) - 1, 0)
 
 
 def doing_at(walk: ArrayWalk, cycle: int) -> list[str]:
@@ -150,7 +163,7 @@ def _least(used: list[int]) -> str:
 
 
 def sum_text(walk: ArrayWalk) -> str:
-    """How the parts make up the span, after which the next matmul may begin, and when the last result is there."""
+    """Adds the parts up to the span, after which the next matmul may begin, and says when the last result is there."""
     preload, stream, drain = (part.cycles for part in walk.parts)
     hidden = f" - {walk.hidden:,} hidden" if walk.hidden else ""
     own = walk.end - walk.start
@@ -168,7 +181,7 @@ def symbols(walk: ArrayWalk) -> str:
 
 def walk_text(walk: ArrayWalk, trace: Trace, launches: Launches) -> str:
     """The facts, the parts with their formulas, and how they add up."""
-    lines = [f"{name:<14} {told}" for name, told in facts(walk)]
+    lines = [f"{name:<14} {text}" for name, text in facts(walk)]
     parts = [f"{part.name:<8} {part.cycles:>9,} = {part.formula} = {part.numbers}" for part in walk.parts]
     return "\n".join([title(walk, trace, launches), *lines, "", *parts, symbols(walk), "", sum_text(walk)])
 
@@ -197,10 +210,94 @@ def walk_columns(walk: ArrayWalk, trace: Trace, launches: Launches) -> Columns:
         "before": unit[place - 1] if place else None,
         "after": unit[place + 1] if place + 1 < len(unit) else None,
     }
-    columns = {
-        "batch": tiles.batch, "product": tiles.product, "down": tiles.down, "across": tiles.across, "rows": tiles.rows,
-        "columns": tiles.columns, "moves_in": tiles.moves_in - begin, "moved_in": tiles.moved_in,
-        "enters": tiles.enters - begin, "streams": tiles.streams, "complete": tiles.complete - begin,
-        "out": tiles.out - begin,
-    }  # fmt: skip
-    return packed(header, columns)
+    times = {name: getattr(tiles, name) - begin for name in ("moves_in", "enters", "complete", "out")}
+    return packed(header, {name: times.get(name, getattr(tiles, name)) for name in _OF_TILES})
+
+
+def array_svg(walk: ArrayWalk, trace: Trace, launches: Launches) -> Markup:
+    """Facts, formulas, and both pictures."""
+    listed = joined(html("<dt>{name}</dt><dd>{text}</dd>", name=name, text=text) for name, text in facts(walk))
+    grid = "display:grid;grid-template-columns:max-content minmax(0,1fr);gap:1px 14px;margin:6px 0"
+    return html(
+        "<p><b>{}</b></p><dl style='{}'>{}</dl>{}<p>{}<br><span class='soft'>{}</span></p>{}",
+        *(title(walk, trace, launches), grid, listed, markup.table(parts_table(walk), wide=("formula", "numbers"))),
+        *(sum_text(walk), symbols(walk), side_by_side([_front(walk), _time(walk)])),
+    )
+
+
+def shown_cycle(walk: ArrayWalk) -> int:
+    """The cycle in which the front of the first tile has come half across the array."""
+    tiles = walk.tiles
+    return int(tiles.enters[0] + (tiles.rows[0] + tiles.columns[0]) // 2)
+
+
+def _front(walk: ArrayWalk) -> Picture:
+    """The array at a cycle: the rows and columns that the tile takes, and the elements that multiply."""
+    high, wide = walk.machine.array.rows, walk.machine.array.columns
+    scale, cycle, tiles = _SIDE / max(high, wide), shown_cycle(walk), walk.tiles
+    rows, columns, reached = int(tiles.rows[0]), int(tiles.columns[0]), cycle - int(tiles.enters[0])
+    corners = _band(columns, rows, reached - int(tiles.streams[0]) + 1, reached + 1)
+    used = Box(0, columns, 0, rows, _MOVES, _FADED) if walk.holds else Box(0, columns, 0, rows, edge="soft", dash=True)
+    label = f"cycle {cycle:,} of the array: {walk.at_work(cycle):,} of {high * wide:,} elements multiply"
+    return Picture(
+        label,
+        wide * scale,
+        high * scale,
+        Axis(0, wide, f"{wide} columns"),
+        Axis(high, 0, f"{high} rows"),
+        (Box(0, wide, 0, high, "raised", edge="line"), used, Line(tuple(corners), "", fill=_WORKS)),
+        _LEGEND,
+        notes=(label,),
+        grows=False,
+    )
+
+
+def _band(width: float, height: float, low: float, high: float) -> list[tuple[float, float]]:
+    """The corners of what lies in a rectangle between two lines on which x and y add up to `low` and to `high`."""
+    low, high = (min(max(each, 0.0), width + height) for each in (low, high))
+
+    def right(total: float) -> tuple[float, float]:
+        return min(total, width), total - min(total, width)
+
+    def left(total: float) -> tuple[float, float]:
+        return total - min(total, height), min(total, height)
+
+    above = [(width, 0.0)] if low < width < high else []
+    below = [(0.0, height)] if low < height < high else []
+    return [right(low), *above, right(high), left(high), *below, left(low)]
+
+
+def _time(walk: ArrayWalk) -> Picture:
+    """Tile below tile: moving in, streaming, draining."""
+    count, tiles = len(walk.tiles), walk.tiles
+    shown = min(count, _MOST_TILES)
+    last = max(int(tiles.out[:shown].max()), 1)
+    rest = f"; {count - shown:,} more tiles follow" if shown < count else ""
+    label = f"tiles over time, {last - walk.first:,} cycles of the array, {share(walk):.0%} of it at work{rest}"
+    ends = Tick(walk.first, "", f"{walk.first:,}"), Tick(last, "", f"{last:,}")
+    rows = tuple(Tick(place * _HIGH + 6, "", f"{place}") for place in range(shown))
+    return Picture(
+        label,
+        _WIDE,
+        shown * _HIGH,
+        Axis(walk.first, last, ticks=ends),
+        Axis(shown * _HIGH, 0, ticks=rows),
+        tuple(part for place in range(shown) for part in _row(walk, place)),
+        _LEGEND,
+        notes=(label,),
+        grows=False,
+    )
+
+
+def _row(walk: ArrayWalk, place: int) -> Iterator[Told]:
+    tiles, top = walk.tiles, place * _HIGH
+    moves, enters = int(tiles.moves_in[place]), int(tiles.enters[place])
+    over, out = enters + int(tiles.streams[place]), int(tiles.out[place])
+    for begin, end, colour, what in (
+        (moves, moves + int(tiles.moved_in[place]), _MOVES, "moves in"),
+        (enters, over, _WORKS, "streams"),
+        (over, out, _LEAVES, "drains"),
+    ):
+        if end > begin:
+            label = f"tile {place} {what}: cycles {begin:,} to {end:,}"
+            yield Told(label, (Box(begin, end, top + 1, top + _HIGH - 2, colour),))

@@ -15,21 +15,28 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator import Trace
-from simulator.analysis.slack import dependences, slack_of
 from simulator.records.spans import Cause
 from simulator.tileprogram.program import Opcode
 from workbench.explaining.views.timelines.gantt import LAUNCH, NOTHING, Gantt
-from workbench.explaining.views.timelines.gaps import ANOTHER, FINISHED, HOSTED, MEMORY, REASONS, blockers
-from workbench.explaining.views.timelines.span_search import FIELDS
-from workbench.explaining.views.timelines.timeline import gantt_of, on_critical_path, origins_of_spans
+from workbench.explaining.views.timelines.timeline import gantt_of, on_critical_path, origin_sets
+from workbench.explaining.views.timelines.timeline_questions import (
+    ANOTHER,
+    FIELDS,
+    FINISHED,
+    HOSTED,
+    MEMORY,
+    REASONS,
+    blockers,
+)
 from workbench.ir import Launches
 
 VERSION: Final = 1
 NONE: Final = 0xFFFFFFFF
 """In a column of rows: no row."""
 _ALIGNED = 8
-"""Where a column may begin: at a multiple of the longest number."""
-_TYPES: Final = (("u8", np.uint8), ("u16", np.uint16), ("u32", np.uint32))
+"""A column begins at a multiple of the longest number."""
+_TYPES: Final = {"u8": "u1", "u16": "<u2", "u32": "<u4", "f64": "<f8"}
+"""Names of types in the header, the smallest first, and numpy's names of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +50,16 @@ class Columns:
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column as it was packed."""
         place = next(each for each in self.header["columns"] if each["name"] == name)
-        dtype = {"f64": "<f8", "u32": "<u4", "u16": "<u2", "u8": "u1"}[place["type"]]
-        return np.frombuffer(self.data, dtype, place["length"], place["offset"])
+        return np.frombuffer(self.data, _TYPES[place["type"]], place["length"], place["offset"])
 
 
 def packed(header: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]]) -> Columns:
     """Columns of whole numbers, none of them below zero, as a block."""
     places, parts, offset = list[dict[str, Any]](), list[bytes](), 0
     for name, column in columns.items():
-        kind, numbers = _smallest(column)
-        written = np.ascontiguousarray(numbers).astype(numbers.dtype.newbyteorder("<")).tobytes()
+        most = int(column.max(initial=0))
+        kind = next((kind for kind in ("u8", "u16", "u32") if most <= np.iinfo(_TYPES[kind]).max), "f64")
+        written = column.astype(_TYPES[kind]).tobytes()
         written += bytes(-len(written) % _ALIGNED)
         places.append({"name": name, "type": kind, "offset": offset, "length": len(column)})
         parts.append(written)
@@ -60,21 +67,11 @@ def packed(header: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]]) -
     return Columns({"version": VERSION, **header, "columns": places}, b"".join(parts))
 
 
-def _smallest(column: npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
-    most = int(column.max(initial=0))
-    for name, dtype in _TYPES:
-        if most <= np.iinfo(dtype).max:
-            return name, column.astype(dtype)
-    return "f64", column.astype(np.float64)
-
-
 def timeline_columns(trace: Trace, launches: Launches) -> Columns:
     """All that a timeline shows at first; spans by lane, then start. Slower parts come later: `dependence_columns`,
     `critical_columns`."""
     view = gantt_of(trace)
-    origins = origins_of_spans(trace, launches)
-    sets = {names: number for number, names in enumerate(dict.fromkeys(origins))}
-    set_of = np.array([sets[names] for names in origins], np.int64)
+    sets, set_of = origin_sets(trace, launches)
     blocker = blockers(trace)[view.row]
     causes = np.union1d(view.cause, view.used_causes()).astype(np.int64)
     rows: dict[str, npt.NDArray[Any]] = {
@@ -94,7 +91,7 @@ def timeline_columns(trace: Trace, launches: Launches) -> Columns:
         "idle_end": view.idle_time.end,
         "idle_cause": np.searchsorted(causes, view.idle_time.cause),
     }
-    return packed(_header(trace, launches, view, causes, list(sets)), rows | _channels(trace))
+    return packed(_header(trace, launches, view, causes, sets), rows | _channels(trace))
 
 
 def _header(
@@ -115,7 +112,7 @@ def _header(
         "kernels": [launch.name for launch in launches.launches],
         "programs": list(trace.kernels),
         "launches": [[begin, end] for _, begin, end in trace.kernel_spans],
-        "hosted": _hosted(trace),
+        "hosted": np.unique(trace.launch[trace.kind == Opcode.HOST]).tolist(),
         "origins": [list(names) for names in sets],
         "fields": list(FIELDS),
         "reasons": dict(REASONS),
@@ -127,13 +124,8 @@ def _header(
     }
 
 
-def _hosted(trace: Trace) -> list[int]:
-    """The launches that are steps on the host."""
-    return np.unique(trace.launch[trace.kind == Opcode.HOST]).tolist()
-
-
 def _channel_header(trace: Trace) -> dict[str, float | int]:
-    """How many channels a banked memory has, and what one moves in a cycle at most."""
+    """The number of channels of a banked memory, and the most bytes that one moves in a cycle."""
     count = len(trace.channel_bytes)
     peak = float(trace.machine.bus_bytes_per_cycle) / trace.machine.chiplet.count / count if count else 0.0
     return {"count": count, "bytes_per_cycle": peak}
@@ -149,6 +141,8 @@ def _channels(trace: Trace) -> dict[str, npt.NDArray[Any]]:
 
 def dependence_columns(trace: Trace) -> Columns:
     """The dependences with their room, by rows of the trace; and the slack of each span."""
+    from simulator.analysis.slack import dependences, slack_of  # only here: it loads the compiler
+
     found = dependences(trace)
     first = np.searchsorted(found.later, np.arange(len(trace) + 1))
     order = np.argsort(found.earlier, kind="stable")

@@ -1,13 +1,18 @@
-"""What lies in DRAM while a program runs: the bytes of its tensors at each launch, by what they are for."""
+"""The tensors in DRAM while a program runs: their bytes at each launch, by kind, as tables and as a picture."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+import numpy as np
+
 from simulator import Trace
 from workbench.explaining.views.graphs.graph_tables import part_of
+from workbench.explaining.views.timelines.gantt import NOTHING
+from workbench.ground.basics.picture import Axis, Entry, Line, Mark, Picture, Steps, Told, Words
 from workbench.ground.basics.table import Cell, Table
 from workbench.ir import FORWARD, KernelGraph, Launches, Storage
 
@@ -19,14 +24,17 @@ KINDS: Final = ("parameters", "gradients", "optimizer state", NEW, "inputs", "re
 """From the bottom of the picture to its top: what stays comes first."""
 
 _KIND_OF: Final = {
-    "parameter": "parameters",
-    "buffer": "parameters",
-    "constant": "parameters",
-    "closure": "parameters",
+    **dict.fromkeys(("parameter", "buffer", "constant", "closure"), "parameters"),
     "gradient": "gradients",
     "state": "optimizer state",
     "user": "inputs",
 }
+
+_TALL, _ABOVE = 220, 1.12
+"""Pixels of the plot, and its height as a part of the most bytes: the rest has the names of parts."""
+_COLOURS: Final = ("k-LOAD", "k-COPY", "k-HOST", "k-GATHER", "c-data", "k-MATMUL", "k-STORE", "k-VECTOR")
+"""Of the kinds, from the bottom to the top."""
+_MEGABYTE: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +77,18 @@ class Contents:
 
     def parts(self) -> list[tuple[str, int, int]]:
         """The parts of a training step, with the cycles in which each begins and ends; one may come more than once."""
-        made = list[tuple[str, int, int]]()
-        for part, each in groupby(self.stretches, key=lambda stretch: stretch.part):
-            mine = list(each)
-            if part:
-                made.append((part, mine[0].begin, mine[-1].end))
-        return made
+        runs = [(part, list(each)) for part, each in groupby(self.stretches, key=lambda stretch: stretch.part)]
+        return [(part, each[0].begin, each[-1].end) for part, each in runs if part]
 
     def tensor_table(self) -> Table:
         """One row a tensor, the largest first."""
         names = [each.kernel for each in self.stretches]
         rows: list[tuple[Cell, ...]] = []
         for each in sorted(self.tensors, key=lambda held: -held.bytes):
-            ends = (
-                names[each.first] if each.first >= 0 else None,
-                names[each.last] if each.last < len(names) else None,
+            first = names[each.first] if each.first >= 0 else None
+            rows.append(
+                (each.value, each.kind, each.bytes, first, names[each.last] if each.last < len(names) else None)
             )
-            rows.append((each.value, each.kind, each.bytes, *ends))
         return Table(("tensor", "kind", "bytes", "first", "last"), tuple(rows))
 
     def launch_table(self) -> Table:
@@ -97,7 +100,7 @@ class Contents:
 
 
 def contents(trace: Trace, launches: Launches, lowered: KernelGraph) -> Contents:
-    """What lies in DRAM during a run, by the plan of its storages."""
+    """The tensors in DRAM during a run, by the plan of its storages."""
     kinds, parts = _kinds(lowered), [part_of(lowered, kernel) for kernel in lowered.kernels]
     thrown_away = _thrown_away(lowered)
     tensors = tuple(
@@ -141,7 +144,7 @@ def _kinds(lowered: KernelGraph) -> dict[str, str]:
     return found | kinds
 
 
-def told(found: Contents) -> str:
+def peak_text(found: Contents) -> str:
     """`at most 17,311,752 bytes, in k22_mm (backward): parameters 1,056,768, ...`."""
     peak = found.peak
     if peak is None:
@@ -149,3 +152,37 @@ def told(found: Contents) -> str:
     parts = [f"{KINDS[kind]} {peak.bytes[kind]:,}" for kind in found.kinds() if peak.bytes[kind]]
     where = f"{peak.kernel} ({peak.part})" if peak.part else peak.kernel
     return f"at most {sum(peak.bytes):,} bytes, in {where}: {', '.join(parts)}"
+
+
+def dram_picture(found: Contents, width: float = 910) -> Picture:
+    """The picture and its legend."""
+    label = f"DRAM over time: {peak_text(found)}"
+    if found.peak is None:
+        return Picture(label, nothing=NOTHING)
+    end, most = max(found.stretches[-1].end, 1), max(sum(found.peak.bytes), 1) / _MEGABYTE
+    parts = [mark for part in found.parts() for mark in _part(*part, most, width / end)]
+    return Picture(
+        label,
+        width,
+        _TALL,
+        Axis(0, end, "cycles", None, whole=True),
+        Axis(0, most * _ABOVE, "MB in DRAM", None, "line"),
+        (*_areas(found), *parts),
+        tuple(Entry(KINDS[kind], _COLOURS[kind]) for kind in found.kinds()),
+    )
+
+
+def _areas(found: Contents) -> Iterator[Told]:
+    """The bytes of each kind above those of all that come before it."""
+    edges = np.array([*(each.begin for each in found.stretches), found.stretches[-1].end], np.float64)
+    tops = np.cumsum([(0, *each.bytes) for each in found.stretches], axis=1) / _MEGABYTE
+    for kind in found.kinds():
+        most = max(each.bytes[kind] for each in found.stretches)
+        area = Steps(edges, tops[:, kind], tops[:, kind + 1], _COLOURS[kind])
+        yield Told(f"{KINDS[kind]}: at most {most:,} bytes", (area,))
+
+
+def _part(part: str, begin: int, end: int, most: float, pixels: float) -> Iterator[Mark]:
+    yield Line(((begin, 0), (begin, most * _ABOVE)), "soft")
+    if (end - begin) * pixels > 7 * len(part):
+        yield Words(begin, most * 1.03, part, dx=4, size=11)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+Time = TypeVar("Time", np.int64, np.float64)
 
 
 OTHER: Final = "OTHER"
@@ -45,16 +46,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """One launch of a kernel, from its first span's start to its last one's end."""
-
-    kernel: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Launching:
-    """The time before a kernel begins, in which it is launched: from the end of the launch before."""
+    """A stretch of time of one launch of a kernel."""
 
     kernel: str
     start: int
@@ -90,7 +82,7 @@ class Idle:
     cause: I64
 
     def of_lane(self, lane: int) -> slice:
-        """Where the pieces of a lane lie in the arrays."""
+        """Slice of the arrays with the pieces of a lane."""
         return _of_lane(self.lane, lane)
 
 
@@ -108,8 +100,10 @@ class Gantt:
     kinds: tuple[str, ...]
     causes: tuple[str, ...]
     bands: tuple[Band, ...]
-    launching: tuple[Launching, ...]
-    """Where launches take time; units stand idle then, for `launch` in `.stalls`."""
+    """The launches, each from its first span's start to its last one's end."""
+    launching: tuple[Band, ...]
+    """The time before kernels begin, from the end of the launch before; units stand idle then, for `launch` in
+    `.stalls`."""
     makespan: int
     clock_mhz: float
     lane: I64
@@ -118,7 +112,7 @@ class Gantt:
     kind: I64
     cause: I64
     work_start: I64
-    """Where the span's work begins; equal to `start` when it waits for nothing on its way."""
+    """Start of the span's work; equal to `start` when it waits for nothing on its way."""
     idle_time: Idle
     """Before spans, and within those that wait on their way."""
     row: I64
@@ -131,7 +125,7 @@ class Gantt:
         return replace(self, kinds=kinds, kind=kind)
 
     def of_lane(self, lane: int) -> slice:
-        """Where the spans of a lane lie in the arrays."""
+        """Slice of the arrays with the spans of a lane."""
         return _of_lane(self.lane, lane)
 
     def used_kinds(self) -> tuple[int, ...]:
@@ -200,15 +194,13 @@ def gantt(
     worked = np.bincount(lane, weights=(end - work_start).astype(np.float64), minlength=len(units))
     whole = max(makespan, 1)
     lanes = tuple(Lane(name, group, float(worked[i]) / whole) for i, (name, group) in enumerate(units))
-    bands: list[Band] = []
     dones = [0, *(done for _, _, done in launches)]
-    launching = (
-        Launching(kernel, at, begin) for (kernel, begin, _), at in zip(launches, dones, strict=False) if at < begin
+    launching = (Band(kernel, at, begin) for (kernel, begin, _), at in zip(launches, dones, strict=False) if at < begin)
+    bands = (
+        Band(kernel, int(spans.start[mine].min()), int(spans.end[mine].max()))
+        for index, (kernel, _, _) in enumerate(launches)
+        if (mine := spans.launch == index).any()
     )
-    for index, (kernel, _, _) in enumerate(launches):
-        mine = spans.launch == index
-        if mine.any():
-            bands.append(Band(kernel, int(spans.start[mine].min()), int(spans.end[mine].max())))
     return Gantt(
         lanes=lanes,
         unused=unused,
@@ -253,6 +245,16 @@ def _joined(*pieces: Idle) -> Idle:
     return Idle(lane[order], start[order], end[order], cause[order])
 
 
+def together(start: npt.NDArray[Time], end: npt.NDArray[Time]) -> tuple[npt.NDArray[Time], npt.NDArray[Time]]:
+    """Joins stretches of time that overlap or touch: the starts and ends of those that remain, in order."""
+    order = np.argsort(start, kind="stable")
+    last: npt.NDArray[Time] = np.maximum.accumulate(end[order])
+    start = start[order]
+    opens = np.concatenate([[True], start[1:] > last[:-1]])[: len(start)]
+    closes = np.concatenate([opens[1:], [True]])[: len(start)]
+    return start[opens], last[closes]
+
+
 def fitting(kernel: str, letters: float) -> str:
     """A kernel's name, shortened to so many letters: cut with a mark, or its number alone, or nothing.
 
@@ -277,7 +279,7 @@ def unused_text(names: Sequence[str], letters: int) -> str:
 
 
 def occupancy(start: I64 | F64, end: I64 | F64, group: I64, groups: int, edges: F64) -> F64:
-    """How much of every interval between equally spaced `edges` the spans of each group fill: groups x intervals.
+    """Share of every interval between equally spaced `edges` that the spans of each group fill: groups x intervals.
 
     Exact: a span's share goes to its first and last interval by the part it covers and to those between in full.
     """

@@ -28,21 +28,21 @@ def gantt_picture(view: Gantt, width: float = 860, *, scale: int = 0, part: str 
     it is 0."""
     whole = max(scale or view.makespan, 1)
     tops, bottom = _tops(view)
-    told = f"{part or 'timeline'}: {view.makespan:,} cycles"
+    label = f"{part or 'timeline'}: {view.makespan:,} cycles"
     if not view.lanes:
-        return Picture(told, nothing=NOTHING)
+        return Picture(label, nothing=NOTHING)
     marks = list[Mark](_launching(view))
     for lane, top in enumerate(tops):
         marks += _lane(view, lane, top, width / whole, whole)
     return Picture(
-        told,
+        label,
         width,
         bottom,
         Axis(0, whole, "cycles", None, "line", whole=True),
         Axis(bottom, 0, ticks=(Tick(8, "", BUSY), *_names(view, tops))),
         tuple(marks),
         tuple(_entries(view)),
-        f"{told}, {view.makespan / view.clock_mhz:,.2f} µs" if part else "",
+        f"{label}, {view.makespan / view.clock_mhz:,.2f} µs" if part else "",
         notes=(f"idle throughout: {', '.join(view.unused)}",) if view.unused else (),
         behind=tuple(_bands(view, width / whole, bottom)),
         above=Axis(0, whole / view.clock_mhz, f"µs at {view.clock_mhz:g} MHz", None),

@@ -9,33 +9,20 @@ import numpy as np
 
 from simulator import Trace
 from simulator.records.spans import Via
-from workbench.explaining.views.kernel_lists.chiplet_table import crossed_text
+from workbench.explaining.views.kernel_lists.memory_tables import crossed_text
 from workbench.explaining.views.timelines.aligned import Aligned
 from workbench.explaining.views.timelines.gantt import F64, NOTHING, OTHER, WAITING, Gantt, unused_text
 from workbench.explaining.views.timelines.timeline import gantt_of, stats, sum_text, waterfall
 from workbench.ground.errors import BadOption
 
 _GLYPHS = {
-    "LOAD": "L",
-    "STORE": "S",
-    "COPY": "C",
-    "GATHER": "G",
-    "SCATTER": "X",
-    "MATMUL": "M",
-    "VECTOR": "V",
-    "DIRECT": "D",
-    "BARRIER": "|",
-    OTHER: "-",
-    "HOST": "H",
-}
+    "LOAD": "L", "STORE": "S", "COPY": "C", "GATHER": "G", "SCATTER": "X", "MATMUL": "M", "VECTOR": "V", "DIRECT": "D",
+    "BARRIER": "|", OTHER: "-", "HOST": "H",
+}  # fmt: skip
 _WAVE = "~"
 _LEAST = 60
 """Letters that a line may have in any case."""
-
-
 _NOTE = "busy is a share of the run; a small letter is less than half of the time"
-
-
 MOST_LETTERS: Final = 10_000
 """In a line; no terminal is as wide."""
 
@@ -57,7 +44,9 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     edges = np.linspace(0, whole, width + 1)
     wide = max((len(lane.name) for lane in view.lanes), default=0)
     lines = [f"{'busy':>{wide + 5}}  0{f' {view.makespan:,} cycles':>{max(width - 1, 1)}}"]
-    lines += _launch_line(view, wide, width)
+    if len(view.bands) > 1:
+        names = _labels([(band.start, band.end, band.kernel) for band in view.bands], whole, width)
+        lines.append(f"{'':<{wide}}       {names}")
     for index, lane in enumerate(view.lanes):
         shares = view.busy(index, edges), view.held(index, edges)
         lines.append(f"{lane.name:<{wide}} {lane.busy:4.0%}  {_letters(*shares, view.kinds)}")
@@ -74,14 +63,10 @@ def aligned_text(view: Aligned, *, width: int = 72) -> str:
     if not view.lanes:
         return NOTHING
     _check_width(width)
-    edges = np.linspace(0, view.whole, width + 1)
+    edges, lines = np.linspace(0, view.whole, width + 1), list[str]()
     wide = max(len(lane.name) for lane in view.lanes)
-    line, lines = [" "] * width, list[str]()
-    for column in view.columns:
-        first, last = (int(place / view.whole * width) for place in (column.start, column.end))
-        label = f"|{column.group.title}"[: max(last - first, 1)]
-        line[first : first + len(label)] = label
-    head = f"{'':<{wide}}       {''.join(line[:width]).rstrip()}"
+    titles = _labels([(each.start, each.end, each.group.title) for each in view.columns], view.whole, width)
+    head = f"{'':<{wide}}       {titles}"
     for number, run in enumerate(view.runs):
         lines += [f"{run.name}: {run.trace.makespan:,} cycles", head]
         here = _covered(view, number, edges)
@@ -95,15 +80,15 @@ def aligned_text(view: Aligned, *, width: int = 72) -> str:
 
 
 def _covered(view: Aligned, run: int, edges: F64) -> list[bool]:
-    """For each letter whether the journey is there in most of it."""
+    """True for each letter in most of which the journey is there."""
     middles = (edges[:-1] + edges[1:]) / 2
     stays = [stay for column in view.columns if (stay := column.stays[run]) is not None]
     return [any(stay.start <= middle < stay.end for stay in stays) for middle in middles.tolist()]
 
 
 def _legend(kinds: Sequence[str], used: Sequence[int], more: str = "") -> str:
-    told = "  ".join(f"{_GLYPHS.get(kinds[kind], '#')} {kinds[kind].lower()}" for kind in used)
-    return f"{told}{more}  . idle"
+    entries = "  ".join(f"{_GLYPHS.get(kinds[kind], '#')} {kinds[kind].lower()}" for kind in used)
+    return f"{entries}{more}  . idle"
 
 
 def _letters(busy: F64, held: F64, kinds: Sequence[str]) -> str:
@@ -120,16 +105,14 @@ def _letters(busy: F64, held: F64, kinds: Sequence[str]) -> str:
     return "".join(letters)
 
 
-def _launch_line(view: Gantt, wide: int, width: int) -> list[str]:
-    """Names of the launches over their places, when there is more than one and the names fit."""
-    if len(view.bands) < 2:
-        return []
+def _labels(stretches: Sequence[tuple[float, float, str]], whole: float, width: int) -> str:
+    """A line with the label of each stretch of time where it begins, cut where it ends."""
     line = [" "] * width
-    for band in view.bands:
-        first, last = (int(place / max(view.makespan, 1) * width) for place in (band.start, band.end))
-        label = f"|{band.kernel}"[: max(last - first, 1)]
+    for start, end, text in stretches:
+        first, last = (int(place / whole * width) for place in (start, end))
+        label = f"|{text}"[: max(last - first, 1)]
         line[first : first + len(label)] = label
-    return [f"{'':<{wide}}       {''.join(line[:width]).rstrip()}"]
+    return "".join(line[:width]).rstrip()
 
 
 def simulated_text(trace: Trace, *, width: int = 72, selected: Sequence[int] | None = None) -> str:

@@ -44,9 +44,9 @@ def machines_table(machines: Sequence[Machine]) -> Table:
 def figures_table(machine: Machine) -> Table:
     """One row a figure of a machine: what it is, and where that comes from; `assumed` if nobody published it, and
     `fitted: ` by what if it was chosen to meet a measurement."""
-    told = ((name, value) for name, value in machine.figures().items() if name != "name")
+    figures = ((name, value) for name, value in machine.figures().items() if name != "name")
     return Table(
-        ("figure", "value", "source"), tuple((name, value, machine.provenance.told(name)) for name, value in told)
+        ("figure", "value", "source"), tuple((name, value, machine.provenance.told(name)) for name, value in figures)
     )
 
 

@@ -30,13 +30,13 @@ _UNITS, _LAUNCHES = 1, 2
 def perfetto(trace: Trace, launches: Launches) -> dict[str, Any]:
     """The whole trace as the format's JSON object."""
     events = [*_names(trace), *_launches(trace), *_spans(trace, launches), *_flows(trace), *_counters(trace)]
-    told = {
+    about = {
         "machine": trace.machine.name,
         "clock_mhz": trace.machine.clock_mhz,
         "cycles": trace.makespan,
         "time_unit": "ts and dur are microseconds of simulated time; args hold cycles",
     }
-    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": told}
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": about}
 
 
 def perfetto_text(trace: Trace, launches: Launches) -> str:
@@ -84,7 +84,7 @@ def _spans(trace: Trace, launches: Launches) -> list[dict[str, Any]]:
     origins = origins_of_spans(trace, launches)
     for number, row in enumerate(zip(*rows, strict=True)):
         unit, start, end, kind, size, cause, launch, instr = map(int, row)
-        told: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "row": number,
             "kernel": trace.kernels[launch],
             "launch": launch,
@@ -94,12 +94,12 @@ def _spans(trace: Trace, launches: Launches) -> list[dict[str, Any]]:
             "origins": ", ".join(origins[number]),
         }
         group = group_of(trace.unit_names[unit])
-        found.append(_event(trace, kinds[kind], group, _UNITS, unit, start, end, told))
+        found.append(_event(trace, kinds[kind], group, _UNITS, unit, start, end, arguments))
     return found
 
 
 def _event(
-    trace: Trace, name: str, category: str, pid: int, tid: int, start: int, end: int, told: dict[str, Any]
+    trace: Trace, name: str, category: str, pid: int, tid: int, start: int, end: int, arguments: dict[str, Any]
 ) -> dict[str, Any]:
     """A complete event. Both ends are rounded to nanoseconds, so that neighbours on a track never overlap."""
     first, last = (round(trace.machine.microseconds(cycle), 3) for cycle in (start, end))
@@ -112,7 +112,7 @@ def _event(
         "tid": tid,
         "ts": first,
         "dur": round(last - first, 3),
-        "args": {**cycles, **told},
+        "args": {**cycles, **arguments},
     }
 
 

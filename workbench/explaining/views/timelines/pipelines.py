@@ -21,14 +21,13 @@ from simulator.records.spans import HostCall
 from simulator.tileprogram.program import I64, Opcode, Space, TileProgram
 from simulator.units.unit_table import DOES
 from workbench.explaining.views.timelines.columns import NONE, Columns, packed
-from workbench.explaining.views.timelines.gaps import ANOTHER, REASONS, blockers, named
+from workbench.explaining.views.timelines.gantt import together
+from workbench.explaining.views.timelines.timeline_questions import ANOTHER, REASONS, blockers, reason_text
 from workbench.ground.basics.table import Cell, Table
 from workbench.ground.errors import BadOption
 from workbench.ir import Launches
 
 STAGES: Final = ("load", "compute", "store", "copy", "barrier")
-LOAD, COMPUTE, STORE = range(3)
-WAITS: Final = {**REASONS, "bandwidth": "{next} waited for the memory, which served {blocker}"}
 ROW_COLUMNS = (
     "row", "core", "loops", "iteration", "begin", "end", "load", "compute", "store", "moving", "hidden",
     "hidden_share", "slots", "during",
@@ -165,11 +164,11 @@ class Pipeline:
         targets: list[int] = program.target.tolist()
         numbers: list[int] = program.slot.tolist()
         starts: list[int] = program.operand_start.tolist()
-        told = [
+        slots = [
             f"{names[target]}[{number}]" if here else ""
             for here, target, number in zip(inside, targets, numbers, strict=True)
         ]
-        return [tuple(dict.fromkeys(filter(None, told[first:last]))) for first, last in pairwise(starts)]
+        return [tuple(dict.fromkeys(filter(None, slots[first:last]))) for first, last in pairwise(starts)]
 
 
 def pipeline_of(trace: Trace, launches: Launches, kernel: str | int, loop: str | None) -> Pipeline:
@@ -209,8 +208,8 @@ def _launch(launches: Launches, kernel: str | int) -> int:
         return kernel
     shared = [launch.kernel for launch in launches.launches]
     if kernel not in names and kernel not in shared:
-        told = f"there is no such kernel{did_you_mean(kernel, names)}"
-        raise BadOption(f"pipeline({kernel!r}): {told}. The kernels are {', '.join(dict.fromkeys(names))}")
+        what = f"there is no such kernel{did_you_mean(kernel, names)}"
+        raise BadOption(f"pipeline({kernel!r}): {what}. The kernels are {', '.join(dict.fromkeys(names))}")
     return names.index(kernel) if kernel in names else shared.index(kernel)
 
 
@@ -239,18 +238,12 @@ def _depth(loops: Sequence[str], loop: str | None) -> int:
 def _merged(trace: Trace, spans: I64) -> I64:
     """Stretches of time that these spans cover: a row of begins, a row of ends."""
     spans = spans[trace.end[spans] > trace.start[spans]]
-    order = spans[np.argsort(trace.start[spans], kind="stable")]
-    begin, reach = trace.start[order], np.maximum.accumulate(trace.end[order])
-    if not len(order):
-        return np.zeros((2, 0), np.int64)
-    opens = np.concatenate([[True], begin[1:] > reach[:-1]])
-    closes = np.concatenate([opens[1:], [True]])
-    return np.array([begin[opens], reach[closes]])
+    return np.array(together(trace.start[spans], trace.end[spans]))
 
 
 def rows_table(view: Pipeline) -> Table:
     """One row an iteration."""
-    made = list[tuple[Cell, ...]]()
+    cells = list[tuple[Cell, ...]]()
     for number, row in enumerate(view.rows):
         spans, moved = np.array(row.spans), view.of_stage(row, "load", "store")
         moving, hidden = view.moving(moved), view.hidden(row.core, moved)
@@ -259,32 +252,26 @@ def rows_table(view: Pipeline) -> Table:
         during = tuple(sorted({each for span in moved.tolist() for each in view.during(row.core, span)}))
         begin, end = int(view.trace.start[spans].min()), int(view.trace.end[spans].max())
         part = hidden / moving if moving else None
-        made.append((number, row.core, row.loops, row.at, begin, end, *cycles, moving, hidden, part, slots, during))
-    return Table(ROW_COLUMNS, tuple(made))
+        cells.append((number, row.core, row.loops, row.at, begin, end, *cycles, moving, hidden, part, slots, during))
+    return Table(ROW_COLUMNS, tuple(cells))
 
 
 def spans_table(view: Pipeline) -> Table:
     """One row a span, iteration by iteration."""
     trace, waited_for = view.trace, blockers(view.trace)
-    made = list[tuple[Cell, ...]]()
+    cells = list[tuple[Cell, ...]]()
     for number, row in enumerate(view.rows):
         for span in row.spans:
             stage, start, end = view.stage(span), int(trace.start[span]), int(trace.end[span])
             cause, blocker = Cause(trace.cause[span]).label, int(waited_for[span])
             moves, one = stage in ("load", "store"), np.array([span])
-            made.append((
+            cells.append((
                 number, row.at, span, stage, Opcode(trace.kind[span]).name, trace.unit_names[int(trace.unit[span])],
                 view.slots(span), start, end, end - start, start - int(trace.issue[span]), cause, blocker,
-                reason(trace, span, blocker), view.hidden(row.core, one) if moves else 0,
+                reason_text(trace, cause, span, blocker), view.hidden(row.core, one) if moves else 0,
                 view.during(row.core, span) if moves else (),
             ))  # fmt: skip
-    return Table(SPAN_COLUMNS, tuple(made))
-
-
-def reason(trace: Trace, span: int, waited_for: int) -> str:
-    """A span's last wait, in words."""
-    names = {"next": named(trace, span), "blocker": named(trace, waited_for) if waited_for >= 0 else ANOTHER}
-    return WAITS[Cause(trace.cause[span]).label].format(**names)
+    return Table(SPAN_COLUMNS, tuple(cells))
 
 
 def title(view: Pipeline) -> str:
@@ -298,13 +285,11 @@ def sum_text(view: Pipeline) -> str:
     moving, hidden = view.whole
     if not moving:
         return "nothing moves from or to DRAM"
-    cycles = f"{view.end - view.begin:,} cycles"
-    told = (
-        f"in {moving:,} of them" if len(view.busy) == 1 else f"in {moving:,}, those of {len(view.busy)} cores added up"
-    )
+    cores = len(view.busy)
+    those = f"in {moving:,} of them" if cores == 1 else f"in {moving:,}, those of {cores} cores added up"
     return (
-        f"{cycles}; something moves from or to DRAM {told}, of which {hidden:,} ({hidden / moving:.0%}) are hidden "
-        "behind work"
+        f"{view.end - view.begin:,} cycles; something moves from or to DRAM {those}, of which {hidden:,} "
+        f"({hidden / moving:.0%}) are hidden behind work"
     )
 
 
@@ -328,7 +313,7 @@ def pipeline_columns(view: Pipeline) -> Columns:
         "length": view.end - begin, "loops": list(view.loops), "known_loops": list(view.known_loops),
         "cores": cores, "slots": slots,
         "units": list(trace.unit_names), "kinds": [each.name for each in Opcode], "stages": list(STAGES),
-        "causes": [cause.label for cause in Cause], "reasons": WAITS, "another": ANOTHER,
+        "causes": [cause.label for cause in Cause], "reasons": dict(REASONS), "another": ANOTHER,
     }  # fmt: skip
     waited_for = blockers(trace)[spans]
     edges = np.cumsum([0, *(len(view.busy[core][0]) for core in cores)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,24 +19,9 @@ from workbench.ir import KernelGraph, Launches
 WHOLE: Final = "whole"
 
 COLUMNS = (
-    "kernel",
-    "launches",
-    "cycles",
-    "macs",
-    "element_ops",
-    "operations",
-    "bytes",
-    "bytes_moved",
-    "bytes_least",
-    "run",
-    "stretch",
-    "intensity",
-    "intensity_least",
-    "ops_per_cycle",
-    "ceiling",
-    "ceiling_ops_per_cycle",
-    "share",
-)
+    "kernel", "launches", "cycles", "macs", "element_ops", "operations", "bytes", "bytes_moved", "bytes_least", "run",
+    "stretch", "intensity", "intensity_least", "ops_per_cycle", "ceiling", "ceiling_ops_per_cycle", "share",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +117,10 @@ class Roofline:
 
     def notes(self) -> tuple[str, ...]:
         """The kernels that a logarithmic picture cannot show, in words."""
-        still = [f"{each.kernel} ({_under(each)})" for each in self.points if not each.operations]
-        kept = [f"{each.kernel} ({_under(each)})" for each in self.points if each.operations and not each.moved]
-        told = (("no operations, only bytes", still), ("no bytes from or to DRAM", kept))
-        notes = [f"not in the picture, since {why}: {_some(names)}" for why, names in told if names]
+        still = [each for each in self.points if not each.operations]
+        kept = [each for each in self.points if each.operations and not each.moved]
+        reasons = (("no operations, only bytes", still), ("no bytes from or to DRAM", kept))
+        notes = [f"not in the picture, since {why}: {_some(points)}" for why, points in reasons if points]
         return (*notes, *filter(None, [self._left_out("")]))
 
     def _left_out(self, before: str) -> str:
@@ -142,11 +128,11 @@ class Roofline:
         return f"{before}left out: {steps}, {self.host_cycles:,} cycles" if self.host_steps else ""
 
 
-def _under(point: Point) -> str:
-    return f"{point.share:.0%} of {point.ceiling}" if point.ceiling else "nothing moved"
-
-
-def _some(names: list[str]) -> str:
+def _some(points: list[Point]) -> str:
+    under = (
+        (each.kernel, f"{each.share:.0%} of {each.ceiling}" if each.ceiling else "nothing moved") for each in points
+    )
+    names = [f"{kernel} ({share})" for kernel, share in under]
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
@@ -162,10 +148,9 @@ def _row(point: Point) -> tuple[str | int | float, ...]:
 def roofline_of(trace: Trace, launches: Launches, lowered: KernelGraph) -> Roofline:
     """The roofline of a simulated run."""
     loads, traffic = machine_roofs.loads(trace), traffic_of(trace)
-    of_launch: dict[int, int] = {}
+    of_launch = Counter[int]()
     for row, size in zip(traffic, machine_roofs.least_bytes(trace, traffic), strict=True):
-        launch = int(row["launch"])
-        of_launch[launch] = of_launch.get(launch, 0) + size
+        of_launch[int(row["launch"])] += size
     points = [
         _point(kernel, [load for load in loads if load.kernel == kernel], of_launch)
         for kernel in dict.fromkeys(load.kernel for load in loads)
@@ -198,20 +183,17 @@ def _point(name: str, loads: list[machine_roofs.Load], least: dict[int, int], cy
 def _least_of_all(traffic: Sequence[Mapping[str, str | int]], launches: Launches, lowered: KernelGraph) -> int:
     """Bytes of all inputs and weights that some kernel reads, and of all results that one writes, each once."""
     base = lowered.bases
-    read, written = dict[str, int](), dict[str, int]()
+    read, written = Counter[str](), Counter[str]()
     place = 0
     for number, row in enumerate(traffic):
         place = place + 1 if number and row["launch"] == traffic[number - 1]["launch"] else 0
         value = launches.launches[int(row["launch"])].arguments[place]
         storage = base.get(value, value)
-        read[storage] = read.get(storage, 0) + int(row["read"])
-        written[storage] = written.get(storage, 0) + int(row["written"])
+        read[storage] += int(row["read"])
+        written[storage] += int(row["written"])
     size = {storage.value: storage.bytes for storage in launches.storages}
     captured = lowered.captured
-    given = {base.get(each.value, each.value) for each in captured.inputs}
-    made = {base.get(value, value) for value in (*captured.outputs, *(each.value for each in captured.mutations))}
-    return _at_most(read, size, given) + _at_most(written, size, made)
-
-
-def _at_most(moved: dict[str, int], size: dict[str, int], storages: Iterable[str]) -> int:
-    return sum(min(moved.get(storage, 0), size.get(storage, 0)) for storage in storages)
+    inputs = {base.get(each.value, each.value) for each in captured.inputs}
+    results = {base.get(value, value) for value in (*captured.outputs, *(each.value for each in captured.mutations))}
+    parts = (min(moved[each], size.get(each, 0)) for moved, of in ((read, inputs), (written, results)) for each in of)
+    return sum(parts)

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from simulator import Cause
 from simulator.tileprogram.program import Opcode
-from workbench.explaining.views.timelines.gaps import blockers
-from workbench.explaining.views.timelines.pipelines import Pipeline, Row, reason, sum_text, title
+from workbench.explaining.views.timelines.pipelines import Pipeline, Row, sum_text, title
+from workbench.explaining.views.timelines.timeline_questions import blockers, reason_text
 from workbench.ground.basics.html_builder import html
 from workbench.ground.basics.picture import Axis, Box, Entry, Line, Mark, Picture, Tick, Told
 from workbench.ground.basics.svg_painter import svg_of
@@ -78,5 +78,6 @@ def _wait(view: Pipeline, span: int, top: int) -> Iterator[Line]:
 def _bar(view: Pipeline, span: int, waited_for: int, top: int) -> Told:
     trace, kind = view.trace, Opcode(view.trace.kind[span]).name
     start, end, y = int(trace.start[span]), int(trace.end[span]), _lane(view, span, top)
-    told = f"{kind} {', '.join(view.slots(span))}: cycles {start:,} to {end:,}; {reason(trace, span, waited_for)}"
-    return Told(told, (Box(start, end, y, y + _LANE - 1, f"k-{kind}"),))
+    reason = reason_text(trace, Cause(trace.cause[span]).label, span, waited_for)
+    words = f"{kind} {', '.join(view.slots(span))}: cycles {start:,} to {end:,}; {reason}"
+    return Told(words, (Box(start, end, y, y + _LANE - 1, f"k-{kind}"),))

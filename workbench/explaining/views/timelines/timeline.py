@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,33 +20,20 @@ from simulator.optional.zero_tiles.skipped_tiles import skipped_of
 from simulator.records.spans import CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, Wait
 from simulator.tileprogram.program import Opcode
 from simulator.units.unit_table import UNITS, unit_named
-from workbench.explaining.views.graphs.tensor_names import user_names
+from workbench.explaining.views.graphs.titles import user_names
 from workbench.explaining.views.timelines.gantt import Gantt, Spans, gantt
 from workbench.ground.basics.table import Cell, Table
 from workbench.ir import KernelGraph, Launches
 
 EVENT_COLUMNS = (
-    "launch",
-    "kernel",
-    "instr",
-    "core",
-    "unit",
-    "kind",
-    "start",
-    "end",
-    "bytes",
-    "cause",
-    "blocker",
-    "origins",
-    "via",
-    "slack",
-    "moved",
-    "run",
-    "stretch",
-    "peak_share",
-)
-
-
+    "launch", "kernel", "instr", "core", "unit", "kind", "start", "end", "bytes", "cause", "blocker", "origins", "via",
+    "slack", "moved", "run", "stretch", "peak_share",
+)  # fmt: skip
+PATH_COLUMNS = (
+    "launch", "kernel", "span", "instr", "unit", "kind", "what", "begin", "end", "cycles", "cause", "blocker",
+)  # fmt: skip
+_Launched = list[tuple[str, int, int]]
+_Numbers = npt.NDArray[np.int64]
 _GROUPS = tuple(unit.name for unit in UNITS)
 
 
@@ -77,6 +66,13 @@ def origins_of_spans(trace: Trace, launches: Launches) -> list[tuple[str, ...]]:
     return out
 
 
+def origin_sets(trace: Trace, launches: Launches) -> tuple[list[tuple[str, ...]], _Numbers]:
+    """The different sets of captured nodes that spans work for, and the number of each span's set."""
+    origins = origins_of_spans(trace, launches)
+    numbers = {names: number for number, names in enumerate(dict.fromkeys(origins))}
+    return [*numbers], np.array([numbers[names] for names in origins], np.int64)
+
+
 def host_cycles(trace: Trace) -> list[int]:
     """The cycles of each step on the host."""
     return [
@@ -95,7 +91,7 @@ def kernel_cycles(trace: Trace) -> dict[str, int]:
 
 
 def sum_text(trace: Trace) -> str:
-    """How the cycles of the kernels add up to the makespan: what it takes to launch them is in none of them."""
+    """Adds the cycles of the kernels, and those of launches, which are in none of them, up to the makespan."""
     inside = sum(kernel_cycles(trace).values())
     return f"kernels {inside:,} + launches {trace.makespan - inside:,} = {trace.makespan:,} cycles"
 
@@ -106,24 +102,46 @@ def by_kernel(trace: Trace) -> Table:
     cycles = kernel_cycles(trace)
     kernel_of_launch = np.array([list(cycles).index(kernel) for kernel in trace.kernels], np.int64)
     of_span = kernel_of_launch[trace.launch] if len(trace) else np.zeros(0, np.int64)
-    told = ("dram_read_bytes", "dram_write_bytes", *(("dram_remote_bytes",) if trace.machine.chiplet.count > 1 else ()))
-    bytes = trace.totals[:, [TOTALS.index(name) for name in told]]
+    names = ["dram_read_bytes", "dram_write_bytes", *["dram_remote_bytes"] * (trace.machine.chiplet.count > 1)]
+    bytes = trace.totals[:, [TOTALS.index(name) for name in names]]
     rows: list[tuple[Cell, ...]] = []
     for index, (kernel, taken) in enumerate(cycles.items()):
-        mine, launches = of_span == index, kernel_of_launch == index
-        busy = busy_by_group(trace, mine)
-        rows.append(
-            (
-                kernel,
-                int(launches.sum()),
-                taken,
-                *bytes[launches].sum(0).tolist(),
-                *(busy.get(group, 0) for group in _GROUPS),
-            )
-        )
+        launches, busy = kernel_of_launch == index, busy_by_group(trace, of_span == index)
+        moved = bytes[launches].sum(0).tolist()
+        rows.append((kernel, int(launches.sum()), taken, *moved, *(busy.get(group, 0) for group in _GROUPS)))
     busy_columns = tuple(f"{group.lower()}_busy" for group in _GROUPS)
-    byte_columns = ("bytes_read", "bytes_written", "bytes_remote")[: len(told)]
+    byte_columns = ("bytes_read", "bytes_written", "bytes_remote")[: len(names)]
     return Table(("kernel", "launches", "cycles", *byte_columns, *busy_columns), tuple(rows))
+
+
+def transfers(trace: Trace) -> Table:
+    """One row a kernel and kind of transfer from or to DRAM.
+
+    `bytes` are what is asked for, `moved` what the memory moves for it in whole requests; `run` and `stretch` the mean
+    over all runs and stretches (a stretch, and so a mean of it, is only of LOADs and STOREs); `peak_share` is what is
+    asked for, of what the memory could move in the time of these transfers.
+    """
+    from simulator.analysis.memory_use import memory_use_of  # only here, as above
+
+    use = memory_use_of(trace)
+    kernels = list(dict.fromkeys(trace.kernels))
+    numbers = np.array([kernels.index(kernel) for kernel in trace.kernels], np.int64)
+    moving = np.flatnonzero(use.requested)
+    key = numbers[trace.launch[moving]] * len(Opcode) + trace.kind[moving]
+    rows = list[tuple[Cell, ...]]()
+    for each in cast("list[int]", np.unique(key).tolist()):
+        mine = moving[key == each]
+        needed, kernel, kind = use.asked[mine], kernels[each // len(Opcode)], Opcode(each % len(Opcode)).name
+        bytes = int(needed.sum()), int(use.requested[mine].sum())
+        means = _mean(needed, use.run[mine]), _mean(needed, use.stretch[mine])
+        rows.append((kernel, kind, len(mine), *bytes, *means, int(use.cycles[mine].sum()), use.peak_share_of(mine)))
+    columns = ("kernel", "kind", "transfers", "bytes", "moved", "run", "stretch", "cycles", "peak_share")
+    return Table(columns, tuple(rows), "" if rows else "nothing is moved from or to DRAM")
+
+
+def _mean(needed: _Numbers, each: _Numbers) -> float:
+    """Bytes of a piece, where these are asked for in pieces of so many."""
+    return float(needed.sum() / np.sum(needed / each)) if each.all() else 0.0
 
 
 def busy_by_group(trace: Trace, mine: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> dict[str, int]:
@@ -151,19 +169,14 @@ def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
             for column, amount in enumerate((length, size)):
                 share[column] += (amount + place) // len(owners)
             share[2] += 1
-    nodes = {node.name: node for node in lowered.captured.nodes}
-    order = [name for name in (*nodes, "") if name in shares]
-    rows = tuple(
-        (
-            name,
-            nodes[name].op if name else "",
-            nodes[name].origin.file if name else None,
-            nodes[name].origin.line if name else None,
-            *shares[name],
-        )
-        for name in order
-    )
-    return Table(("node", "op", "file", "line", "busy_cycles", "bytes", "spans"), rows)
+    rows: list[tuple[Cell, ...]] = [
+        (node.name, node.op, node.origin.file, node.origin.line, *shares[node.name])
+        for node in lowered.captured.nodes
+        if node.name in shares
+    ]
+    if "" in shares:
+        rows.append(("", "", None, None, *shares[""]))
+    return Table(("node", "op", "file", "line", "busy_cycles", "bytes", "spans"), tuple(rows))
 
 
 def stalls(trace: Trace) -> Table:
@@ -174,11 +187,8 @@ def stalls(trace: Trace) -> Table:
 
 
 def _no_channels(trace: Trace) -> str:
-    if trace.machine.dram.kind == "banked":
-        return ""
-    return _missing(
-        trace, "has a simple memory, a latency and one bus, of which there are no channels", "memory='banked'"
-    )
+    simple = "has a simple memory, a latency and one bus, of which there are no channels"
+    return "" if trace.machine.dram.kind == "banked" else _missing(trace, simple, "memory='banked'")
 
 
 def _missing(trace: Trace, what: str, figure: str) -> str:
@@ -210,20 +220,6 @@ def links(trace: Trace) -> Table:
 
 def critical_path(trace: Trace) -> Table:
     """One row a piece of the makespan: its activity, and its instruction's wait before."""
-    columns = (
-        "launch",
-        "kernel",
-        "span",
-        "instr",
-        "unit",
-        "kind",
-        "what",
-        "begin",
-        "end",
-        "cycles",
-        "cause",
-        "blocker",
-    )
     rows: list[tuple[Cell, ...]] = []
     for step in critical_path_of(trace):
         span, where, cause, blocker = step.span, (-1, "", ""), "", -1
@@ -234,7 +230,7 @@ def critical_path(trace: Trace) -> Table:
             where = int(trace.instr[span]), trace.unit_names[int(trace.unit[span])], Opcode(trace.kind[span]).name
         did = step.what, step.begin, step.end, step.cycles
         rows.append((step.launch, trace.kernels[step.launch], span, *where, *did, cause, blocker))
-    return Table(columns, tuple(rows))
+    return Table(PATH_COLUMNS, tuple(rows))
 
 
 def energy(trace: Trace) -> Table:
@@ -242,18 +238,13 @@ def energy(trace: Trace) -> Table:
 
     A figure of the machine that nobody published is `assumed`, one that was chosen to meet a measurement `fitted`.
     """
-    rows = tuple(
-        (
-            *(spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj),
-            *_guessed(trace, (spent.unit, spent.kind)),
-        )
-        for spent in energy_of(trace)
-    )
+    each = ((spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj) for spent in energy_of(trace))
+    rows = tuple((*row, *_guessed(trace, (row[1], row[2]))) for row in each)
     return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed", "fitted"), rows)
 
 
 def _guessed(trace: Trace, key: tuple[str, str]) -> tuple[bool, bool]:
-    """Whether the figure for what a unit does is assumed, and whether it is fitted."""
+    """Two truths of the figure for an activity of a unit: it is assumed; it is fitted."""
     name = ENERGY_FIGURES[key]
     return name in trace.machine.assumed, name in dict(trace.machine.fitted)
 
@@ -296,17 +287,14 @@ def on_critical_path(trace: Trace) -> tuple[int, ...]:
 
 
 def waterfall(trace: Trace) -> Table:
-    """Where the makespan went, along the critical path; the cycles add up to it."""
+    """The makespan, divided along the critical path; the cycles add up to it."""
     return Table(("what", "cycles"), tuple(waterfall_of(trace)))
 
 
 def stats(trace: Trace) -> dict[str, int | float]:
     """The figures of a run that fit on a card."""
     machine, cycles = trace.machine, trace.makespan
-    busy = busy_by_group(trace, np.ones(len(trace), bool))
-    units: dict[str, int] = {}
-    for name in trace.unit_names:
-        units[group_of(name)] = units.get(group_of(name), 0) + 1
+    busy, units = busy_by_group(trace, np.ones(len(trace), bool)), Counter(map(group_of, trace.unit_names))
     counters = trace.counters
     moved = counters["dram_read_bytes"] + counters["dram_write_bytes"]
     whole = max(cycles, 1)
@@ -351,7 +339,7 @@ def gantt_of(trace: Trace, launches: Sequence[int] | None = None) -> Gantt:
     if launches is not None:
         spans, of_all, rows = _taken_out(spans, of_all, launches)
         makespan = of_all[-1][2] if of_all else 0
-    made = gantt(
+    view = gantt(
         spans,
         units=[(name, group_of(name)) for name in trace.unit_names],
         kinds=[code.name for code in Opcode],
@@ -361,11 +349,7 @@ def gantt_of(trace: Trace, launches: Sequence[int] | None = None) -> Gantt:
         makespan=makespan,
         clock_mhz=trace.machine.clock_mhz,
     )
-    return replace(made, row=rows[made.row])
-
-
-_Launched = list[tuple[str, int, int]]
-_Numbers = npt.NDArray[np.int64]
+    return replace(view, row=rows[view.row])
 
 
 def _taken_out(spans: Spans, of_all: _Launched, launches: Sequence[int]) -> tuple[Spans, _Launched, _Numbers]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from simulator import Trace
-from simulator.records.spans import TOTALS
 from workbench.explaining.views.graphs.graph_tables import part_of
+from workbench.explaining.views.graphs.spent import dram_bytes
 from workbench.ground.basics.table import Cell, Table
 from workbench.ir import PARTS, KernelGraph
 
@@ -26,7 +26,7 @@ def by_part(trace: Trace, lowered: KernelGraph) -> Table:
     The cycles add up to the makespan.
     """
     ends = [0, *(end for _, _, end in trace.kernel_spans)]
-    bytes = trace.totals[:, [TOTALS.index(name) for name in ("dram_read_bytes", "dram_write_bytes")]]
+    bytes = dram_bytes(trace)
     rows = list[tuple[Cell, ...]]()
     for part, mine in launches_by_part(lowered).items():
         cycles = sum(ends[number + 1] - ends[number] for number in mine)

@@ -1,4 +1,4 @@
-"""The captured and the lowered graph as pictures: own layout, inline SVG, readable up to about sixty boxes.
+"""The captured and the lowered graph as pictures: own layout, readable up to about sixty boxes.
 
 A larger captured graph is drawn by module: the nodes of an `nn.Module` become one box, at the depth at which all fits.
 A larger lowered graph is drawn with closed kernels.
@@ -10,13 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from markupsafe import Markup
-
-from workbench.explaining.views.graphs.graph_tables import place
+from workbench.explaining.views.graphs.graph_tables import place, types_text
 from workbench.explaining.views.graphs.layered_layout import Box as Place
 from workbench.explaining.views.graphs.layered_layout import Edge, Layout, Point, layered
 from workbench.ground.basics.picture import Axis, Box, Line, Picture, Told, Words
-from workbench.ground.basics.svg_painter import svg_of
 from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node
 
 MOST = 60
@@ -24,13 +21,7 @@ MOST = 60
 _HEAD_LETTER, _LETTER, _LINE, _PAD, _MARGIN = 7.9, 6.5, 15.0, 9.0, 6.0
 """Widths of a letter of the first line, which is bold, and of the others, in the widest of the usual fonts."""
 _GIVEN, _MADE = "h5", "h4"
-_ROUTES = {
-    "automatic": "h0",
-    "builder": "h2",
-    "template": "h1",
-    "host": "k-HOST",
-    "view": "soft",
-}
+_ROUTES = {"automatic": "h0", "builder": "h2", "template": "h1", "host": "k-HOST", "view": "soft"}
 
 
 def route_colour(route: str) -> str:
@@ -71,16 +62,7 @@ class Graph:
     """Boxes inside others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A picture as HTML, and its pixels."""
-
-    html: Markup
-    width: float
-    height: float
-
-
-def captured_svg(graph: AtenGraph) -> Drawn:
+def captured_picture(graph: AtenGraph) -> Picture:
     """One box an ATen call, or one a module where there are too many."""
     groups = _groups(graph)
     picture, owner = Graph(), dict[str, str]()
@@ -96,7 +78,7 @@ def captured_svg(graph: AtenGraph) -> Drawn:
     return _drawn(picture, f"ATen graph of {graph.name}")
 
 
-def lowered_svg(lowered: KernelGraph) -> Drawn:
+def lowered_picture(lowered: KernelGraph) -> Picture:
     """Nodes coloured by route inside their kernels; arrows that fusion refused are dashed and say why."""
     items = {item.node.name: item for item in lowered.nodes}
     closed = len(items) > MOST
@@ -138,12 +120,12 @@ def _kernel(kernel: Kernel, items: Mapping[str, LoweredNode], shapes: Mapping[st
         routes = Counter(items[name].route for name in kernel.nodes)
         colour = route_colour(routes.most_common(1)[0][0])
         return Shape((*head, f"{len(kernel.nodes)} nodes"), colour, ", ".join(kernel.nodes))
-    made: dict[str, str] = {}
+    maker: dict[str, str] = {}
     edges: list[Edge] = []
     for name in kernel.nodes:
         node = items[name].node
-        edges += [(made[value], name) for value in node.operands if value in made]
-        made |= dict.fromkeys(node.results, name)
+        edges += [(maker[value], name) for value in node.operands if value in maker]
+        maker |= dict.fromkeys(node.results, name)
     return Shape(head, "line", "", layered({n: shapes[n].size for n in kernel.nodes}, edges, gap=10, step=15))
 
 
@@ -181,7 +163,7 @@ def _runs(graph: AtenGraph, depth: int) -> dict[str, list[Node]]:
 
 
 def _call(graph: AtenGraph, node: Node) -> Shape:
-    kinds = ", ".join(str(graph.types[value]) for value in node.results if value in graph.types)
+    kinds = types_text(node, graph.types)
     where = f"{place(node)} {node.origin.module}".strip()
     return Shape((node.name, node.op, kinds or "?"), "accent", where)
 
@@ -195,13 +177,13 @@ def _module(name: str, members: list[Node]) -> Shape:
 def _add_inputs(picture: Graph, graph: AtenGraph, owner: dict[str, str]) -> None:
     """User inputs each; parameters and the like too, while there are few."""
     used = {value for node in graph.nodes for value in node.operands} | set(graph.outputs)
-    for given in graph.inputs:
-        own = given.kind == "user"
-        if given.value in used and (own or len(graph.nodes) + len(graph.inputs) <= MOST):
-            name = f"in {given.value}"
-            lines = (given.path, str(graph.types[given.value]))
-            picture.shapes[name] = Shape(lines, _GIVEN if own else "line", given.kind)
-            owner[given.value] = name
+    for item in graph.inputs:
+        own = item.kind == "user"
+        if item.value in used and (own or len(graph.nodes) + len(graph.inputs) <= MOST):
+            name = f"in {item.value}"
+            lines = (item.path, str(graph.types[item.value]))
+            picture.shapes[name] = Shape(lines, _GIVEN if own else "line", item.kind)
+            owner[item.value] = name
 
 
 def _add_results(picture: Graph, graph: AtenGraph, owner: Mapping[str, str]) -> None:
@@ -213,7 +195,7 @@ def _add_results(picture: Graph, graph: AtenGraph, owner: Mapping[str, str]) -> 
             picture.edges[owner[value], name] = f"{value}: {graph.types[value]}"
 
 
-def _drawn(graph: Graph, label: str) -> Drawn:
+def _drawn(graph: Graph, label: str) -> Picture:
     layout = layered({name: shape.size for name, shape in graph.shapes.items()}, list(graph.edges))
     marks = [_arrow(layout, edge, title, dashed=edge in graph.refused) for edge, title in graph.edges.items()]
     for name, shape in graph.shapes.items():
@@ -221,9 +203,8 @@ def _drawn(graph: Graph, label: str) -> Drawn:
         if shape.inside:
             marks += _inside(shape, shape.inside, layout.boxes[name], graph)
     right, bottom = layout.width + _MARGIN, layout.height + _MARGIN
-    wide, high = right + _MARGIN, bottom + _MARGIN
-    drawn = Picture(label, wide, high, Axis(-_MARGIN, right), Axis(bottom, -_MARGIN), tuple(marks), grows=False)
-    return Drawn(svg_of(drawn), wide, high)
+    axes = Axis(-_MARGIN, right), Axis(bottom, -_MARGIN)
+    return Picture(label, right + _MARGIN, bottom + _MARGIN, *axes, tuple(marks), grows=False)
 
 
 def _inside(shape: Shape, inside: Layout, outer: Place, graph: Graph) -> list[Told]:
