@@ -70,7 +70,7 @@ def program(
 
 @dataclasses.dataclass
 class Judged:
-    """What became of a program."""
+    """The verdict on a program."""
 
     verdict: str
     detail: str
@@ -94,7 +94,7 @@ def judge(name: str) -> Judged:
 
 
 def _seen(one: Program, backend: str) -> tuple[list[Any], list[str]]:
-    """What every call gave and left behind, and what was warned of."""
+    """The results and changed arguments of every call, and the warnings."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     function = one.build()

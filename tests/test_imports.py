@@ -1,4 +1,4 @@
-"""What imports what, at run time: the core costs little to import and lives without torch, MLIR and any UI."""
+"""Tests the imports at run time: the core costs little to import and lives without torch, MLIR and any UI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace changes in Dynamo, other threads do not see."""
+"""Tests that other threads do not see a trace's changes to Dynamo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function says of its data is asked, and what it was given is there afterwards."""
+"""Tests that a function's own conditions on data are checked, and that its arguments are unchanged afterwards."""
 
 from __future__ import annotations
 

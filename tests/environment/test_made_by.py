@@ -1,4 +1,4 @@
-"""What is kept on disk is kept for exactly these sources: every folder that makes kernels counts, with all below it."""
+"""Tests that entries on disk belong to exactly these sources: all folders that make kernels, with all below them."""
 
 from __future__ import annotations
 

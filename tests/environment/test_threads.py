@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def together(*works: Callable[[], object]) -> list[object]:
-    """What the works give that are begun at one moment, a thread each; raises what the first of them raised."""
+    """Starts the works at one moment, a thread each; returns their results or raises the first's error."""
     ready, found = threading.Barrier(len(works)), dict[int, object]()
 
     def do(place: int, work: Callable[[], object]) -> None:

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import workbench as wb
-from tests.browser.lab import patient, settle
+from tests.browser.lab import settle
+from tests.jupyter.quiet_page import quiet_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -67,12 +68,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=[800, 1280])
 def page(request: pytest.FixtureRequest, chromium_browser: Browser, written: Path) -> Iterator[Page]:
-    made = patient(chromium_browser.new_page(viewport={"width": request.param, "height": 1000}))
-    made.add_init_script(_CATCH)
-    made.goto(written.as_uri())
-    made.wait_for_selector(".wb-timeline canvas")
-    yield made
-    made.close()
+    with quiet_page(chromium_browser, width=request.param) as made:
+        made.add_init_script(_CATCH)
+        made.goto(written.as_uri())
+        made.wait_for_selector(".wb-timeline canvas")
+        yield made
 
 
 @pytest.mark.test_all

@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import expect
 
 import workbench as wb
-from tests.jupyter.live import open_lab
+from tests.jupyter.live import widget_page
 from workbench.jupyter.widgets.stepper_widget import Stepper
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def journey() -> wb.Journey:
 def lab(journey: wb.Journey, chromium_browser: Browser) -> Iterator[Page]:
     widget = journey.widget()
     assert isinstance(widget, Stepper)
-    with open_lab(chromium_browser, widget) as page:
+    with widget_page(chromium_browser, widget, ".list.of-spans .row") as page:
         page.wait_for_selector(".tl-tools")
         yield page
 

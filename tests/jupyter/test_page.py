@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from playwright.sync_api import expect
 
 import workbench as wb
 from tests.browser.lab import becomes, patient
+from tests.jupyter.quiet_page import quiet_page
 from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS, program
 from tests.jupyter.timelines import two_cores
 from workbench import journey as journeys
@@ -54,15 +56,13 @@ class Opened:
     def __init__(self, page: Page, journey: wb.Journey, path: Path) -> None:
         self.page, self.journey, self.path = page, journey, path
         self.lists: dict[str, Listing] = {name: make(journey._stages) for name, make in MADE.items()}
-        self.wrong, self.asked = list[str](), list[str]()
-        page.on("console", lambda message: self.wrong.append(message.text))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.asked = list[str]()
         page.on("request", lambda request: self.asked.append(request.url))
         page.goto(path.as_uri())
         page.wait_for_selector(".wb-timeline canvas")
 
     def ask(self, what: str, /, **given: object) -> Messages:
-        """What this brings: what the page tells by itself, then the answer."""
+        """Messages that the page sends by itself, then the answer."""
         return self.ask_all([(what, given)])[0]
 
     def ask_all(self, questions: Sequence[tuple[str, dict[str, object]]]) -> list[Messages]:
@@ -137,18 +137,17 @@ Opens = Callable[..., Opened]
 @pytest.fixture
 def open_page(chromium_browser: Browser, tmp_path: Path) -> Iterator[Opens]:
     made = list[Opened]()
+    with contextlib.ExitStack() as pages:
 
-    def opened(journey: wb.Journey, **how: Any) -> Opened:
-        path = tmp_path / "lab.html"
-        journey.to_html(path, interactive=True)
-        page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}, **how))
-        made.append(Opened(page, journey, path))
-        return made[-1]
+        def opened(journey: wb.Journey, **options: Any) -> Opened:
+            path = tmp_path / "lab.html"
+            journey.to_html(path, interactive=True)
+            made.append(Opened(pages.enter_context(quiet_page(chromium_browser, **options)), journey, path))
+            return made[-1]
 
-    yield opened
-    for each in made:
-        assert each.wrong == [] and each.asked == [each.path.as_uri()]
-        each.page.close()
+        yield opened
+        for each in made:
+            assert each.asked == [each.path.as_uri()]
 
 
 LONG = {"a feed-forward network": (30, 10_000), "ResNet-18": (8, 25)}
@@ -326,14 +325,13 @@ def test_axe_finds_nothing_in_either_theme(scheme: str, softmax: wb.Journey, ope
 def test_without_a_script_all_of_it_can_be_read(softmax: wb.Journey, chromium_browser: Browser, tmp_path: Path):
     softmax.to_html(tmp_path / "lab.html", interactive=True)
     for script in (True, False):
-        page = patient(chromium_browser.new_page(java_script_enabled=script))
-        page.goto((tmp_path / "lab.html").as_uri())
-        if script:
-            page.wait_for_selector(".wb-timeline canvas")
-        read = page.get_by_role("heading", name="Simulated when each instruction")
-        expect(read).to_be_visible(visible=not script)
-        expect(page.locator(".stepper")).to_have_count(int(script))
-        page.close()
+        with quiet_page(chromium_browser, java_script_enabled=script) as page:
+            page.goto((tmp_path / "lab.html").as_uri())
+            if script:
+                page.wait_for_selector(".wb-timeline canvas")
+            read = page.get_by_role("heading", name="Simulated when each instruction")
+            expect(read).to_be_visible(visible=not script)
+            expect(page.locator(".stepper")).to_have_count(int(script))
 
 
 @pytest.mark.test_all

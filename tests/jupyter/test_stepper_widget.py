@@ -93,7 +93,7 @@ class Open(Front):
 
 
 def as_told(front: Open) -> dict[str, object]:
-    """What the browser shows as selected, in the words of `j.select`, read off the rows themselves."""
+    """The browser's selection in the words of `j.select`, read off the rows themselves."""
     marked = front.marked()
     lists = {name: front.rows(name) for name in LISTS}
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,10 @@ from workbench.ir import AtenGraph, Literal, Mutation, Node, Ref, TensorType
 Pass = Callable[[AtenGraph], Any]
 
 
-@pytest.fixture(autouse=True)
-def undone() -> Iterator[None]:
-    with wb.ops.scope(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", errors.HostRoute)
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("own_scope"),
+    pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute"),
+]
 
 
 def program(x: torch.Tensor) -> torch.Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ from workbench.ground import errors
 Program = Callable[..., object]
 
 
-@pytest.fixture(autouse=True)
-def undone() -> Iterator[None]:
-    with wb.ops.scope(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", errors.HostRoute)
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("own_scope"),
+    pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute"),
+]
 
 
 def register(op: object = own_ops.scaled_relu_op, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""What tables, pages and cards say of where a machine's figures come from."""
+"""Tests the sources of a machine's figures in tables, pages and cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stages show in a notebook: whole, self-contained, and saying what the records say."""
+"""Tests the stages' HTML in a notebook: whole, self-contained, and in agreement with the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a timeline: areas, idle time, searches, columns and dependences, beside the trace's own records."""
+"""Tests answers of a timeline: areas, idle time, searches, columns and dependences, beside the trace's records."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_columns_take_the_smallest_type_that_holds_them():
 
 
 def test_dependences_have_room_that_is_there(journey: wb.Journey):
-    """What started because of a dependence has one without room, and nobody's room is below zero."""
+    """An instruction started by a dependence has a dependence without room, and no room is below zero."""
     trace = journey.simulated.trace
     found = dependences(trace)
     assert found.room.min(initial=0) >= 0

@@ -57,7 +57,7 @@ def test_kernels_are_called_by_their_modules_and_what_they_do(net: wb.Journey):
 
 
 def test_a_part_of_a_node_says_which(net: wb.Journey):
-    """What a batch norm computes of its figures is two kernels, where a kernel makes one result."""
+    """A batch norm's figures take two kernels if each kernel makes one result."""
     apart = net.with_(fusion={"off": ["several results"]}).lowered
     mine = [title for title in kernel_titles(apart.record).values() if title.startswith("layers.0.bn1")]
     assert mine == ["layers.0.bn1 (add + rsqrt + mul)", "layers.0.bn1 (mul + sub)"]

@@ -56,7 +56,7 @@ print(began.count(True), most_often())
 
 
 def most_often() -> int:
-    """How often the function was compiled in this process that was compiled most often."""
+    """Most compilations of any one function in this process."""
     functions = [each for module in (event_loop, issue, start, dram) for each in vars(module).values()]
     return max(len(getattr(each, "nopython_signatures", ())) for each in functions)
 

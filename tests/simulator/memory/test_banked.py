@@ -23,6 +23,7 @@ from simulator.memory.banked.requests import request_counts, requests_of
 from simulator.memory.dram import ask
 from simulator.tileprogram.program import I64, Access, Opcode, Operand, TileProgram
 from simulator.units.cost_table import work
+from tests.simulator import build
 from tests.simulator.build import Made, direct_copy, elements, elementwise, matmul_chain
 from tests.simulator.engine.test_engine import loads
 from tests.simulator.units.test_gather import IDS, rows
@@ -31,10 +32,7 @@ EDGE, TPU = (load_machine(name, memory="banked") for name in ("edge-8x8", "tpu-v
 
 
 def run(program: TileProgram, machine: Machine = EDGE, *, apart: int = 1 << 16) -> Trace:
-    addresses = tuple(number * apart for number in range(len(program.arguments)))
-    trace = simulate([Launched("k", program, addresses)], machine)
-    trace.invariants()
-    return trace
+    return build.run(program, machine, apart=apart)
 
 
 def by_itself(machine: Machine, asked: list[I64], begins: list[int]) -> list[int]:

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from simulator import Cause, HostCall, Launched, Machine, NoSuchPlace, Placed, Trace, load_machine, simulate
-from simulator.analysis.slack import slack_of
 from simulator.analysis.stalls import channels_of, links_of, stalls_of
 from simulator.errors import InvariantViolation, LaunchError, MachineError
 from simulator.machine.optional.chiplets_shape import between_cycles, chiplet_of_core, route
 from simulator.records.spans import TOTALS, Wait
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, at_peak, direct_copy, elementwise
+from tests.simulator.build import Made, at_peak, direct_copy, elementwise, run
 from tests.simulator.engine.test_cores import Cores, spread
 
 PAGE, WIDTH, WAY, RATE = 4096, 64, 40, 16
@@ -39,14 +38,6 @@ def banked(chiplets: int = 2, **figures: int | float | str) -> Machine:
 
 
 LATENCY = machine().dram_latency_cycles
-
-
-def run(program: TileProgram, on: Machine, placed: Sequence[Placed] = (), *, apart: int = 1 << 16) -> Trace:
-    addresses = tuple(range(0, apart * len(program.arguments), apart))
-    trace = simulate([Launched("k", program, addresses)], on, placed=placed)
-    trace.invariants()
-    assert slack_of(trace).min(initial=0) >= 0
-    return trace
 
 
 def load(*pages: int) -> TileProgram:

@@ -25,7 +25,7 @@ NAMES = {
     "uneven_cores": r"[Uu]neven|core_figures|own_figures|core_kinds|(?<!dram_)clock_ratio",
     "zero_tiles": r"[Zz]ero.?[Tt]ile|skips_zero",
 }
-"""What a line says that speaks of each, by the name of its folder."""
+"""Name of a feature's folder -> pattern of the lines that speak of the feature."""
 
 MENTIONS = {
     ("simulator/__init__.py", "chiplets"): (4, "`Placed` and `NoSuchPlace` are names that people import"),
@@ -81,7 +81,7 @@ def test_machines_and_simulations_have_one_order_of_features():
 
 
 def seen(root: Path) -> dict[str, object]:
-    """What a run in a copy of the simulator prints."""
+    """Runs `run_without` in a copy of the simulator; returns its output."""
     env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(root), str(ROOT)])}
     command = [sys.executable, "-m", "tests.simulator.optional.run_without"]
     done = subprocess.run(command, env=env, cwd=root, capture_output=True, text=True)

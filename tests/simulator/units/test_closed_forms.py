@@ -10,20 +10,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator import Machine, Trace, load_machine
 from simulator.errors import MachineError
 from simulator.tileprogram.program import I64, Access, Opcode, TileProgram
 from simulator.units import dma, vector
 from simulator.units.systolic import matmul_cost, passes, shares
-from tests.simulator.build import Made, at_peak, elementwise
+from tests.simulator.build import Made, at_peak, elementwise, run
 
 TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0, weight_switch_cycles=0), load_machine("edge-8x8")
-
-
-def run(program: TileProgram, machine: Machine) -> Trace:
-    trace = simulate([Launched("k", program, (0,) * len(program.arguments))], machine)
-    trace.invariants()
-    return trace
 
 
 def one_matmul(m: int, n: int, k: int, stationary: int = 1) -> TileProgram:
