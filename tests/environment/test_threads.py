@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,13 +18,12 @@ import torch.nn.functional as F
 
 import workbench as wb
 from tests.faults.pretender import pretender
+from tests.fresh_process import python
 from workbench.ground.environment.turns import compiling, turn
 from workbench.ground.errors import HostRoute
 from workbench.ground.faults.messages import Message
 from workbench.operators.aten.registry import DEFAULT
 from workbench.stages.once import Once
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def together(*works: Callable[[], object]) -> list[object]:
@@ -50,10 +48,8 @@ def together(*works: Callable[[], object]) -> list[object]:
     return [found[place] for place in range(len(works))]
 
 
-def alone(code: str) -> None:
-    """Runs code in a process of its own, where nothing has been imported or traced."""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+alone = partial(python, "-c")
+"""Runs code in a process of its own, where nothing has been imported or traced."""
 
 
 def fresh(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 from torch import nn
 
 import workbench as wb
@@ -20,9 +20,6 @@ from tests.jupyter.live import widget_page
 from workbench.explaining.views.timelines.columns import Columns, timeline_columns
 from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.comparison_widget import ComparisonWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 NAMES = ("fused", "alone", "small")
 

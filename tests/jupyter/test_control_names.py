@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
 from tests.jupyter.live import widget_page
 from tests.jupyter.quiet_page import quiet_page
 from workbench.jupyter.widgets.widget_base import LabWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 _CONTROLS = ", ".join(
     (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 import workbench as wb
 from tests.browser.chromium import launched
@@ -20,9 +20,6 @@ from tests.jupyter.timelines import NORMS_APART
 from workbench.jupyter.widgets.knobs_widget import KnobsLook, KnobsWidget
 from workbench.jupyter.widgets.stepper_widget import Stepper
 from workbench.jupyter.widgets.widget_base import Answer
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
 
 
 @pytest.fixture(scope="module")

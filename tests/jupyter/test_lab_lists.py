@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 from torch import nn
 
 import workbench as wb
@@ -16,9 +15,6 @@ from tests.browser.lab import becomes
 from tests.jupyter.live import widget_page
 from tests.jupyter.timelines import NORMS_APART
 from workbench.jupyter.widgets.stepper_widget import Stepper
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _LONG = ("rendered", "scheduled", "instructions", "spans")
 _IN_SIGHT = """names => names.map(name => {

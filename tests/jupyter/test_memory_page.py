@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
 from tests.browser.lab import becomes, settle
 from tests.jupyter.live import widget_page
 from tests.jupyter.timelines import by_host, two_cores
 from workbench.jupyter.widgets.widget_base import LabWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 
 def product() -> wb.Journey:

@@ -7,13 +7,13 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
 from tests.browser.lab import becomes, patient
@@ -31,9 +31,6 @@ from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.plain_values import LISTS as MADE
 from workbench.jupyter.widgets.plain_values import about_selection, cells
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _ASK = """questions => {
     const model = document.getElementById("lab").model;

@@ -8,14 +8,14 @@ import functools
 import io
 import random
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
 from benchmarks.million import program
@@ -33,9 +33,6 @@ from workbench.explaining.views.timelines.timeline import gantt_of, on_critical_
 from workbench.ground.basics.colours import DARK, LIGHT
 from workbench.ground.errors import BadOption
 from workbench.ir import Launch, Launches
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 RUNS = {"softmax": softmax, "two cores": two_cores, "shared": shared}
 

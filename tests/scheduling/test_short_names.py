@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import workbench as wb
+from tests.fresh_process import python
 from workbench.ground import errors
 
 X = torch.randn(64, 64)
@@ -140,8 +138,7 @@ def test_a_script_that_matches_nothing_by_whatever_it_matches_is_refused(match: 
 
 
 def test_python_runs_the_command():
-    ran = subprocess.run([sys.executable, "-m", "workbench", "machines"], capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0 and "edge-8x8" in ran.stdout
+    assert "edge-8x8" in python("-m", "workbench", "machines")
 
 
 @pytest.mark.test_all

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -23,6 +20,7 @@ from simulator.memory.banked.requests import request_counts, requests_of
 from simulator.memory.dram import ask
 from simulator.tileprogram.program import I64, Access, Opcode, Operand, TileProgram
 from simulator.units.cost_table import work
+from tests.fresh_process import python
 from tests.simulator import build
 from tests.simulator.build import Made, direct_copy, elements, elementwise, matmul_chain
 from tests.simulator.engine.test_engine import loads
@@ -266,7 +264,5 @@ print(*digests)
 
 
 def test_plain_python_and_any_stretches_of_time_give_the_same() -> None:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    plain = subprocess.run([sys.executable, "-c", PLAIN], env=environment, capture_output=True, text=True)
-    assert plain.returncode == 0, plain.stderr
-    assert plain.stdout.split() == [run(elementwise(tiles=3), machine).digest() for machine in (EDGE, TPU)]
+    digests = [run(elementwise(tiles=3), machine).digest() for machine in (EDGE, TPU)]
+    assert python("-c", PLAIN, NUMBA_DISABLE_JIT="1").split() == digests

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 
 from simulator.machine.optional.shape_table import SHAPES
 from simulator.optional.feature_table import FEATURES
+from tests.fresh_process import python
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = {"simulator/optional": "feature_table.py", "simulator/machine/optional": "shape_table.py"}
@@ -82,11 +81,9 @@ def test_machines_and_simulations_have_one_order_of_features():
 
 def seen(root: Path) -> dict[str, object]:
     """Runs `run_without` in a copy of the simulator; returns its output."""
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(root), str(ROOT)])}
-    command = [sys.executable, "-m", "tests.simulator.optional.run_without"]
-    done = subprocess.run(command, env=env, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    path = os.pathsep.join([str(root), str(ROOT)])
+    module = "tests.simulator.optional.run_without"
+    return json.loads(python("-m", module, cwd=root, NUMBA_DISABLE_JIT="1", PYTHONPATH=path))
 
 
 @pytest.fixture(scope="module")
