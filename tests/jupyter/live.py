@@ -11,14 +11,13 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from playwright.sync_api import Browser, Page
 
 from tests.jupyter.http_server import Handler, answering
 from tests.jupyter.quiet_page import quiet_page
 from workbench.jupyter.widgets.widget_base import LabWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _POLL_SECONDS = 10.0
 _PLAIN = (str, int, float, bool, list, dict, type(None))

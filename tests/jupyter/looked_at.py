@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from playwright.sync_api import Browser, Page
 
 from tests.browser.lab import settle
 from tests.jupyter.quiet_page import quiet_page
@@ -14,9 +16,6 @@ from workbench.ground.basics import markup
 from workbench.jupyter.widgets.answers import Later
 from workbench.jupyter.widgets.es_modules import styles
 from workbench.jupyter.widgets.look import Look
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>NAME</title>
 <link rel="icon" href="data:,"><style>body{margin:0;background:#fff}body[data-jp-theme-light=false]{background:#111}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from playwright.sync_api import Browser, Page
 
 from tests.browser.lab import patient
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 
 @contextlib.contextmanager

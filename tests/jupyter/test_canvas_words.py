@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import pytest
 import torch
+from playwright.sync_api import Browser, Page
 
 import workbench as wb
 from tests.browser.lab import settle
 from tests.jupyter.quiet_page import quiet_page
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _CATCH = """
 const caught = new Map();  // of a canvas: the words that stand on it
