@@ -55,7 +55,7 @@ def product() -> wb.Journey:
 @pytest.mark.parametrize("capture", ["dynamo", "export"])
 def test_every_stage_matches_pytorch_on_fresh_inputs(name: str, capture: str):
     program = PROGRAMS[name]
-    journey = wb.trace(program.build(), *program.inputs(), kwargs=program.kwargs(), capture=capture)
+    journey = program.traced(capture=capture)
     for stage in ("captured", "rendered", "scheduled", "simulated"):
         fresh, kwargs = program.inputs(seed=1), program.kwargs(seed=1)
         answer = journey.check(*fresh, kwargs=kwargs, stage=stage, rtol=1e-4, atol=1e-4)

@@ -18,8 +18,9 @@ from playwright.sync_api import Browser, Page, expect
 import workbench as wb
 from tests.browser.lab import becomes, patient
 from tests.jupyter.quiet_page import quiet_page
-from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS, program
+from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS
 from tests.jupyter.timelines import two_cores
+from tests.programs import PROGRAMS
 from workbench import journey as journeys
 from workbench.explaining.views.selections.lab_lists import Listing
 from workbench.explaining.views.selections.naming import names_of
@@ -117,7 +118,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def softmax() -> wb.Journey:
-    made = program("softmax_last")
+    made = PROGRAMS["softmax_last"].traced()
     made.check()
     made.check(stage="captured")
     return made
@@ -125,7 +126,7 @@ def softmax() -> wb.Journey:
 
 @pytest.fixture(scope="module")
 def many_spans() -> wb.Journey:
-    return program("softmax_last").with_(mapping={"*": {"tile": {"d0": 32}}})  # 16 steps of 8 instructions
+    return PROGRAMS["softmax_last"].traced().with_(mapping={"*": {"tile": {"d0": 32}}})  # 16 steps of 8 instructions
 
 
 Opens = Callable[..., Opened]
@@ -167,7 +168,7 @@ def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens, whole_
 
 @pytest.mark.test_all
 def test_what_is_typed_is_what_select_gives(open_page: Opens):
-    opened = open_page(program("ffn_residual"))
+    opened = open_page(PROGRAMS["ffn_residual"].traced())
     journey, names = opened.journey, list(names_of(opened.journey._stages.origins()))
     kernel = journey.lowered.record.kernels[1].name
     lines = [text for text in journey._stages.sources().values() if text.strip()]
@@ -189,7 +190,7 @@ def test_what_is_typed_is_what_select_gives(open_page: Opens):
 @pytest.mark.test_all
 def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
     twice = wb.trace(lambda x: (x.exp() + 1,
-                                x.exp() + 1), program("softmax_last")._request.inputs[0][:8])  # fmt: skip
+                                x.exp() + 1), PROGRAMS["softmax_last"].traced()._request.inputs[0][:8])  # fmt: skip
     opened = open_page(twice)
     texts = list(twice._stages.sources().values())
     said = 0
@@ -204,7 +205,7 @@ def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
 
 @pytest.mark.test_all
 def test_timelines_and_reasons_for_idle_time_are_those_of_python(open_page: Opens):
-    opened, lot = open_page(program("ffn_residual")), random.Random(1)
+    opened, lot = open_page(PROGRAMS["ffn_residual"].traced()), random.Random(1)
     run, launches = opened.journey.simulated, opened.journey.scheduled.record.launches
     blocks = {
         "timeline": timeline_columns(run.record, launches),
@@ -295,7 +296,7 @@ def test_a_remedy_that_nobody_can_try_says_so_beside_its_button(softmax: wb.Jour
 
 @pytest.mark.test_all
 def test_the_page_opens_with_what_is_selected(open_page: Opens):
-    journey = program("softmax_ragged")
+    journey = PROGRAMS["softmax_ragged"].traced()
     journey.selection.select(2)
     opened = open_page(journey)
     opened.says("span 2")

@@ -13,6 +13,7 @@ import torch
 
 import workbench as wb
 from tests.rewriting import own_ops
+from tests.rewriting.own_ops import ops
 from workbench.ground import errors
 from workbench.ground.environment.registered import REWRITES
 from workbench.ir import AtenGraph, Literal, Mutation, Node, Ref, TensorType
@@ -31,11 +32,7 @@ def program(x: torch.Tensor) -> torch.Tensor:
 
 
 def traced(function: Callable[..., object] = program, *shapes: tuple[int, ...], **options: Any) -> wb.Journey:
-    return wb.trace(function, *(torch.randn(shape) for shape in shapes or ((6, 8),)), **options)
-
-
-def ops(j: wb.Journey) -> list[str]:
-    return [each.partition(".")[2].rpartition(".")[0] for each in j.lowered.table.op]
+    return own_ops.traced(function, *(shapes or ((6, 8),)), **options)
 
 
 def changing(name: str, **fields: Any) -> Pass:

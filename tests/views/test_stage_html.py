@@ -63,8 +63,7 @@ def svgs(text: str) -> list[ElementTree.Element]:
 
 @pytest.fixture(scope="module", params=["softmax_ragged", "ffn_residual", "mlp"])
 def journey(request: pytest.FixtureRequest) -> wb.Journey:
-    program = PROGRAMS[request.param]
-    return wb.trace(program.build(), *program.inputs())
+    return PROGRAMS[request.param].traced()
 
 
 @pytest.mark.parametrize("stage", STAGES)
