@@ -25,19 +25,24 @@ def copies(made: Flow) -> int:
     return sum(item.rule == COPY_RULE for item in made.lowered.nodes)
 
 
-def test_a_concatenation_reads_each_part_once_and_writes_it_once():
-    x, y = torch.randn(100, 30), torch.randn(100, 50)
-    made = flow(lambda x, y: torch.cat([x, y], 1), [x, y])
-    assert traffic(made) == (100 * 80 * 4, 100 * 80 * 4)
-    assert copies(made) == 2
+TRAFFIC: dict[str, tuple[Callable[..., torch.Tensor], list[tuple[int, ...]], int, int]] = {
+    "a concatenation": (lambda x, y: torch.cat([x, y], 1), [(100, 30), (100, 50)], 100 * 80, 2),
+    "a concatenation of what kernels make": (
+        lambda x, y: torch.cat([x.exp(), y.softmax(-1)], 1), [(100, 30), (100, 50)], 100 * 80, 0
+    ),
+    "rolling": (lambda x: x.roll((5, -7), (0, 1)), [(60, 48)], 60 * 48, 4),
+    "padding": (lambda x: F.pad(x, (2, 3, 1, 0), value=1.5), [(60, 48)], 61 * 53, 1),
+}  # fmt: skip
 
 
-def test_parts_that_kernels_make_cost_nothing_more():
-    x, y = torch.randn(100, 30), torch.randn(100, 50)
-    made = flow(lambda x, y: torch.cat([x.exp(), y.softmax(-1)], 1), [x, y])
-    assert traffic(made) == (100 * 80 * 4, 100 * 80 * 4)
-    assert copies(made) == 0
-    made.assert_matches_eager(x, y)
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_each_element_is_read_once_and_written_once(name: str):
+    function, shapes, written, copied = TRAFFIC[name]
+    inputs = [torch.randn(shape) for shape in shapes]
+    made = flow(function, inputs)
+    assert traffic(made) == (sum(4 * each.numel() for each in inputs), 4 * written)
+    assert copies(made) == copied
+    made.assert_matches_eager(*inputs)
 
 
 @pytest.mark.test_all
@@ -122,16 +127,6 @@ def test_what_is_written_over_a_copy_comes_after_it():
         first, second = made.scheduled.launches.launches[-2:]
         assert first.addresses[-1] == second.addresses[-1]
         assert len(made.scheduled.launches.launches) - 2 in second.after
-
-
-def test_rolling_reads_and_writes_each_element_once():
-    made = flow(lambda x: x.roll((5, -7), (0, 1)), [torch.randn(60, 48)])
-    assert traffic(made) == (60 * 48 * 4, 60 * 48 * 4)
-
-
-def test_padding_writes_each_element_once():
-    made = flow(lambda x: F.pad(x, (2, 3, 1, 0), value=1.5), [torch.randn(60, 48)])
-    assert traffic(made) == (60 * 48 * 4, 61 * 53 * 4)
 
 
 def test_elements_named_by_the_storage_of_an_input_are_looked_up_where_that_is():
