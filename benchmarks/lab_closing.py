@@ -16,14 +16,12 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.browser import chromium, lab
+from playwright.sync_api import CDPSession, Page
 
-if TYPE_CHECKING:
-    from playwright.sync_api import CDPSession, Page
+from tests.browser import chromium, lab
 
 MODEL = """import gc, psutil, torch, workbench as wb
 from workbench.models.resnet import resnet18

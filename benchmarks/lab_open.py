@@ -19,16 +19,13 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import nbformat
+from playwright.sync_api import Page
 
 from tests.browser import chromium, lab
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 MOST_TO_OPEN = 1.0
 MOST_TO_HIGHLIGHT = {"softmax": 100.0, "ResNet-50": 300.0, "GPT-2": 300.0}

@@ -1,4 +1,4 @@
-"""What tests of single operators ask: the same numbers as PyTorch, nothing on the host, a trace that could happen."""
+"""Checks for tests of single operators: the same numbers as PyTorch, nothing on the host, a trace that could happen."""
 
 from __future__ import annotations
 

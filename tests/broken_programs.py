@@ -106,7 +106,7 @@ def _meet(one: I64, other: I64) -> bool:
 
 
 def _memory(program: TileProgram, operand: Operand) -> int:
-    """What an operand's bytes are counted in: its argument, or the scratchpad of a core."""
+    """Number of the memory that holds an operand: its argument, or minus one minus the core of its scratchpad."""
     return operand.target if operand.space == Space.DRAM else -1 - program.buffers[operand.target].core
 
 

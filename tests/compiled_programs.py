@@ -52,6 +52,15 @@ def rows(*sizes: int, columns: int = 6) -> Callable[[], list[Call]]:
 SAME = rows(4, 4)
 
 
+def ones_and(*values: complex) -> Callable[[], list[Call]]:
+    """Calls with three ones and one of these values each."""
+    return lambda: [(torch.ones(3), value) for value in values]
+
+
+def ones() -> list[Call]:
+    return [(torch.ones(3),) for _ in range(2)]
+
+
 def program(
     calls: Callable[[], list[Call]] = SAME,
     around: Callable[[], contextlib.AbstractContextManager[Any]] = torch.no_grad,
@@ -68,9 +77,15 @@ def program(
     return add
 
 
+def by_name(name: str, function: Callable[..., Any], calls: Callable[[], list[Call]] = SAME, **options: Any) -> None:
+    """Adds a program of one expression to the table."""
+    function.__name__ = name
+    program(calls, **options)(function)
+
+
 @dataclasses.dataclass
 class Judged:
-    """What became of a program."""
+    """The verdict on a program."""
 
     verdict: str
     detail: str
@@ -94,7 +109,7 @@ def judge(name: str) -> Judged:
 
 
 def _seen(one: Program, backend: str) -> tuple[list[Any], list[str]]:
-    """What every call gave and left behind, and what was warned of."""
+    """The results and changed arguments of every call, and the warnings."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     function = one.build()
@@ -147,19 +162,13 @@ def _shown(value: Any) -> str:
 # Numbers
 
 
-@program(lambda: [(torch.ones(3), v) for v in (1.5, 2.5, -0.5, 2.5)])
-def float_argument(x, s):
-    return x * s
-
-
-@program(lambda: [(torch.ones(3), v) for v in (1.5, 2.5, math.inf, math.nan)])
-def float_returned(x, s):
-    return x + s, s * 2, s
-
-
-@program(lambda: [(torch.rand(3), v / 8) for v in range(12)])
-def many_values_of_a_float(x, s):
-    return torch.clamp(x, min=s).sum()
+by_name("float_argument", lambda x, s: x * s, ones_and(1.5, 2.5, -0.5, 2.5))
+by_name("float_returned", lambda x, s: (x + s, s * 2, s), ones_and(1.5, 2.5, math.inf, math.nan))
+by_name(
+    "many_values_of_a_float",
+    lambda x, s: torch.clamp(x, min=s).sum(),
+    lambda: [(torch.rand(3), v / 8) for v in range(12)],
+)
 
 
 SCALE = 1.0
@@ -188,72 +197,32 @@ class Decaying(nn.Module):
         return x * self.rate
 
 
-@program(rows(4, 4, 4), build=True)
-def changing_attribute():
-    return Decaying()
-
-
-@program(lambda: [(torch.ones(3), v) for v in (2, 3, 5, 3)])
-def int_argument(x, n):
-    return x * n + n
-
-
-@program(lambda: [(torch.ones(3), v) for v in (True, False)])
-def bool_argument(x, flag):
-    return x * 2 if flag else x - 1
-
-
-@program(lambda: [(torch.ones(3), v) for v in (1.5, 2.5, 3.5)])
-def arithmetic_of_floats(x, s):
-    return x * (math.sqrt(s) + s**2) + math.floor(s)
-
-
-@program(lambda: [(torch.ones(3), v) for v in (1.5, 2.5, 0.25)])
-def branch_on_a_float(x, s):
-    return x * s if s > 1 else x - s
-
-
-@program(lambda: [(torch.ones(5), v) for v in (2.0, 3.0, 4.5)])
-def power_of_a_float(x, s):
-    return (x + 1) ** s, s**x
-
-
-@program(lambda: [(torch.ones(3), "add"), (torch.ones(3), "sub")])
-def string_argument(x, how):
-    return x + 1 if how == "add" else x - 1
-
-
-@program(lambda: [(torch.ones(3), None), (torch.ones(3), torch.ones(3))])
-def optional_argument(x, y=None):
-    return x * 2 if y is None else x + y
-
-
-@program(lambda: [(torch.ones(2), c) for c in (1 + 2j, 3 - 1j)])
-def complex_argument(x, c):
-    return x * c
+by_name("changing_attribute", Decaying, rows(4, 4, 4), build=True)
+by_name("int_argument", lambda x, n: x * n + n, ones_and(2, 3, 5, 3))
+by_name("bool_argument", lambda x, flag: x * 2 if flag else x - 1, ones_and(True, False))
+by_name("arithmetic_of_floats", lambda x, s: x * (math.sqrt(s) + s**2) + math.floor(s), ones_and(1.5, 2.5, 3.5))
+by_name("branch_on_a_float", lambda x, s: x * s if s > 1 else x - s, ones_and(1.5, 2.5, 0.25))
+by_name("power_of_a_float", lambda x, s: ((x + 1) ** s, s**x), lambda: [(torch.ones(5), v) for v in (2.0, 3.0, 4.5)])
+by_name(
+    "string_argument",
+    lambda x, how: x + 1 if how == "add" else x - 1,
+    lambda: [(torch.ones(3), "add"), (torch.ones(3), "sub")],
+)
+by_name(
+    "optional_argument",
+    lambda x, y=None: x * 2 if y is None else x + y,
+    lambda: [(torch.ones(3), None), (torch.ones(3), torch.ones(3))],
+)
+by_name("complex_argument", lambda x, c: x * c, lambda: [(torch.ones(2), c) for c in (1 + 2j, 3 - 1j)])
 
 
 # Shapes
 
 
-@program(rows(3, 5, 7, 3))
-def changing_rows(x):
-    return torch.softmax(x, -1) + x.shape[0]
-
-
-@program(rows(3, 5, 7), dynamic=True)
-def dynamic_rows(x):
-    return x.sum(0) / x.shape[0], x.shape[0] * 2
-
-
-@program(rows(*range(2, 14)))
-def a_dozen_shapes(x):
-    return torch.relu(x).mean(0)
-
-
-@program(rows(3, 5), dynamic=True)
-def shape_returned(x):
-    return x.shape, x.size(1), x.numel()
+by_name("changing_rows", lambda x: torch.softmax(x, -1) + x.shape[0], rows(3, 5, 7, 3))
+by_name("dynamic_rows", lambda x: (x.sum(0) / x.shape[0], x.shape[0] * 2), rows(3, 5, 7), dynamic=True)
+by_name("a_dozen_shapes", lambda x: torch.relu(x).mean(0), rows(*range(2, 14)))
+by_name("shape_returned", lambda x: (x.shape, x.size(1), x.numel()), rows(3, 5), dynamic=True)
 
 
 @program(rows(4, 6), dynamic=True)
@@ -262,9 +231,7 @@ def size_arithmetic(x):
     return x[:half] + x[half : 2 * half], max(half, 2), half > 2
 
 
-@program(lambda: [(x,) for x in _marked(3, 5, 8)])
-def marked_dynamic(x):
-    return torch.tanh(x) @ torch.ones(x.shape[1], 2)
+by_name("marked_dynamic", lambda x: torch.tanh(x) @ torch.ones(x.shape[1], 2), lambda: [(x,) for x in _marked(3, 5, 8)])
 
 
 def _marked(*sizes):
@@ -274,29 +241,20 @@ def _marked(*sizes):
         yield x
 
 
-@program(rows(4, 4), fullgraph=True)
-def full_graph(x):
-    return F.gelu(x) * 2
-
-
-@program(rows(4, 0, 1, 3))
-def empty_rows(x):
-    return torch.relu(x) + 1, x.sum()
-
-
-@program(lambda: [(torch.tensor(2.0),), (torch.tensor(3.0),)])
-def no_dims(x):
-    return x * 2 + 1
-
-
-@program(lambda: [(torch.randn(4, 6).t(),), (torch.randn(6, 4),), (torch.randn(12, 8)[::2, ::2],)])
-def changing_strides(x):
-    return x.sum(1), torch.exp(x)
-
-
-@program(rows(4, 5), dynamic=True)
-def arange_of_a_size(x):
-    return torch.arange(x.shape[0]) * 2, torch.zeros(x.shape[0], 2) + x.shape[1]
+by_name("full_graph", lambda x: F.gelu(x) * 2, fullgraph=True)
+by_name("empty_rows", lambda x: (torch.relu(x) + 1, x.sum()), rows(4, 0, 1, 3))
+by_name("no_dims", lambda x: x * 2 + 1, lambda: [(torch.tensor(2.0),), (torch.tensor(3.0),)])
+by_name(
+    "changing_strides",
+    lambda x: (x.sum(1), torch.exp(x)),
+    lambda: [(torch.randn(4, 6).t(),), (torch.randn(6, 4),), (torch.randn(12, 8)[::2, ::2],)],
+)
+by_name(
+    "arange_of_a_size",
+    lambda x: (torch.arange(x.shape[0]) * 2, torch.zeros(x.shape[0], 2) + x.shape[1]),
+    rows(4, 5),
+    dynamic=True,
+)
 
 
 # What the data decides
@@ -322,9 +280,7 @@ def item(x):
     return x / top, top
 
 
-@program(lambda: [(torch.tensor([1, v, 3]),) for v in (2, 7)])
-def to_list(x):
-    return [n * 2 for n in (x + 1).tolist()]
+by_name("to_list", lambda x: [n * 2 for n in (x + 1).tolist()], lambda: [(torch.tensor([1, v, 3]),) for v in (2, 7)])
 
 
 @program(lambda: [(torch.tensor([1.0, v, -3.0]),) for v in (2.0, -7.0)])
@@ -339,26 +295,30 @@ def unique(x):
     return values * 2, counts
 
 
-@program(lambda: [(torch.randn(4, 3), torch.tensor([0, v, 1])) for v in (1, 2)])
-def length_from_data(x, n):
-    return x[: int(n[1])] * 2
+by_name(
+    "length_from_data",
+    lambda x, n: x[: int(n[1])] * 2,
+    lambda: [(torch.randn(4, 3), torch.tensor([0, v, 1])) for v in (1, 2)],
+)
 
 
-@program(rows(4, 4))
+@program()
 def printed(x):
     y = x * 2
     print(end="")
     return y + 1
 
 
-@program(lambda: [(torch.full((3,), v),) for v in (2.0, 3.0)])
-def numpy_between(x):
-    return torch.from_numpy((x * 2).numpy() + 1) * 3
-
-
-@program(lambda: [(torch.full((3,), v),) for v in (2.0, -3.0)])
-def cond(x):
-    return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+by_name(
+    "numpy_between",
+    lambda x: torch.from_numpy((x * 2).numpy() + 1) * 3,
+    lambda: [(torch.full((3,), v),) for v in (2.0, 3.0)],
+)
+by_name(
+    "cond",
+    lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)),
+    lambda: [(torch.full((3,), v),) for v in (2.0, -3.0)],
+)
 
 
 @program(lambda: [(torch.full((3,), v),) for v in (2.0, 30.0)])
@@ -368,7 +328,7 @@ def while_loop(x):
     return while_loop(lambda x: x.sum() > 1, lambda x: (x / 2,), (x,))
 
 
-@program(rows(4, 4))
+@program()
 def raises_and_catches(x):
     try:
         return x @ x
@@ -379,27 +339,23 @@ def raises_and_catches(x):
 # What is returned
 
 
-@program(rows(4, 4))
+@program()
 def none_returned(x):
     x.add_(1)
 
 
-@program(rows(4, 4))
-def nothing_computed(x):
-    return x
-
-
-@program(rows(4, 4))
-def constants_returned(x):
-    return x * 2, None, 3, "text", (), {"k": True}
+by_name("nothing_computed", lambda x: x)
+by_name("constants_returned", lambda x: (x * 2, None, 3, "text", (), {"k": True}))
 
 
 Pair = namedtuple("Pair", "first second")
 
 
-@program(lambda: [(Pair(torch.ones(2), torch.ones(2) * v),) for v in (2.0, 3.0)])
-def named_tuple(pair):
-    return Pair(pair.first + pair.second, 2)
+by_name(
+    "named_tuple",
+    lambda pair: Pair(pair.first + pair.second, 2),
+    lambda: [(Pair(torch.ones(2), torch.ones(2) * v),) for v in (2.0, 3.0)],
+)
 
 
 @dataclasses.dataclass
@@ -411,30 +367,26 @@ class Box:
 pytree.register_dataclass(Box)
 
 
-@program(lambda: [(Box(torch.ones(2), v),) for v in (2.0, 3.0, 4.0)])
-def data_class(box):
-    return Box(box.value * box.scale, box.scale + 1)
+by_name(
+    "data_class",
+    lambda box: Box(box.value * box.scale, box.scale + 1),
+    lambda: [(Box(torch.ones(2), v),) for v in (2.0, 3.0, 4.0)],
+)
+by_name(
+    "dictionary",
+    lambda given: {"sum": given["a"] + given["b"][0], **given},
+    lambda: [({"a": torch.ones(2), "b": [torch.ones(2) * v]},) for v in (2.0, 3.0)],
+)
+by_name("view_of_the_input", lambda x: (x.view(-1), x[1:], x.t()))
 
 
-@program(lambda: [({"a": torch.ones(2), "b": [torch.ones(2) * v]},) for v in (2.0, 3.0)])
-def dictionary(given):
-    return {"sum": given["a"] + given["b"][0], **given}
-
-
-@program(rows(4, 4))
-def view_of_the_input(x):
-    return x.view(-1), x[1:], x.t()
-
-
-@program(rows(4, 4))
+@program()
 def view_of_a_result(x):
     y = x * 2
     return y, y.view(-1), y
 
 
-@program(rows(4, 4))
-def integers_and_bools(x):
-    return x.argmax(1), x > 0, (x * 10).int()
+by_name("integers_and_bools", lambda x: (x.argmax(1), x > 0, (x * 10).int()))
 
 
 # Changes in place
@@ -452,19 +404,19 @@ def in_place_on_shared_memory(x, part):
     return x + 1
 
 
-@program(rows(4, 4))
+@program()
 def in_place_on_a_view(x):
     x[1].zero_()
     return x.sum()
 
 
-@program(rows(4, 4))
+@program()
 def transposed_in_place(x):
     x.t_()
     return x * 2
 
 
-@program(lambda: [(torch.ones(3),) for _ in range(2)])
+@program(ones)
 def resized_in_place(x):
     x.resize_(5).fill_(2)
     return x * 2
@@ -488,17 +440,16 @@ class Counting(nn.Module):
         return x - self.mean, self.seen
 
 
-@program(rows(4, 5, 6), build=True)
-def buffers_that_change():
-    return Counting()
+by_name("buffers_that_change", Counting, rows(4, 5, 6), build=True)
+by_name(
+    "batch_norm_in_training",
+    lambda: nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU()),
+    rows(8, 8),
+    build=True,
+)
 
 
-@program(rows(8, 8), build=True)
-def batch_norm_in_training():
-    return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU())
-
-
-@program(rows(4, 4), build=True)
+@program(build=True)
 def a_list_that_grows():
     seen = []
 
@@ -509,7 +460,7 @@ def a_list_that_grows():
     return function
 
 
-@program(lambda: [(torch.ones(3),), (torch.ones(3),)], build=True)
+@program(ones, build=True)
 def a_closed_over_tensor():
     total = torch.zeros(3)
 
@@ -523,22 +474,14 @@ def a_closed_over_tensor():
 # Around and inside
 
 
-@program(rows(4, 4), around=torch.inference_mode, build=True)
-def inference_mode():
-    return nn.Linear(6, 3)
+by_name("inference_mode", lambda: nn.Linear(6, 3), around=torch.inference_mode, build=True)
+by_name("with_gradients_on", lambda: nn.Linear(6, 3), around=contextlib.nullcontext, build=True)
+by_name(
+    "autocast_around", lambda: nn.Linear(6, 3), around=lambda: torch.autocast("cpu", dtype=torch.bfloat16), build=True
+)
 
 
-@program(rows(4, 4), around=contextlib.nullcontext, build=True)
-def with_gradients_on():
-    return nn.Linear(6, 3)
-
-
-@program(rows(4, 4), around=lambda: torch.autocast("cpu", dtype=torch.bfloat16), build=True)
-def autocast_around():
-    return nn.Linear(6, 3)
-
-
-@program(rows(4, 4), build=True)
+@program(build=True)
 def autocast_inside():
     inner = nn.Linear(6, 3)
 
@@ -549,7 +492,7 @@ def autocast_inside():
     return function
 
 
-@program(rows(4, 4), around=contextlib.nullcontext)
+@program(around=contextlib.nullcontext)
 def no_grad_inside(x):
     y = x * 2
     with torch.no_grad():
@@ -557,40 +500,28 @@ def no_grad_inside(x):
     return y * z
 
 
-@program(rows(4, 4), around=contextlib.nullcontext)
+@program(around=contextlib.nullcontext)
 def gradients_enabled_inside(x):
     with torch.enable_grad():
         return torch.relu(x) * 3
 
 
-@program(rows(4, 4))
-def default_dtype_inside(x):
-    return x * torch.ones(6, dtype=torch.float64), torch.full((2,), 3)
+by_name("default_dtype_inside", lambda x: (x * torch.ones(6, dtype=torch.float64), torch.full((2,), 3)))
+by_name("random_numbers", lambda x: (torch.rand(3, 6).shape[0] + x, torch.randn_like(x).shape))
+by_name("dropout_in_training", lambda: nn.Sequential(nn.Dropout(0.0), nn.Linear(6, 3)), build=True)
 
 
-@program(rows(4, 4))
-def random_numbers(x):
-    return torch.rand(3, 6).shape[0] + x, torch.randn_like(x).shape
-
-
-@program(rows(4, 4), build=True)
-def dropout_in_training():
-    return nn.Sequential(nn.Dropout(0.0), nn.Linear(6, 3))
-
-
-@program(rows(4, 4))
+@program()
 def python_random(x):
     import random
 
     return x * (0 * random.random() + 1)
 
 
-@program(rows(4, 4))
-def from_a_generator(x):
-    return sum(row * 2 for row in x.unbind(0)), [r.sum() for r in itertools.islice(x, 2)]
+by_name("from_a_generator", lambda x: (sum(row * 2 for row in x.unbind(0)), [r.sum() for r in itertools.islice(x, 2)]))
 
 
-@program(rows(4, 4), build=True)
+@program(build=True)
 def a_generator_function():
     def pieces(x):
         yield x * 2
@@ -599,13 +530,13 @@ def a_generator_function():
     return lambda x: list(pieces(x))
 
 
-@program(rows(4, 4), build=True)
+@program(build=True)
 def nested_compile():
     inner = torch.compile(lambda x: torch.relu(x) + 1, backend="eager")
     return lambda x: inner(x) * 2
 
 
-@program(rows(4, 4), build=True)
+@program(build=True)
 def hooks():
     model = nn.Sequential(nn.Linear(6, 3), nn.ReLU())
     model[0].register_forward_hook(lambda module, given, result: result * 2)
@@ -625,32 +556,14 @@ class Holder:
         return x * 3
 
 
-@program(rows(4, 4), build=True)
-def a_method():
-    return Holder().method
+by_name("a_method", lambda: Holder().method, build=True)
+by_name("a_static_method", lambda: Holder.static, build=True)
+by_name("a_lambda", lambda: lambda x: torch.tanh(x) + 1, build=True)
+by_name("a_partial", lambda: functools.partial(torch.softmax, dim=-1), build=True)
+by_name("disabled_inside", lambda x: torch._dynamo.disable(torch.tanh)(x * 2) + 1)
 
 
-@program(rows(4, 4), build=True)
-def a_static_method():
-    return Holder.static
-
-
-@program(rows(4, 4), build=True)
-def a_lambda():
-    return lambda x: torch.tanh(x) + 1
-
-
-@program(rows(4, 4), build=True)
-def a_partial():
-    return functools.partial(torch.softmax, dim=-1)
-
-
-@program(rows(4, 4))
-def disabled_inside(x):
-    return torch._dynamo.disable(torch.tanh)(x * 2) + 1
-
-
-@program(rows(4, 4), around=contextlib.nullcontext)
+@program(around=contextlib.nullcontext)
 def custom_function(x):
     class Twice(torch.autograd.Function):
         @staticmethod
@@ -664,17 +577,15 @@ def custom_function(x):
     return Twice.apply(x) + 1
 
 
-@program(lambda: [(torch.randn(3, 3),) for _ in range(2)])
-def vmapped(x):
-    return torch.vmap(lambda row: row * row.sum())(x)
+by_name(
+    "vmapped", lambda x: torch.vmap(lambda row: row * row.sum())(x), lambda: [(torch.randn(3, 3),) for _ in range(2)]
+)
+by_name(
+    "derivative", lambda x: torch.func.grad(lambda x: (x**2).sum())(x), lambda: [(torch.randn(3),) for _ in range(2)]
+)
 
 
-@program(lambda: [(torch.randn(3),) for _ in range(2)])
-def derivative(x):
-    return torch.func.grad(lambda x: (x**2).sum())(x)
-
-
-@program(rows(4, 4))
+@program()
 def assertion(x):
     assert x.shape[1] == 6
     torch._assert(x.shape[0] > 1, "rows")
@@ -688,14 +599,12 @@ def _complex() -> list[Call]:
     return [(torch.randn(4, dtype=torch.complex64),) for _ in range(2)]
 
 
-@program(_complex)
-def complex_numbers(z):
-    return z * 2, torch.view_as_real(z), z.abs(), z.conj(), z.conj().imag
-
-
-@program(lambda: [(z.conj().imag, z.conj()) for (z,) in _complex()])
-def lazy_inputs(x, z):
-    return x * 2, z.real + z.imag, x[1:]
+by_name("complex_numbers", lambda z: (z * 2, torch.view_as_real(z), z.abs(), z.conj(), z.conj().imag), _complex)
+by_name(
+    "lazy_inputs",
+    lambda x, z: (x * 2, z.real + z.imag, x[1:]),
+    lambda: [(z.conj().imag, z.conj()) for (z,) in _complex()],
+)
 
 
 @program(lambda: [(torch._neg_view(torch.arange(4.0)),) for _ in range(2)])
@@ -704,76 +613,71 @@ def lazy_input_changed(x):
     return x * 2
 
 
-@program(lambda: [(torch._efficientzerotensor(4),) for _ in range(2)])
-def zero_tensor(x):
-    return x + 1
-
-
-@program(lambda: [(torch.eye(3).to_sparse(), torch.randn(3, 3)) for _ in range(2)])
-def sparse(s, x):
-    return torch.sparse.mm(s, x)
-
-
-@program(lambda: [(torch.randn(4).half(), torch.randn(4).bfloat16()) for _ in range(2)])
-def halves(x, y):
-    return x * 2, y + 1, x.float() + y
-
-
-@program(lambda: [(torch.randn(4).double(), torch.arange(4, dtype=torch.uint8)) for _ in range(2)])
-def other_types(x, n):
-    return x.sin(), n + 1, x * n
-
-
-@program(lambda: [(torch.zeros(1).expand(4), torch.ones(4)) for _ in range(2)])
-def expanded(x, y):
-    return x + y
+by_name("zero_tensor", lambda x: x + 1, lambda: [(torch._efficientzerotensor(4),) for _ in range(2)])
+by_name(
+    "sparse",
+    lambda s, x: torch.sparse.mm(s, x),
+    lambda: [(torch.eye(3).to_sparse(), torch.randn(3, 3)) for _ in range(2)],
+)
+by_name(
+    "halves",
+    lambda x, y: (x * 2, y + 1, x.float() + y),
+    lambda: [(torch.randn(4).half(), torch.randn(4).bfloat16()) for _ in range(2)],
+)
+by_name(
+    "other_types",
+    lambda x, n: (x.sin(), n + 1, x * n),
+    lambda: [(torch.randn(4).double(), torch.arange(4, dtype=torch.uint8)) for _ in range(2)],
+)
+by_name("expanded", lambda x, y: x + y, lambda: [(torch.zeros(1).expand(4), torch.ones(4)) for _ in range(2)])
 
 
 class Own(torch.Tensor):
     pass
 
 
-@program(lambda: [(torch.ones(4).as_subclass(Own),) for _ in range(2)])
-def subclass(x):
-    return x * 2
-
-
-@program(lambda: [(torch.nested.nested_tensor([torch.ones(2), torch.ones(n)], layout=torch.jagged),) for n in (3, 4)])
-def nested(x):
-    return x.sin()
+by_name("subclass", lambda x: x * 2, lambda: [(torch.ones(4).as_subclass(Own),) for _ in range(2)])
+by_name(
+    "nested",
+    lambda x: x.sin(),
+    lambda: [(torch.nested.nested_tensor([torch.ones(2), torch.ones(n)], layout=torch.jagged),) for n in (3, 4)],
+)
 
 
 # Models
 
 
-@program(rows(4, 4, columns=8), build=True)
-def transformer_layer():
-    return nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).eval()
-
-
-@program(lambda: [(torch.randn(2, n, 6),) for n in (3, 5)], build=True)
-def recurrent():
-    return nn.LSTM(6, 4, batch_first=True)
-
-
-@program(lambda: [(torch.randn(1, 3, n, n),) for n in (8, 10)], build=True)
-def convolution():
-    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-
-@program(lambda: [(torch.tensor([[1, n]]),) for n in (2, 3)], build=True)
-def embedding():
-    return nn.Sequential(nn.Embedding(5, 4), nn.LayerNorm(4))
-
-
-@program(lambda: [(torch.randn(1, 2, n, 4),) for n in (3, 5)])
-def attention_of_changing_length(q):
-    return F.scaled_dot_product_attention(q, q, q, is_causal=True)
-
-
-@program(lambda: [(torch.randn(3, 4), torch.tensor([0, n, 1])) for n in (2, 3)])
-def loss(x, target):
-    return F.cross_entropy(x, target)
+by_name(
+    "transformer_layer",
+    lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).eval(),
+    rows(4, 4, columns=8),
+    build=True,
+)
+by_name(
+    "recurrent", lambda: nn.LSTM(6, 4, batch_first=True), lambda: [(torch.randn(2, n, 6),) for n in (3, 5)], build=True
+)
+by_name(
+    "convolution",
+    lambda: nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    lambda: [(torch.randn(1, 3, n, n),) for n in (8, 10)],
+    build=True,
+)
+by_name(
+    "embedding",
+    lambda: nn.Sequential(nn.Embedding(5, 4), nn.LayerNorm(4)),
+    lambda: [(torch.tensor([[1, n]]),) for n in (2, 3)],
+    build=True,
+)
+by_name(
+    "attention_of_changing_length",
+    lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True),
+    lambda: [(torch.randn(1, 2, n, 4),) for n in (3, 5)],
+)
+by_name(
+    "loss",
+    lambda x, target: F.cross_entropy(x, target),
+    lambda: [(torch.randn(3, 4), torch.tensor([0, n, 1])) for n in (2, 3)],
+)
 
 
 @program(lambda: [(torch.ones(1, 2), n) for n in (3, 4)])
@@ -783,7 +687,7 @@ def a_loop_that_grows(x, steps):
     return x
 
 
-@program(lambda: [(torch.ones(3),) for _ in range(2)], build=True)
+@program(ones, build=True)
 def a_step_of_sgd():
     weight = nn.Parameter(torch.ones(3))
     weight.grad = torch.ones(3)

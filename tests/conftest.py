@@ -1,6 +1,8 @@
-"""What tests schedule and compile is kept in a folder of the user's cache that only tests use, under keys that hold the
-contents of all sources: each kernel is made once, and the next run reads those that no change touched. Tests of the
-cache, and those that count what is made, have their own or none.
+"""Fixtures and settings of all tests.
+
+Kernels that tests schedule and compile are kept in a folder of the user's cache that only tests use, under keys that
+hold the contents of all sources: each kernel is made once, and the next run reads those that no change touched. Tests
+of the cache, and those that count what is made, have their own or none.
 
 Each test draws its random numbers from its own name: alone or among others, here or elsewhere, they are the same. Other
 draws are made by the sweeps (`make fuzz`, `make right-results`).
@@ -46,7 +48,7 @@ gc.set_threshold(100_000, 20, 20)
 
 
 def pytest_collection_finish() -> None:
-    """What modules made when they were imported stays to the end, and no search need look at it again."""
+    """Excludes the objects of imported modules from garbage collection: they live to the end."""
     gc.freeze()
 
 
@@ -79,6 +81,36 @@ def whole_sweep(request: pytest.FixtureRequest) -> bool:
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that count what is made, or change who makes it."""
     monkeypatch.setenv("ATEN_WORKBENCH_KERNEL_CACHE", "off")
+
+
+@pytest.fixture
+def own_scope() -> Generator[None]:
+    """For tests that register something of their own: afterwards it is gone."""
+    from workbench import ops
+
+    with ops.scope():
+        yield
+
+
+@pytest.fixture
+def own_rules() -> Generator[None]:
+    """For tests that add rules to the shipped ones: afterwards those are gone."""
+    from workbench import ops
+    from workbench.explaining.findings import rule_search
+
+    rule_search.rules()  # the shipped ones are there
+    with ops.scope():
+        yield
+
+
+@pytest.fixture
+def fresh_dynamo() -> Generator[None]:
+    """For tests that compile with Dynamo: it knows none of their functions before, and none afterwards."""
+    import torch
+
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
 
 
 def pytest_configure(config: pytest.Config) -> None:

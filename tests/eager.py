@@ -18,7 +18,7 @@ Make = Callable[[], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Called:
-    """What a call was given and what it gave back."""
+    """The arguments and the result of a call."""
 
     inputs: tuple[Any, ...]
     returned: Any

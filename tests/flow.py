@@ -39,7 +39,7 @@ class Flow:
     scheduled: ScheduledProgram
 
     def run(self, *inputs: torch.Tensor, kwargs: dict[str, torch.Tensor] | None = None) -> Any:
-        """What the scheduled MLIR computes, natively."""
+        """Runs the scheduled MLIR natively."""
         hosts = functions(self.lowered, DEFAULT.now())
         native = NativeProgram.from_scheduled(self.lowered, self.scheduled, KernelCache(default_native_store()), hosts)
         values = self.captured.values(inputs, kwargs)

@@ -92,7 +92,7 @@ def alike(journey: wb.Journey, sample: Sample) -> list[str]:
 
 
 def problems(sample: Sample, processors: Sequence[str] = PROCESSORS) -> dict[str, list[str]]:
-    """What is wrong with a program's numbers, by processor."""
+    """Lists the errors of a program's numbers, by processor."""
     journey = wb.trace(sample.function, *sample.inputs)
     found: dict[str, list[str]] = {}
     before = os.environ.get(SWITCH, "")

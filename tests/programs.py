@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import workbench as wb
+
 Tensors = tuple[torch.Tensor, ...]
 
 
@@ -37,6 +39,10 @@ class Program:
     def kwargs(self, seed: int = 0) -> dict[str, torch.Tensor]:
         generator = torch.Generator().manual_seed(seed + 1000)
         return {name: torch.randn(shape, generator=generator) for name, shape in self.kwarg_shapes.items()}
+
+    def traced(self, **options: Any) -> wb.Journey:
+        """A trace of the program with its inputs."""
+        return wb.trace(self.build(), *self.inputs(), kwargs=self.kwargs(), **options)
 
 
 def _chain_of_ten(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,7 @@ MACHINE = "tpu-v3"
 
 
 def false_alarms(name: str, draws: int) -> list[str]:
-    """What the check says against right results: a line for each draw, all types and cases of the operator at once."""
+    """Lists complaints about right results: a line for each draw, all types and cases of the operator at once."""
     op = OPERATORS[name]
     types = [dtype for dtype in op.only or (SINGLE, *OTHERS) if op.takes(dtype) and dtype not in op.hosted]
     calls = [(dtype, case) for dtype in types for case in op.cases]

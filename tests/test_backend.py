@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,12 +15,7 @@ from simulator.errors import MachineError
 from tests.programs import MLP, PROGRAMS
 from workbench.ground import errors
 
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 @pytest.mark.test_all(but=2)
@@ -152,25 +147,15 @@ def test_what_runs_on_the_host_is_told_and_can_be_refused():
         torch.compile(function, backend="npu", options={"on_missing": "error"})(x)
 
 
-def test_an_option_that_is_none_is_named():
-    with pytest.raises(
-        errors.BadOption,
-        match="no option 'machin'; its options are machine, on_missing, mapping, tuned, fusion, prefer",
-    ):
-        torch.compile(lambda x: x + 1, backend="npu", options={"machin": "tpu-v3"})(torch.randn(3))
-
-
 @pytest.mark.parametrize(
-    ("option", "told"),
-    [("mapping", "mapping='nope.toml': there is no file"), ("tuned", "tuned='nope.toml': there is no file")],
+    ("options", "error", "told"),
+    [
+        ({"machin": "tpu-v3"}, errors.BadOption, "no option 'machin'; its options are machine, on_missing, mapping, "),
+        ({"mapping": "nope.toml"}, errors.WorkbenchError, "mapping='nope.toml': there is no file"),
+        ({"tuned": "nope.toml"}, errors.WorkbenchError, "tuned='nope.toml': there is no file"),
+        ({"machine": "tpu-v9"}, MachineError, "there is no machine 'tpu-v9'; did you mean 'tpu-v4'"),
+    ],
 )
-def test_a_file_of_mappings_that_cannot_be_read_is_no_reason_for_the_host(option: str, told: str):
-    torch._dynamo.reset()
-    with pytest.raises(errors.WorkbenchError, match=told):
-        torch.compile(lambda x: x @ x, backend="npu", options={option: "nope.toml"})(torch.randn(5, 5))
-
-
-def test_a_machine_that_there_is_not_is_an_error_of_its_own():
-    torch._dynamo.reset()
-    with pytest.raises(MachineError, match="there is no machine 'tpu-v9'; did you mean 'tpu-v4'"):
-        torch.compile(lambda x: x @ x, backend="npu", options={"machine": "tpu-v9"})(torch.randn(5, 5))
+def test_a_wrong_option_is_an_error_and_no_reason_for_the_host(options: Any, error: type[Exception], told: str):
+    with pytest.raises(error, match=told):
+        torch.compile(lambda x: x @ x, backend="npu", options=options)(torch.randn(5, 5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,11 +18,7 @@ Compiles = Callable[[Any], Any]
 Seen = list[torch.Tensor | None]
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 def on_npu(function: Any) -> Any:
@@ -37,7 +33,7 @@ SCENES: dict[str, Callable[[Compiles], Seen]] = {}
 
 
 def scene(function: Callable[[Compiles], Seen]) -> Callable[[Compiles], Seen]:
-    """What a person does with a compiled function, and the tensors that are left after it."""
+    """Registers a scene: a person's use of a compiled function, which returns the tensors left after it."""
     SCENES[function.__name__] = function
     return function
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,22 @@ def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     return json.loads(capsys.readouterr().out)
 
 
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Runs a command that has to end as a person's mistake does, without output; returns its text on stderr."""
+
+    def run(*arguments: str) -> str:
+        assert cli.main([*arguments]) == cli.USER_ERROR
+        told = capsys.readouterr()
+        assert told.out == ""
+        return told.err
+
+    return run
+
+
 def test_trace_prints_one_object_with_the_whole_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = write(tmp_path, ADD + "inputs = (x, torch.randn(50))\n")
     assert cli.main(["trace", file, "--machine", "edge-8x8"]) == cli.OK
@@ -78,12 +95,11 @@ def test_trace_says_how_the_kernels_add_up(tmp_path: Path, capsys: pytest.Captur
     [("x @ x", "RuntimeError: a and b must have same reduction dim"), ("{}[x.ndim]", "KeyError"), ("x.foo", "'foo'")],
 )
 def test_what_the_program_raises_is_told_in_a_line(
-    capture: str, body: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capture: str, body: str, words: str, tmp_path: Path, refused: Refused
 ):
     file = write(tmp_path, ADD + f"\n\ndef wrong(x):\n    return {body}\n\n\ninputs = (x,)\n")
     line = Path(file).read_text().splitlines().index(f"    return {body}") + 1
-    assert cli.main(["trace", f"{file}:wrong", "--capture", capture]) == cli.USER_ERROR
-    told = capsys.readouterr().err.strip()
+    told = refused("trace", f"{file}:wrong", "--capture", capture).strip()
     assert told.startswith("workbench: ") and told.count("\n") == 0
     assert words in told and told.endswith(f", at {file}:{line}")
 
@@ -157,21 +173,14 @@ def test_a_failing_check_exits_with_one_and_non_finite_numbers_are_null(
     ],
     ids=["no inputs", "wrong inputs", "no callable", "file fails", "shapes do not fit"],
 )
-def test_mistakes_in_the_file_exit_with_two(
-    tail: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    assert cli.main(["trace", write(tmp_path, ADD + tail)]) == cli.USER_ERROR
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert message in said.err
+def test_mistakes_in_the_file_exit_with_two(tail: str, message: str, tmp_path: Path, refused: Refused):
+    assert message in refused("trace", write(tmp_path, ADD + tail))
 
 
-def test_a_missing_file_and_an_unknown_machine_exit_with_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["trace", str(tmp_path / "nothing.py")]) == cli.USER_ERROR
-    assert "there is no file" in capsys.readouterr().err
+def test_a_missing_file_and_an_unknown_machine_exit_with_two(tmp_path: Path, refused: Refused):
+    assert "there is no file" in refused("trace", str(tmp_path / "nothing.py"))
     file = write(tmp_path, ADD + "inputs = (x, x)\n")
-    assert cli.main(["trace", file, "--machine", "tpu-v33"]) == cli.USER_ERROR
-    assert "did you mean 'tpu-v3'" in capsys.readouterr().err
+    assert "did you mean 'tpu-v3'" in refused("trace", file, "--machine", "tpu-v33")
 
 
 def test_a_dict_gives_keyword_arguments(tmp_path: Path):
@@ -223,7 +232,9 @@ def test_the_list_tells_of_chiplets_where_a_machine_has_some(tmp_path: Path, cap
     assert cells["two"] == ["2", "2"] and cells["tpu-v3"] == ["1", "1"]
 
 
-def test_a_shipped_machine_is_shown_with_the_source_of_each_figure(capsys: pytest.CaptureFixture[str]):
+def test_a_shipped_machine_is_shown_with_the_source_of_each_figure(
+    capsys: pytest.CaptureFixture[str], refused: Refused
+):
     assert cli.main(["machines", "tpu-v3"]) == cli.OK
     told = {row.split()[0]: " ".join(row.split()[1:]) for row in capsys.readouterr().out.splitlines()}
     assert set(told) == {"tpu-v3", "figure", *wb.machine("tpu-v3").figures()} - {"name"}
@@ -231,8 +242,7 @@ def test_a_shipped_machine_is_shown_with_the_source_of_each_figure(capsys: pytes
     assert told["launch_overhead_cycles"].startswith(
         "258 public: 0.4 us of a kernel on a TPU v4 whose data is in the common memory"
     )
-    assert cli.main(["machines", "tpu3"]) == cli.USER_ERROR
-    assert "there is no machine 'tpu3'; did you mean 'tpu-v3'?" in capsys.readouterr().err
+    assert "there is no machine 'tpu3'; did you mean 'tpu-v3'?" in refused("machines", "tpu3")
 
 
 def test_a_command_that_is_not_there_suggests_one_that_is(capsys: pytest.CaptureFixture[str]):
@@ -275,7 +285,7 @@ def test_open_writes_a_page_and_shows_it(
 
 
 def test_open_says_what_is_wrong_with_a_file_and_writes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(cli.webbrowser, "open", pytest.fail)
     cut, foreign, page = tmp_path / "cut.journey", tmp_path / "foreign.journey", tmp_path / "page.html"
@@ -289,15 +299,11 @@ def test_open_says_what_is_wrong_with_a_file_and_writes_nothing(
         ([str(RECORDED), "--to", str(tmp_path / "out.txt")], "whose name must end in .html or .htm"),
         ([str(RECORDED), "--to", str(tmp_path / "out")], "whose name must end in .html or .htm"),
     ):
-        assert cli.main(["open", "--to", str(page), *given]) == cli.USER_ERROR
-        told = capsys.readouterr()
-        assert said in told.err and told.out == "" and not page.exists()
+        assert said in refused("open", "--to", str(page), *given) and not page.exists()
     assert sorted(tmp_path.iterdir()) == [cut, foreign]
 
 
-def test_a_full_disk_is_told_in_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_full_disk_is_told_in_a_line(tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -312,8 +318,7 @@ def test_a_full_disk_is_told_in_a_line(
         ["open", str(saved), "--to", str(tmp_path / "page.html"), "--no-browser"],
         ["new-op", "demo::thing", "--out", str(tmp_path)],
     ):
-        assert cli.main(arguments) == cli.USER_ERROR
-        told = capsys.readouterr().err.splitlines()[-1]
+        told = refused(*arguments).splitlines()[-1]
         assert told.startswith("workbench: ") and told.endswith(" cannot be written: No space left on device")
     assert {each for each in tmp_path.iterdir() if each.is_file()} == {each for each in before if each.is_file()}
 
@@ -365,7 +370,7 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path):
 
 
 @pytest.mark.test_all
-def test_a_step_of_training_is_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_step_of_training_is_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Refused):
     text = """
 import torch
 
@@ -384,19 +389,15 @@ def step(x):
         result: Any = printed(capsys)
         assert result["check"]["ok"] and sum(result["parts"].values()) == result["cycles"]
         assert list(result["parts"]) == ["forward", "backward", "step"]
-    assert cli.main(["trace", f"{file}:step"]) == 2
-    assert "workbench trace --train" in capsys.readouterr().err
-    assert cli.main(["trace", f"{file}:model", "--train"]) == 2
-    assert "takes no gradients" in capsys.readouterr().err
-    assert cli.main(["trace", "--model", "mlp", "--train"]) == 2
-    assert "mlp has no step" in capsys.readouterr().err
+    assert "workbench trace --train" in refused("trace", f"{file}:step")
+    assert "takes no gradients" in refused("trace", f"{file}:model", "--train")
+    assert "mlp has no step" in refused("trace", "--model", "mlp", "--train")
 
 
-def test_a_program_that_ends_itself_is_told_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_program_that_ends_itself_is_told_with_its_line(tmp_path: Path, refused: Refused):
     file = write(tmp_path, ADD + "raise SystemExit(3)\n")
     line = Path(file).read_text().splitlines().index("raise SystemExit(3)") + 1
-    assert cli.main(["trace", file]) == cli.USER_ERROR
-    assert f"ends itself while it runs: SystemExit(3) at line {line}" in capsys.readouterr().err
+    assert f"ends itself while it runs: SystemExit(3) at line {line}" in refused("trace", file)
 
 
 def test_trace_writes_the_journey_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -412,12 +413,10 @@ def test_trace_writes_the_journey_and_a_page(tmp_path: Path, capsys: pytest.Capt
     [("--save", "no/where.journey", "where.journey"), ("--html", "page.pdf", "must end in .html")],
 )
 def test_trace_refuses_what_it_cannot_write_before_the_work(
-    option: str, name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    option: str, name: str, words: str, tmp_path: Path, refused: Refused
 ):
-    assert cli.main(["trace", "nothing.py", option, str(tmp_path / name)]) == cli.USER_ERROR
-    assert words in capsys.readouterr().err
+    assert words in refused("trace", "nothing.py", option, str(tmp_path / name))
 
 
-def test_a_dialect_of_no_builder_is_refused(capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["ops", "aten.frac", "--prefer", "zz"]) == cli.USER_ERROR
-    assert "prefer='zz': no builder is registered in that dialect" in capsys.readouterr().err
+def test_a_dialect_of_no_builder_is_refused(refused: Refused):
+    assert "prefer='zz': no builder is registered in that dialect" in refused("ops", "aten.frac", "--prefer", "zz")

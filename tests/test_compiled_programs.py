@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -25,14 +24,10 @@ OF_OTHERS = {
     "power_of_a_float": "a number where aten.pow.Scalar has its first operand",
     "complex_numbers": "complex numbers in ops that have no kernel",
 }
-"""What is known to fail for reasons that are not the backend's."""
+"""Programs that fail for reasons outside the backend, each with its reason."""
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 @pytest.mark.test_all(but=1)

@@ -1,13 +1,14 @@
-"""What imports what, at run time: the core costs little to import and lives without torch, MLIR and any UI."""
+"""Tests the imports at run time: the core costs little to import and lives without torch, MLIR and any UI."""
 
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fresh_process import python
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -26,16 +27,7 @@ HEAVY = ("torch", "torch_mlir", "IPython", "ipywidgets", "anywidget", "matplotli
 
 def run(code: str, *, blocked: tuple[str, ...] = HEAVY) -> str:
     """Output of the code in a fresh process in which `blocked` cannot be imported."""
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKER.format(blocked=blocked) + code],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python("-c", BLOCKER.format(blocked=blocked) + code)
 
 
 def test_the_blocker_blocks():

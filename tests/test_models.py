@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import warnings
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.fresh_process import python
 from workbench.commands import cli
 from workbench.ground.errors import BadOption, HostRoute, MissingExtra
 from workbench.models.seeded import seeded
@@ -88,7 +88,7 @@ def test_a_model_of_transformers_names_the_extra_where_it_is_missing(monkeypatch
 
 def test_the_list_of_models_loads_neither_pytorch_nor_transformers():
     told = "import sys, workbench as wb; wb.models.names(); print({'torch', 'transformers'} & {*sys.modules})"
-    assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True).stdout.strip() == "set()"
+    assert python("-c", told).strip() == "set()"
 
 
 @pytest.mark.test_all

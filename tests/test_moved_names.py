@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import workbench
+from tests.fresh_process import python
 from workbench.ground.moved_names import MOVED, new_name
 from workbench.ground.packages import lasting_name
 
@@ -33,8 +34,7 @@ def test_files_inside_are_loaded_once():
         "from workbench.errors import BadOption\nimport workbench as wb, sys\n"
         "print(old is new, old.Template is new.Template, issubclass(BadOption, wb.WorkbenchError))\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert ran.stdout == "True True True\n", ran.stderr
+    assert python("-c", code) == "True True True\n"
 
 
 @pytest.mark.parametrize("first", ["workbench.simulator.machine.machine", "simulator.machine.machine"])
@@ -45,8 +45,7 @@ def test_the_repository_has_the_names_of_the_wheel(first: str):
         "from workbench.templates import FAMILIES\nfrom workbench import templates\nimport templates as same\n"
         "print(beside is inside, beside.Machine is wb.Machine, templates is same, beside.__spec__.name, FAMILIES[0])"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert ran.stdout == "True True True simulator.machine.machine attention_kernel\n", ran.stderr
+    assert python("-c", code) == "True True True simulator.machine.machine attention_kernel\n"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,11 +12,10 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.fresh_process import python
 from workbench.ground import errors
 from workbench.operators.aten.registry import Registry
 from workbench.operators.ops.listing import handlers
-
-ROOT = Path(__file__).resolve().parents[2]
 
 SOURCE = """
 def build(op):
@@ -139,8 +137,7 @@ def test_whoever_reads_the_registry_finds_what_is_shipped():
         "from workbench.operators.aten.registry import DEFAULT\nimport sys\n"
         "print('templates' in sys.modules, len(DEFAULT.now()) > 100, 'workbench.journey' in sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=300)
-    assert ran.stdout == "False True False\n", ran.stderr
+    assert python("-c", code) == "False True False\n"
 
 
 def test_builders_in_two_dialects_live_together_and_one_is_preferred(registry: Registry):

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    import accuracy
-
-    monkeypatch.setattr(sys, "argv", ["accuracy.py", *arguments])
-    return accuracy.main()
+from tests.benchmarks.conftest import OnTable
 
 
 @pytest.mark.parametrize(
@@ -80,27 +74,21 @@ def test_other_names_are_refused(name: str) -> None:
 
 
 @pytest.mark.test_all
-def test_json_is_all_there_is_on_stdout(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("workload,tpu_v3_cycles,other\ngemm_8x8x8,1000,5\nsoftmax_4x8,,\n")
-    assert run(monkeypatch, "--table", str(table), "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
+def test_json_is_all_there_is_on_stdout(on_table: OnTable) -> None:
+    table = "workload,tpu_v3_cycles,other\ngemm_8x8x8,1000,5\nsoftmax_4x8,,\n"
+    status, out, _ = on_table("accuracy", table, "--json")
+    printed = json.loads(out)
     gemm, softmax = printed["rows"]
+    assert status == 0
     assert gemm["workload"] == "gemm_8x8x8" and gemm["measured"] == 1000 and gemm["simulated"] > 0
     assert softmax["measured"] is None and softmax["simulated"] > 0
     assert printed["mean_abs_error"] == pytest.approx(abs(gemm["simulated"] - 1000) / 1000)
 
 
-def test_without_measurements_there_is_no_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("workload\ngemm_8x8x8\n")
-    assert run(monkeypatch, "--table", str(table), "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["mean_abs_error"] is None and printed["rows"][0]["measured"] is None
+def test_without_measurements_there_is_no_error(on_table: OnTable) -> None:
+    status, out, _ = on_table("accuracy", "workload\ngemm_8x8x8\n", "--json")
+    printed = json.loads(out)
+    assert status == 0 and printed["mean_abs_error"] is None and printed["rows"][0]["measured"] is None
     assert printed["mean_abs_error_theirs"] is None and printed["by_regime"] == {}
 
 
@@ -108,14 +96,12 @@ OF_MICROSECONDS = "workload,regime,input_dtype,output_dtype,measured_us,samples"
 
 
 @pytest.mark.test_all
-def test_microseconds_of_the_two_core_chip(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "table.csv"
+def test_microseconds_of_the_two_core_chip(on_table: OnTable) -> None:
     rows = ["add_64x8,overhead,f16,f16,1.0,20", "add_64x8,overhead,f32,f32,1.5,20", "copy_64x128,bandwidth,f16,f16,,"]
-    table.write_text("\n".join([OF_MICROSECONDS, *rows]))
-    assert run(monkeypatch, "--table", str(table), "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
+    table = "\n".join([OF_MICROSECONDS, *rows])
+    status, out, _ = on_table("accuracy", table, "--json")
+    printed = json.loads(out)
+    assert status == 0
     narrow, wide, copied = printed["rows"]
     assert narrow["regime"] == "overhead" and narrow["measured_us"] == 1.0 and copied["measured_us"] is None
     assert 0 < narrow["simulated_us"] < 20 and 0 < narrow["simulated_theirs_us"] < 20
@@ -124,22 +110,23 @@ def test_microseconds_of_the_two_core_chip(
     errors = [abs(each["simulated_us"] / each["measured_us"] - 1) for each in (narrow, wide)]
     assert printed["mean_abs_error"] == pytest.approx(sum(errors) / 2)
     assert printed["by_regime"]["overhead"]["rows"] == 2 and printed["by_family"]["copy"]["mean_abs_error"] is None
-    assert run(monkeypatch, "--table", str(table)) == 0
-    assert "| copy_64x128 |" in capsys.readouterr().out
+    status, out, _ = on_table("accuracy", table)
+    assert status == 0 and "| copy_64x128 |" in out
 
 
 @pytest.mark.test_all
-def test_another_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("workload\nadd_256x512\n")
+def test_another_machine(on_table: OnTable) -> None:
     took = list[int]()
     for machine in ("tpu-v3", "tpu-v4-chip"):
         for dtype in ("f32", "bf16"):
-            assert run(monkeypatch, "--table", str(table), "--machine", machine, "--dtype", dtype, "--json") == 0
-            took.append(json.loads(capsys.readouterr().out)["rows"][0]["simulated"])
+            status, out, _ = on_table(
+                "accuracy", "workload\nadd_256x512\n", "--machine", machine, "--dtype", dtype, "--json"
+            )
+            assert status == 0
+            took.append(json.loads(out)["rows"][0]["simulated"])
     assert len(set(took)) == 4
-    assert run(monkeypatch, "--table", str(table), "--machine", "tpu-v9") == 2
-    assert "tpu-v9" in capsys.readouterr().err
+    status, _, told = on_table("accuracy", "workload\nadd_256x512\n", "--machine", "tpu-v9")
+    assert status == 2 and "tpu-v9" in told
 
 
 @pytest.mark.parametrize(
@@ -156,14 +143,10 @@ def test_another_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys
         ("workload\nadd_\xe9\n", "expected comma-separated values in UTF-8"),
     ],
 )
-def test_a_table_without_sense_is_one_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, told: str
-) -> None:
-    table = tmp_path / "table.csv"
-    table.write_bytes(text.encode("latin-1"))
-    assert run(monkeypatch, "--table", str(table)) == 2
-    printed = capsys.readouterr()
-    assert told in printed.err and str(table) in printed.err and printed.err.count("\n") == 1 and not printed.out
+def test_a_table_without_sense_is_one_error(on_table: OnTable, tmp_path: Path, text: str, told: str) -> None:
+    status, out, error = on_table("accuracy", text)
+    assert status == 2 and not out
+    assert told in error and str(tmp_path / "table.csv") in error and error.count("\n") == 1
 
 
 @pytest.mark.test_all(but=4)
@@ -187,28 +170,15 @@ def test_a_table_without_sense_is_one_error(
         (OF_MICROSECONDS, "copy_9000x9000,bandwidth,f16,f16,1,1", "common memory"),
     ],
 )
-def test_a_row_without_sense_is_one_error(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    header: str,
-    row: str,
-    told: str,
-) -> None:
-    table = tmp_path / "table.csv"
+def test_a_row_without_sense_is_one_error(on_table: OnTable, tmp_path: Path, header: str, row: str, told: str) -> None:
     good = "relu_8" + "," * header.count(",")
-    table.write_text("\n".join([header, good, row, good]))
-    assert run(monkeypatch, "--table", str(table), "--json") == 1
-    printed = capsys.readouterr()
-    assert [each["workload"] for each in json.loads(printed.out)["rows"]] == ["relu_8", "relu_8"]
-    (line,) = (line for line in printed.err.splitlines() if not line.startswith("relu_8: "))
-    assert told in line and f"{table}, line 3: " in line
+    status, out, error = on_table("accuracy", "\n".join([header, good, row, good]), "--json")
+    assert status == 1 and [each["workload"] for each in json.loads(out)["rows"]] == ["relu_8", "relu_8"]
+    (line,) = (line for line in error.splitlines() if not line.startswith("relu_8: "))
+    assert told in line and f"{tmp_path}/table.csv, line 3: " in line
 
 
-def test_what_a_machine_cannot_do_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("workload,tpu_v3_cycles\ngemm_8x8x0,10\ngemm_8x8x8,10\n")
-    assert run(monkeypatch, "--table", str(table), "--set", "scratchpad_bytes_per_lane=32") == 1
-    assert f"{table}, line 3: gemm_8x8x8: " in capsys.readouterr().err
+def test_what_a_machine_cannot_do_is_named(on_table: OnTable, tmp_path: Path) -> None:
+    table = "workload,tpu_v3_cycles\ngemm_8x8x0,10\ngemm_8x8x8,10\n"
+    status, _, error = on_table("accuracy", table, "--set", "scratchpad_bytes_per_lane=32")
+    assert status == 1 and f"{tmp_path}/table.csv, line 3: gemm_8x8x8: " in error

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.conftest import OnTable
+
 R, SPAN = 32, 3 << 20
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    import dram_accuracy
-
-    monkeypatch.setattr(sys, "argv", ["dram_accuracy.py", *arguments])
-    return dram_accuracy.main()
 
 
 def test_every_row_of_the_reference_is_met() -> None:
@@ -79,42 +72,30 @@ def test_other_names_are_refused(name: str) -> None:
         pattern(name, 4, R, SPAN)
 
 
-def test_json_is_all_there_is_on_stdout(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("timing,pattern,requests,cycles\nHBM3_6400Mbps,seq_read,500,2000\nLPDDR5_6400,axpy_2r1w,300,\n")
-    assert run(monkeypatch, "--table", str(table), "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
+def test_json_is_all_there_is_on_stdout(on_table: OnTable) -> None:
+    table = "timing,pattern,requests,cycles\nHBM3_6400Mbps,seq_read,500,2000\nLPDDR5_6400,axpy_2r1w,300,\n"
+    status, out, _ = on_table("dram_accuracy", table, "--json")
+    printed = json.loads(out)
+    assert status == 0
     first, second = printed["rows"]
     assert list(first) == ["pattern", "timing", "measured", "simulated"]
     assert first["measured"] == 2000 and second["measured"] is None and second["simulated"] > 300
     assert printed["mean_abs_error"] == pytest.approx(abs(first["simulated"] / 2000 - 1))
 
 
-def test_without_measurements_there_is_no_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("timing,pattern\nDDR4_3200AA,column_4B_stride_8K\n")
-    assert run(monkeypatch, "--table", str(table), "--json") == 0
-    assert json.loads(capsys.readouterr().out)["mean_abs_error"] is None
+def test_without_measurements_there_is_no_error(on_table: OnTable) -> None:
+    status, out, _ = on_table("dram_accuracy", "timing,pattern\nDDR4_3200AA,column_4B_stride_8K\n", "--json")
+    assert status == 0 and json.loads(out)["mean_abs_error"] is None
 
 
-def test_what_cannot_be_simulated_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = tmp_path / "table.csv"
-    table.write_text("timing,pattern,requests\nDDR5,seq_read,10\nDDR4_2400R,zigzag,10\nDDR4_2400R,seq_read,10\n")
-    assert run(monkeypatch, "--table", str(table), "--json") == 1
-    told = capsys.readouterr()
-    assert "no memory 'DDR5'" in told.err and "no pattern is called 'zigzag'" in told.err
-    assert [row["pattern"] for row in json.loads(told.out)["rows"]] == ["seq_read"]
-    table.write_text("timing,pattern,cycles\nDDR4_2400R,seq_read,fast\n")
-    assert run(monkeypatch, "--table", str(table)) == 2
-    table.write_text("pattern\nseq_read\n")
-    assert run(monkeypatch, "--table", str(table)) == 2
-    assert "no column `timing`" in capsys.readouterr().err
+def test_what_cannot_be_simulated_is_named(on_table: OnTable) -> None:
+    table = "timing,pattern,requests\nDDR5,seq_read,10\nDDR4_2400R,zigzag,10\nDDR4_2400R,seq_read,10\n"
+    status, out, error = on_table("dram_accuracy", table, "--json")
+    assert status == 1 and "no memory 'DDR5'" in error and "no pattern is called 'zigzag'" in error
+    assert [row["pattern"] for row in json.loads(out)["rows"]] == ["seq_read"]
+    assert on_table("dram_accuracy", "timing,pattern,cycles\nDDR4_2400R,seq_read,fast\n")[0] == 2
+    status, _, error = on_table("dram_accuracy", "pattern\nseq_read\n")
+    assert status == 2 and "no column `timing`" in error
 
 
 def test_the_slope_is_the_power_of_the_time() -> None:

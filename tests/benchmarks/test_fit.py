@@ -59,7 +59,7 @@ def test_figures_that_made_the_times_are_found(truth: tuple[float, ...]) -> None
 
 @pytest.mark.parametrize("launch", [300, 225])
 def test_a_launch_that_is_known_is_not_fitted(launch: int) -> None:
-    """Where it is the true one, all others are found; where it is not, some error is left."""
+    """With the true latency all others are found; with a wrong one some error is left."""
     import fit
 
     rows = made_up((300, 275, 32, 8, 64))

@@ -47,7 +47,7 @@ def sizes_of(name: str) -> Sizes:
 
 
 def alarms(text: str, workloads: Sequence[str], *, python: bool = True) -> Iterator[str]:
-    """What a file's text knows of the workloads."""
+    """Finds names and sizes of the workloads in a file's text."""
     from workloads import FAMILIES, NETWORKS
 
     of_one_size = [re.escape(name) for name in workloads if len(sizes_of(name)) == 1]  # others are names of nodes

@@ -21,7 +21,7 @@ from tests.fuzz.__main__ import answers
 RESULT = Path(__file__).with_name("result.json")
 BATCH = 150
 SECONDS = 90
-"""What one call may take before it counts as hanging."""
+"""A call that takes longer counts as hanging."""
 WORKER = f"""
 import faulthandler, json, sys
 from tests.breadth.judge import judge

@@ -1,4 +1,4 @@
-"""Whether `torch.compile(backend="npu")` does what PyTorch does with one sample call of one operator.
+"""Compares one sample call of one operator under `torch.compile(backend="npu")` with PyTorch.
 
 Numbers are held against PyTorch's own only roughly: how exact they are is for other tests. What this is about is
 whether a call works at all, and what is said when it does not.
@@ -23,7 +23,7 @@ DTYPES = ("float32", "int64", "bool", "complex64", "float16", "uint8", "bfloat16
 """Element types that samples are taken in; the first five make the committed result."""
 
 ROUGHLY = {torch.float16: 2e-2, torch.bfloat16: 1e-1, torch.float32: 2e-3, torch.complex64: 2e-3}
-"""What a number may be off, relative to the largest of the result."""
+"""Largest error of a number, relative to the largest number of the result."""
 
 
 _NUMBERS = frozenset(DTYPES_KNOWN.values())
@@ -52,7 +52,7 @@ class Call:
     kwargs: dict[str, Any]
 
     def __call__(self, run: Callable[..., Any]) -> Any:
-        """What `run`, or else PyTorch, makes of fresh copies of the arguments; then what became of these."""
+        """Calls `run` with fresh copies of the arguments; returns its result and those copies."""
         args, kwargs = pytree.tree_map(_copied, (self.args, self.kwargs))
         made = run(*args, **kwargs)
         return made, args, kwargs
@@ -170,7 +170,7 @@ def refused_by_dynamo(call: Call) -> bool:
 
 
 def difference(got: Any, expected: Any) -> str:
-    """What is wrong, in words; nothing when it is right."""
+    """Describes how the results differ; '' if they agree."""
     mine, theirs = pytree.tree_leaves(got), pytree.tree_leaves(expected)
     if len(mine) != len(theirs):
         return f"{len(mine)} results, expected {len(theirs)}"

@@ -81,8 +81,8 @@ def overloads() -> list[str]:
 
 
 def calls(overload: str) -> list[Given]:
-    """What PyTorch takes of all combinations: of element types for the first tensor, and of the kinds of each other
-    argument that may be a tensor, a number or None."""
+    """Calls that PyTorch accepts, of all combinations of element types for the first tensor, and of the kinds of each
+    other argument that may be a tensor, a number or None."""
     found: list[Given] = []
     for dtype in DTYPES if overload not in ENDS_PYTORCH else ():
         base = accepted(overload, dtype)
@@ -97,7 +97,7 @@ def calls(overload: str) -> list[Given]:
 
 
 def _kinds(overload: str, name: str, base: Given) -> list[Any]:
-    """What may stand for an argument: kinds of tensor, of number, and nothing."""
+    """Values to try for an argument: kinds of tensor, of number, and None."""
     argument = next(each for each in torch_schema(overload).arguments if each.name == name)
     kind, now = str(argument.type), base.values[name]
     if kind == "Tensor" and isinstance(now, torch.Tensor):

@@ -72,7 +72,7 @@ def test_the_bytes_of_every_element_type():
 
 @pytest.mark.test_all
 def test_pytorch_knows_the_types_of_all_other_mixed_calls():
-    """What it says without data, against what it makes: those that are wrong are called in another way."""
+    """Compares the types of fake results with those of real ones; calls with wrong fake types go another way."""
     mode, wrong = FakeTensorMode(), set[str]()
     packets = {each.split("::")[1].split(".")[0] for each in torch._C._dispatch_get_all_op_names() if "aten::" in each}
     for overload in _pointwise(sorted(packets)):

@@ -19,7 +19,7 @@ FIXTURES = ("browser", "chromium_browser")
 """The fixtures that start a browser."""
 MISSING = "there is no chromium here: apt-get install chromium"
 PATIENCE_SECONDS = 240
-"""How long anything in a browser may take: far more than it does, since a busy machine is no failure."""
+"""Time limit of a wait in a browser: far more than it takes, since a busy machine is no failure."""
 
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync")
 

@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import NoReturn
 
 PLAIN = (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}")
-"""What starts a kernel elsewhere."""
+"""Command that starts a kernel where there is no fork."""
 
 _HOOKS = "from workbench.jupyter import ipython_session; ipython_session.begin()"
-"""What `import workbench` does in a session: here it was imported before there was one."""
+"""The part of `import workbench` that is for a session: here it was imported before there was one."""
 
 
 @contextlib.contextmanager
 def forking(log: Path) -> Iterator[Sequence[str]]:
-    """What starts a kernel as long as this lasts: a fork on Linux, where any library may be forked."""
+    """Yields a command that starts kernels inside this context: a fork on Linux, where any library may be forked."""
     if sys.platform != "linux":
         yield PLAIN
         return
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def stand_for_a_kernel(address: str, connection_file: str) -> None:
-    """What JupyterLab takes for the kernel."""
+    """Runs as the process that JupyterLab takes for the kernel, and passes its signals on to the fork."""
     fork = socket.socket(socket.AF_UNIX)
     fork.connect(address)
     for number in (signal.SIGINT, signal.SIGTERM):

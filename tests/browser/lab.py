@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOW: ViewportSize = {"width": 1400, "height": 1000}
-"""What a new page has."""
+"""Size of a new page."""
 
 _BINDER = ROOT / ".venv-front" / "bin" / "python"
 _TOKEN = "test"
@@ -256,7 +256,7 @@ _ASK = """async code => {
 
 
 def ask_python(opened: Page, code: str) -> str:
-    """What the open notebook's kernel prints when it runs the code, or what it raises."""
+    """Runs code in the open notebook's kernel; returns its output or its error."""
     return opened.evaluate(_ASK, code)
 
 

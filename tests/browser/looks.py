@@ -1,4 +1,4 @@
-"""What is wrong with how outputs look, found in the page itself: as a reader would see it, in numbers."""
+"""Finds outputs that look wrong, by measuring the page as a reader sees it."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ _OF_COLOURS = ["color-contrast", "link-in-text-block"]
 
 
 def against_axe(page: Page) -> list[str]:
-    """What axe finds in the outputs; texts on pictures it leaves out, which `low_contrast` looks at.
+    """Lists axe's findings in the outputs; `low_contrast` looks at texts on pictures, which axe leaves out.
 
     What stands in closed parts nobody sees, and axe says nothing of it. It is most of a page, and takes axe ten times
     as long as what is seen: meanwhile it is not there. All but two of its rules go by elements, their attributes and

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 RATE = float(os.environ.get("ATEN_WORKBENCH_SLOW_BROWSER") or 1)
-"""How many times as long as usual scripts take."""
+"""Factor by which scripts are slower than usual."""
 
 _LATE = """(() => {
     const soon = setTimeout.bind(window), frame = requestAnimationFrame.bind(window);

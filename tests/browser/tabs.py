@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from playwright.sync_api import BrowserContext, Page
 
 from tests.browser import lab
-
-if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
 
 _OPEN = """async path => {
     if (!globalThis.jupyterapp?.shell) return false; // nothing is loaded yet

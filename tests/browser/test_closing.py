@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import BrowserContext
 
 from benchmarks.lab_closing import MODEL, MOST, OPEN, measured
 from tests.browser import lab
-
-if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext
 
 FRONTS = ("ours",)  # what a page keeps of an ES module is the browser's
 

@@ -9,16 +9,12 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser import lab, looks
 from tests.browser.tabs import Tabs, run_all
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
 
 SHOTS = lab.ROOT / "screenshots"
 

@@ -33,7 +33,7 @@ MODES = ("dynamo", "export")
 
 
 def run(captured: CapturedProgram, inputs: tuple[object, ...], kwargs: dict[str, object] | None = None) -> object:
-    """What the record computes for a call, in the function's own containers."""
+    """Runs the record for a call; returns its results in the function's own containers."""
     return captured.rebuild(execute(captured.graph, captured.values(inputs, kwargs)).outputs)
 
 

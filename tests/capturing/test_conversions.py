@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -41,10 +41,7 @@ def gated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return gate(x, y, 2.0) + 1
 
 
-@pytest.fixture(autouse=True)
-def _undone() -> Iterator[None]:
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 def taken_apart(info: Any) -> Any:

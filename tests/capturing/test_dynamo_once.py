@@ -1,9 +1,8 @@
-"""What a trace changes in Dynamo, other threads do not see."""
+"""Tests that other threads do not see a trace's changes to Dynamo."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from tests.fresh_process import python
 
 PROGRAM = """
 import threading
@@ -30,5 +29,4 @@ print(found)
 
 
 def test_another_thread_compiles_for_a_backend_by_name_while_dynamo_reads_here():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[True]"
+    assert python("-c", PROGRAM).strip() == "[True]"

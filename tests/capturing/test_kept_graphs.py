@@ -40,7 +40,7 @@ def exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.test_all
 @pytest.mark.parametrize("program", [pytest.param(each, id=name) for name, each in PROGRAMS.items()])
 def test_the_record_is_the_same_and_so_is_what_follows(program: Program, exports: list[Any]):
-    first, again = (wb.trace(program.build(), *program.inputs(), kwargs=program.kwargs()) for _ in range(2))
+    first, again = (program.traced() for _ in range(2))
     assert len(exports) == 1
     assert again.captured.record == first.captured.record
     for stage in ("captured", "lowered", "rendered", "scheduled"):

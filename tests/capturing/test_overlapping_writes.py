@@ -13,95 +13,76 @@ from workbench.ground.errors import SharedElements
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
-def _rows_moved(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
+def on_a_copy(change: Callable[[torch.Tensor], object]) -> Function:
+    """A function that changes a copy of its input and returns the copy."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        change(y)
+        return y
+
+    return function
+
+
+def _rows_moved(y: torch.Tensor) -> None:
     y[1:] = y[:-1]
-    return y
 
 
-def _rows_added(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    y[1:].add_(y[:-1])
-    return y
+REFUSED: dict[str, Function] = {
+    "rows moved": on_a_copy(_rows_moved),
+    "rows added": on_a_copy(lambda y: y[1:].add_(y[:-1])),
+    "turned": on_a_copy(lambda y: y.copy_(y.t())),
+    "into the rows before": on_a_copy(lambda y: torch.add(y[1:], 1, out=y[:-1])),
+    "one row several times": lambda x: x[0].clone().expand(3, 3).add_(1),
+}
 
 
-def _turned(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    return y.copy_(y.t())
-
-
-def _into_rows_before(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    torch.add(y[1:], 1, out=y[:-1])
-    return y
-
-
-def _one_row_several_times(x: torch.Tensor) -> torch.Tensor:
-    return x[0].clone().expand(3, 3).add_(1)
-
-
-def _columns_moved(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    y[:, 1:] = y[:, :-1].clone()
-    return y
-
-
-def _onto_itself(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    return y.mul_(y)
-
-
-def _rows_beside(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    y[:1] = y[1:2]
-    return y
-
-
-def _filled(x: torch.Tensor) -> torch.Tensor:
-    return x[0].clone().expand(3, 3).fill_(1)
-
-
-@pytest.mark.parametrize("function", [_rows_moved, _rows_added, _turned, _into_rows_before, _one_row_several_times])
-def test_what_pytorch_refuses_is_refused(function: Function):
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_pytorch_refuses_is_refused(name: str):
     x = torch.randn(3, 3)
     with pytest.raises(RuntimeError, match="single memory location"):
-        function(x)
+        REFUSED[name](x)
     with pytest.raises(SharedElements, match=r"the same memory|it also reads at other places"):
-        wb.trace(function, x)
+        wb.trace(REFUSED[name], x)
 
 
-def _columns_onto_each_other(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    y[:, 1:].copy_(y[:, :-1])
-    return y
-
-
-def _windows_added(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    y.as_strided((2, 3), (2, 1)).add_(1)
-    return y
-
-
-def _every_second_added(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
+def _every_second_added(y: torch.Tensor) -> None:
     y[:, :2].add_(y.view(-1)[::2][:4].view(2, 2).sum(0))  # a sum is memory of its own
     y[:2, :2].add_(y.view(-1)[::2][:4].view(2, 2))
-    return y
 
 
-@pytest.mark.parametrize("function", [_columns_onto_each_other, _windows_added, _every_second_added])
-def test_what_follows_from_pytorchs_order_of_work_is_refused(function: Function):
+IN_PYTORCHS_ORDER: dict[str, Function] = {
+    "columns onto each other": on_a_copy(lambda y: y[:, 1:].copy_(y[:, :-1])),
+    "windows added": on_a_copy(lambda y: y.as_strided((2, 3), (2, 1)).add_(1)),
+    "every second added": on_a_copy(_every_second_added),
+}
+
+
+@pytest.mark.parametrize("name", IN_PYTORCHS_ORDER)
+def test_what_follows_from_pytorchs_order_of_work_is_refused(name: str):
     with pytest.raises(SharedElements, match=r"the same memory|it also reads at other places"):
-        wb.trace(function, torch.arange(9.0).view(3, 3))
+        wb.trace(IN_PYTORCHS_ORDER[name], torch.arange(9.0).view(3, 3))
 
 
-def _halves_added(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
+def test_a_fill_of_one_row_several_times():
+    """PyTorch takes it, and makes other numbers of it in a graph."""
+    with pytest.raises(SharedElements, match=r"fill_.*several elements are the same memory"):
+        wb.trace(lambda x: x[0].clone().expand(3, 3).fill_(1), torch.randn(3, 3))
+
+
+def _columns_moved(y: torch.Tensor) -> None:
+    y[:, 1:] = y[:, :-1].clone()
+
+
+def _rows_beside(y: torch.Tensor) -> None:
+    y[:1] = y[1:2]
+
+
+def _halves_added(y: torch.Tensor) -> None:
     y[:, :1] += y[:, 2:]
     y[:, ::2].mul_(y[:, 1:2])
     y.view(-1)[::2].add_(y.view(-1)[1::2].sum())
     y.t()[0].copy_(y[:, 1])
-    return y
 
 
 def _alternate_columns(x: torch.Tensor) -> torch.Tensor:
@@ -111,16 +92,19 @@ def _alternate_columns(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def test_a_fill_of_one_row_several_times():
-    """PyTorch takes it, and makes other numbers of it in a graph."""
-    with pytest.raises(SharedElements, match=r"fill_.*several elements are the same memory"):
-        wb.trace(_filled, torch.randn(3, 3))
+TAKEN: dict[str, Function] = {
+    "columns moved": on_a_copy(_columns_moved),
+    "onto itself": on_a_copy(lambda y: y.mul_(y)),
+    "rows beside": on_a_copy(_rows_beside),
+    "halves added": on_a_copy(_halves_added),
+    "alternate columns": _alternate_columns,
+}
 
 
-@pytest.mark.parametrize("function", [_columns_moved, _onto_itself, _rows_beside, _halves_added, _alternate_columns])
-def test_what_pytorch_takes_is_taken(function: Function):
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_pytorch_takes_is_taken(name: str):
     x = torch.randn(3, 3)
-    torch.testing.assert_close(wb.trace(function, x, machine="edge-8x8").run(x), function(x))
+    torch.testing.assert_close(wb.trace(TAKEN[name], x, machine="edge-8x8").run(x), TAKEN[name](x))
 
 
 def test_a_training_step_that_moves_rows_onto_each_other():
@@ -128,7 +112,7 @@ def test_a_training_step_that_moves_rows_onto_each_other():
 
     def step() -> torch.Tensor:
         leaf.grad = None
-        loss = _rows_moved(leaf * 2).sum()
+        loss = REFUSED["rows moved"](leaf * 2).sum()
         loss.backward()
         return loss.detach()
 

@@ -1,4 +1,4 @@
-"""What a graph follows from beside its inputs: a run and a check refuse what changes the graph, and take all else."""
+"""Conditions of a graph beside its inputs: a run and a check refuse what changes the graph, and take all else."""
 
 from __future__ import annotations
 

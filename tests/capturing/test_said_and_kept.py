@@ -1,4 +1,4 @@
-"""What a function says of its data is asked, and what it was given is there afterwards."""
+"""Tests that a function's own conditions on data are checked, and that its arguments are unchanged afterwards."""
 
 from __future__ import annotations
 
@@ -260,36 +260,29 @@ def test_a_pass_that_fails_is_told_by_name(name: str, told: str):
         _ = wb.trace(torch.relu, torch.ones(8, 8)).with_(passes={"bufferize": [name]}).scheduled
 
 
-@pytest.mark.parametrize("answer", ["no", None, torch.tensor([True, False])])
-def test_a_takes_that_answers_neither_yes_nor_no_is_refused(answer: object):
-    told = r"takes= of the builder of aten\.frac\.default at .*kept\.py:\d+ returned .*, for frac; expected True"
+def traced_beside(takes: Callable[..., object]) -> wb.Journey:
+    """A trace of `aten.frac` beside a builder that must not be called."""
     with wb.ops.scope():
 
-        @wb.ops.builder("aten.frac.default", dialect="arith", takes=lambda node, types: answer)
+        @wb.ops.builder("aten.frac.default", dialect="arith", takes=takes)
         def frac(*_: Any) -> Any:
             raise AssertionError
 
-        with pytest.raises(errors.BadRegistration, match=told):
-            wb.trace(torch.frac, torch.ones(3))
+        return wb.trace(torch.frac, torch.ones(3))
+
+
+@pytest.mark.parametrize("answer", ["no", None, torch.tensor([True, False])])
+def test_a_takes_that_answers_neither_yes_nor_no_is_refused(answer: object):
+    told = r"takes= of the builder of aten\.frac\.default at .*kept\.py:\d+ returned .*, for frac; expected True"
+    with pytest.raises(errors.BadRegistration, match=told):
+        traced_beside(lambda node, types: answer)
 
 
 @pytest.mark.parametrize("answer", [False, np.False_, torch.tensor(False)])
 def test_a_takes_may_answer_with_bools_of_numpy_and_pytorch(answer: object):
-    with wb.ops.scope():
-
-        @wb.ops.builder("aten.frac.default", dialect="arith", takes=lambda node, types: answer)
-        def frac(*_: Any) -> Any:
-            raise AssertionError
-
-        assert wb.trace(torch.frac, torch.ones(3)).check().ok
+    assert traced_beside(lambda node, types: answer).check().ok
 
 
 def test_a_takes_that_raises_is_told_with_its_place():
-    with wb.ops.scope():
-
-        @wb.ops.builder("aten.frac.default", dialect="arith", takes=lambda node: True)
-        def frac(*_: Any) -> Any:
-            raise AssertionError
-
-        with pytest.raises(errors.BadRegistration, match=r"takes= of the builder of aten\.frac\.default at .*frac"):
-            wb.trace(torch.frac, torch.ones(3))
+    with pytest.raises(errors.BadRegistration, match=r"takes= of the builder of aten\.frac\.default at .*frac"):
+        traced_beside(lambda node: True)

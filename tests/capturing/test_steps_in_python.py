@@ -1,4 +1,4 @@
-"""What a training step does in Python, and what it names there: caches, counters, hooks, numbers; and what it reads."""
+"""Effects of a training step in Python, and its names there: caches, counters, hooks, numbers; and its reads."""
 
 from __future__ import annotations
 

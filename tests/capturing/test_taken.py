@@ -1,4 +1,4 @@
-"""What a trace takes beyond plain functions of plain tensors, through both captures and through `torch.compile`."""
+"""Tests of arguments beyond plain functions of plain tensors, in both captures and in `torch.compile`."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ class Derived:
 
 @dataclasses.dataclass
 class Output(OrderedDict[str, Any]):
-    """Made as the outputs of transformers are: a dict of the fields that are not None, and a dataclass."""
+    """Like the outputs of transformers: a dict of the fields that are not None, and a dataclass."""
 
     logits: Any = None
     hidden: Any = None

@@ -1,4 +1,4 @@
-"""What is kept of one program's ops for the next is what PyTorch would make anew."""
+"""Tests that ops kept from one program for the next equal those that PyTorch would build again."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -51,7 +51,7 @@ def _products(x: T) -> tuple[T, T]:
 
 
 def _close_to_the_mean(x: T, mean: T, variance: T, weight: T, bias: T) -> T:
-    """What cancels here, PyTorch multiplies first and subtracts then."""
+    """Subtracts two near numbers, which PyTorch multiplies before it subtracts."""
     return F.batch_norm(x + mean[:, None, None], mean, variance, weight, bias)
 
 
@@ -121,7 +121,7 @@ def made_wrong(monkeypatch: pytest.MonkeyPatch, change: Callable[[T], T]) -> Non
 RIGHT["30522 classes"] = (lambda x: torch.softmax(x, -1), (plain(2, 30_522),))
 RIGHT["64 classes in bf16"] = (lambda x: torch.softmax(x, -1), (plain(4, 64, dtype=torch.bfloat16),))
 ROUGH = ("bf16 net", "choices")
-"""Where PyTorch's own error is more than a fourth of five percent, and where the first result is a place."""
+"""Programs whose error in PyTorch is above a fourth of five percent, or whose first result is a place."""
 
 
 @pytest.mark.parametrize("seed", [1014, 1018])

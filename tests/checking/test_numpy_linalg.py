@@ -59,7 +59,7 @@ def raw(tensor: torch.Tensor) -> npt.NDArray[np.generic]:
 
 
 def both(body: str, inputs: list[torch.Tensor], result: torch.dtype) -> tuple[torch.Tensor, npt.NDArray[np.generic]]:
-    """What native code and numpy make of one body."""
+    """Runs one body in native code and in numpy."""
     text = elementwise(body, inputs, result)
     native = torch.zeros(inputs[0].numel(), dtype=result)
     compile_scheduled(text, "k")([*inputs, native])

@@ -1,4 +1,4 @@
-"""What another thread sees of the user's tensors and modules while they are checked or exported: what it always saw."""
+"""Tests that checks and exports do not change the user's tensors and modules for other threads, not even meanwhile."""
 
 from __future__ import annotations
 

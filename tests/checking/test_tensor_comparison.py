@@ -44,7 +44,7 @@ def check(
 
 
 def of(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Answers:
-    """What PyTorch makes of a call."""
+    """PyTorch's answers to a call."""
 
     def evaluate(arithmetic: Arithmetic) -> list[torch.Tensor]:
         copies = [tensor.clone() for tensor in inputs]

@@ -26,11 +26,11 @@ BAD = ("raw", "dead", "hangs", "acts")
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a file."""
+    """The outcome of opening a file in one way."""
 
     way: str
     outcome: str
-    """told, shown, or one of `BAD`."""
+    """"told", "shown", or one of `BAD`."""
     told: str
     seconds: float
     megabytes: float

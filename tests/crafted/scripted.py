@@ -41,7 +41,7 @@ EVERY: Final = "".join(SCRIPTS)
 
 _JSON_PARTS = ("journey.json", "lowered.json", "rendered.json", "scheduled.json")
 _OWN = ("checksum", "members", "format", "schema", "made_by")
-"""What a file says of itself and no page shows."""
+"""Parts of a file that describe the file itself and that no page shows."""
 
 Way = tuple[str, ...]
 

@@ -54,15 +54,30 @@ def canary(tmp_path: Path) -> Iterator[Path]:
     assert not (tmp_path / CANARY).exists()
 
 
-def asked(**options: object) -> Change:
-    """A change of the journey's options."""
+def edited(name: str, edit: Callable[[Any], object]) -> Change:
+    """A change of the JSON in a part of the file."""
 
     def change(members: dict[str, bytes]) -> None:
-        manifest = json.loads(members["journey.json"])
-        manifest["options"] |= options
-        members["journey.json"] = json.dumps(manifest).encode()
+        data = json.loads(members[name])
+        edit(data)
+        members[name] = json.dumps(data).encode()
 
     return change
+
+
+def nodes_edited(edit: Callable[[dict[str, Any]], object]) -> Change:
+    """A change of every node, as it was captured and as it was lowered."""
+
+    def each(data: dict[str, Any]) -> None:
+        for node in [*data["captured"]["nodes"], *(item["node"] for item in data["nodes"])]:
+            edit(node)
+
+    return edited("lowered.json", each)
+
+
+def asked(**options: object) -> Change:
+    """A change of the journey's options."""
+    return edited("journey.json", lambda manifest: manifest["options"].update(options))
 
 
 def loaded(data: bytes, folder: Path, change: Change, *, trust: bool = False) -> wb.Journey:
@@ -136,14 +151,12 @@ ACTING: dict[str, tuple[Callable[[Path], Change], str]] = {
 def beside_kernels(text: str, module: str = "module {") -> Change:
     """Puts something beside the function of each kernel's text."""
 
-    def change(members: dict[str, bytes]) -> None:
-        kernels = json.loads(members["rendered.json"])
+    def edit(kernels: list[dict[str, str]]) -> None:
         for kernel in kernels:
             for name in ("mlir", "located"):
                 kernel[name] = kernel[name].replace("module {", f"{module}\n{text}\n", 1)
-        members["rendered.json"] = json.dumps(kernels).encode()
 
-    return change
+    return edited("rendered.json", edit)
 
 
 REPEATED: dict[str, Callable[[wb.Journey], object]] = {
@@ -258,14 +271,11 @@ CODE = "x=1)\nopen('crafted-canary', 'w')\ndef f(in0=0, in1=0):\n    dict(y"
 def named(key: str, op: str = "aten.relu.default") -> Change:
     """One more argument of a call, by a name that the op does not have."""
 
-    def change(members: dict[str, bytes]) -> None:
-        data = json.loads(members["lowered.json"])
-        for node in [*data["captured"]["nodes"], *(item["node"] for item in data["nodes"])]:
-            if node["op"] == op:
-                node["kwargs"] = {key: {"is": "Literal", "kind": "int", "value": 1}}
-        members["lowered.json"] = json.dumps(data).encode()
+    def edit(node: dict[str, Any]) -> None:
+        if node["op"] == op:
+            node["kwargs"] = {key: {"is": "Literal", "kind": "int", "value": 1}}
 
-    return change
+    return nodes_edited(edit)
 
 
 NAMES: dict[str, tuple[Change, str]] = {
@@ -297,15 +307,12 @@ def calling(op: str, *args: object) -> Change:
     """Another call in the place of the one that runs on the host."""
     kinds = {str: "str", bool: "bool", int: "int"}
 
-    def change(members: dict[str, bytes]) -> None:
-        data = json.loads(members["lowered.json"])
-        for node in [*data["captured"]["nodes"], *(item["node"] for item in data["nodes"])]:
-            if "det" in node["op"]:
-                node["op"], node["kwargs"] = op, {}
-                node["args"] = [{"is": "Literal", "kind": kinds[type(each)], "value": each} for each in args]
-        members["lowered.json"] = json.dumps(data).encode()
+    def edit(node: dict[str, Any]) -> None:
+        if "det" in node["op"]:
+            node["op"], node["kwargs"] = op, {}
+            node["args"] = [{"is": "Literal", "kind": kinds[type(each)], "value": each} for each in args]
 
-    return change
+    return nodes_edited(edit)
 
 
 @pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
@@ -336,11 +343,7 @@ MAPPED: dict[str, Callable[[dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("what", MAPPED)
 def test_a_mapping_of_other_dims_is_refused_when_the_file_is_opened(whole: dict[str, bytes], tmp_path: Path, what: str):
-    def change(members: dict[str, bytes]) -> None:
-        data = json.loads(members["scheduled.json"])
-        MAPPED[what](data["kernels"][0]["mapping"])
-        members["scheduled.json"] = json.dumps(data).encode()
-
+    change = edited("scheduled.json", lambda data: MAPPED[what](data["kernels"][0]["mapping"]))
     with pytest.raises(errors.JourneyFileEdited, match="and is mapped by"):
         loaded(whole["plain"], tmp_path, change)
 
@@ -428,10 +431,7 @@ def test_keys_of_a_few_parts_are_read() -> None:
 
 
 def test_modules_without_end_are_refused(whole: dict[str, bytes], tmp_path: Path) -> None:
-    def change(members: dict[str, bytes]) -> None:
-        found = json.loads(members["lowered.json"])
-        found["captured"]["nodes"][0]["origin"]["module"] = ".".join("a" * 1000)
-        members["lowered.json"] = json.dumps(found).encode()
-
+    nested = {"module": ".".join("a" * 1000)}
+    change = edited("lowered.json", lambda data: data["captured"]["nodes"][0]["origin"].update(nested))
     with pytest.raises(errors.JourneyFileEdited, match="is in more than 250 modules, one in the other"):
         loaded(whole["plain"], tmp_path, change)

@@ -21,7 +21,7 @@ _OWN = re.compile(
     r"/(proc|sys|usr/share)/|/dev/(null|urandom|shm)|/tmp(/(tmp)?[a-z0-9_]{8}(/.*)?)?$|/tmp/(matplotlib-|torchinductor_)\w*"
     r"|/etc/(localtime|ld\.so)|\.?$|\w+\.py$"
 )
-"""What a process opens whatever it works on."""
+"""Paths that a process opens whatever it works on."""
 
 
 def main() -> int:

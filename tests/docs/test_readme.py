@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from tests.fresh_process import python
 from workbench.commands import cli
 
 Capture = pytest.CaptureFixture[str]
@@ -30,17 +29,7 @@ def blocks(language: str) -> str:
 def test_the_examples_print_what_the_readme_says(tmp_path: Path):
     example = tmp_path / "example.py"
     example.write_text(blocks("python"), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, example],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=300,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == blocks("text")
+    assert python(example, cwd=tmp_path, MPLBACKEND="agg") == blocks("text")
     assert (tmp_path / "timeline.png").stat().st_size > 10_000
     assert {path.name for path in tmp_path.glob("ffn.*")} == {"ffn.journey", "ffn.html", "ffn.json"}
 
@@ -83,6 +72,5 @@ def test_clean_cache_removes_what_is_ours_and_nothing_else(tmp_path: Path):
     assert {"kernels", "native"} <= set(kept)
     for name in (*sorted(set(kept)), "numba-0123", "photos"):
         (tmp_path / name).mkdir()
-    env = {**os.environ, "ATEN_WORKBENCH_CACHE": str(tmp_path)}
-    subprocess.run([sys.executable, ROOT / "scripts" / "clean_cache.py"], env=env, check=True, capture_output=True)
+    python("scripts/clean_cache.py", ATEN_WORKBENCH_CACHE=str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["photos"]

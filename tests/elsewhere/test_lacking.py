@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.fresh_process import python
 
 
 def walked(way: str, cache: Path) -> None:
     code = f"import tests.elsewhere.lacking; from tests.elsewhere import walk; walk.walk({way!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ATEN_WORKBENCH_KERNEL_CACHE": str(cache)},
-    )
-    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["walked"]), done.stderr
+    assert python("-c", code, ATEN_WORKBENCH_KERNEL_CACHE=str(cache)).splitlines()[-1:] == ["walked"]
     assert not (cache / "native").exists(), "machine code is not kept where it cannot be linked"
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fresh_process import python
 from workbench.ground.environment import blas_library
 from workbench.ground.environment.blas_library import blas
 from workbench.ground.environment.processor import processor
@@ -40,9 +39,7 @@ else:
 @needs_blas
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted as Linux lists them")
 def test_it_starts_no_thread_and_works_in_a_forked_child() -> None:
-    alone = {**os.environ, "OMP_NUM_THREADS": "1"}  # PyTorch's own threads do not live through a fork
-    ended = subprocess.run([sys.executable, "-c", LOADS], capture_output=True, text=True, timeout=100, env=alone)
-    assert ended.returncode == 0, ended.stderr
+    python("-c", LOADS, OMP_NUM_THREADS="1")  # PyTorch's own threads do not live through a fork
 
 
 @needs_blas

@@ -34,7 +34,7 @@ def python(code: str, *args: object) -> subprocess.Popen[bytes]:
 
 
 def content(key: str, size: int = 40_000) -> bytes:
-    """What belongs under a key, so that any process can tell whether it got the right thing."""
+    """The content of a key, computed from it: any process can tell if it read the right one."""
     return random.Random(key).randbytes(size)
 
 

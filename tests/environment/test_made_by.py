@@ -1,14 +1,13 @@
-"""What is kept on disk is kept for exactly these sources: every folder that makes kernels counts, with all below it."""
+"""Tests that entries on disk belong to exactly these sources: all folders that make kernels, with all below them."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fresh_process import python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,9 +23,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def made_by(library: Path) -> str:
     code = "import workbench.ground.environment.disk_store as v; print(v.__file__, v.made_by())"
-    wanted = {**os.environ, "PYTHONPATH": str(library)}
-    told = subprocess.run([sys.executable, "-c", code], env=wanted, cwd=library, capture_output=True, text=True)
-    file, digest = told.stdout.split()
+    file, digest = python("-c", code, cwd=library, PYTHONPATH=str(library)).split()
     assert Path(file).is_relative_to(library)
     return digest
 

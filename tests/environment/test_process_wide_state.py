@@ -1,4 +1,4 @@
-"""What changes something that all threads of the process share is in the table of docs/design/process-wide-state.md."""
+"""Tests that docs/design/process-wide-state.md lists all code that changes state shared by the threads of a process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ATTRIBUTES = "data|grad|__code__|cell_contents|_stance|training|disabled|_curre
 ASSIGNED = re.compile(
     rf"os\.environ\[.*|sys\.(std\w+|\w+hook|modules\[.*)|os\._exit|owner\.\w+|.*\.({_ATTRIBUTES})", re.DOTALL
 )
-"""What is assigned to."""
+"""Targets of assignments that the process shares."""
 
 
 def changing(source: str) -> Iterator[str]:

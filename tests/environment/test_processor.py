@@ -211,7 +211,7 @@ def test_casts_to_every_type_are_right_on_old_processors(dtype: torch.dtype, unt
 @pytest.mark.test_all(but=1)
 @pytest.mark.parametrize("name", ["matmul", "conv2d", "max pool 2d", "attention", "batch norm", "cumsum", "gather"])
 def test_a_program_of_each_family_is_right_in_a_narrow_float_on_old_processors(name: str, untried: None):
-    """What `python -m tests.processors` does for the whole table, every type and every level."""
+    """`python -m tests.processors` does the same for the whole table, every type and every level."""
     narrow = torch.float16 if name in ("conv2d", "attention", "cumsum") else torch.bfloat16
     (sample,) = (each for each in samples(name, [narrow]))
     assert problems(sample, OLD) == {processor: [] for processor in OLD}

@@ -14,11 +14,7 @@ from workbench.explaining.findings import rule_search
 from workbench.ground.environment.registered import PASSES
 from workbench.ground.errors import RegistrationClash
 
-
-@pytest.fixture(autouse=True)
-def own() -> Iterator[None]:
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 def _written(folder: Path, name: str, code: str) -> Callable[..., Any]:

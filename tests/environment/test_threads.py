@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,17 +18,16 @@ import torch.nn.functional as F
 
 import workbench as wb
 from tests.faults.pretender import pretender
+from tests.fresh_process import python
 from workbench.ground.environment.turns import compiling, turn
 from workbench.ground.errors import HostRoute
 from workbench.ground.faults.messages import Message
 from workbench.operators.aten.registry import DEFAULT
 from workbench.stages.stage import Once
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def together(*works: Callable[[], object]) -> list[object]:
-    """What the works give that are begun at one moment, a thread each; raises what the first of them raised."""
+    """Starts the works at one moment, a thread each; returns their results or raises the first's error."""
     ready, found = threading.Barrier(len(works)), dict[int, object]()
 
     def do(place: int, work: Callable[[], object]) -> None:
@@ -50,10 +48,8 @@ def together(*works: Callable[[], object]) -> list[object]:
     return [found[place] for place in range(len(works))]
 
 
-def alone(code: str) -> None:
-    """Runs code in a process of its own, where nothing has been imported or traced."""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+alone = partial(python, "-c")
+"""Runs code in a process of its own, where nothing has been imported or traced."""
 
 
 def fresh(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import simulator.errors
 import workbench as wb
+from tests.fresh_process import python
 from workbench.ground import errors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,8 +26,7 @@ def test_one_except_catches_every_error(module: object):
 
 def test_the_simulator_alone_has_no_error_of_the_workbench():
     code = "import simulator.errors as e, sys; print(hasattr(e, 'WorkbenchError'), 'workbench' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert ran.stdout == "False False\n", ran.stderr
+    assert python("-c", code) == "False False\n"
 
 
 def test_the_simulator_names_nothing_of_the_workbench():

@@ -33,7 +33,7 @@ def run(made: Flow, program: TileProgram, **figures: int) -> Trace:
 
 
 def replayed(made: Flow, program: TileProgram, trace: Trace, x: torch.Tensor) -> torch.Tensor:
-    """What a program, the scheduled one or a changed one, computes in the order of its trace."""
+    """Runs a program, the scheduled one or a changed one, in the order of its trace."""
     out = torch.empty_like(x)
     kernel = dataclasses.replace(made.scheduled.kernels[0], program=program)
     replay(kernel, [x.flatten().numpy(), out.view(-1).numpy()], trace.start.tolist(), trace.done.tolist())

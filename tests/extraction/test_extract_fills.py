@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import load_machine, verify
-from simulator.tileprogram.program import Opcode, TileProgram
-from workbench.mlir.context import parse
-from workbench.mlir.scheduled_form import verify_scheduled
-from workbench.scheduling.extraction.extract import extract
+from simulator.tileprogram.program import Opcode
+from tests.extraction.reading import read
 
 KERNEL = """func.func @k(%a: memref<8x8xf32>, %b: memref<8x8xf32>, %y: memref<8x8xf32>) {{
   %zero = arith.constant 0.0 : f32
@@ -31,17 +28,8 @@ UPPER_ROWS = """
     outs(%rc : memref<4x8xf32, strided<[8, 1]>, 1>)"""
 
 
-def read(product: str) -> TileProgram:
-    text = KERNEL.format(product=product)
-    module = parse(text)
-    verify_scheduled(text, "k", module.context)
-    program = extract(module, text, "k", ["node"], load_machine("edge-8x8"))
-    verify(program)
-    return program
-
-
 @pytest.mark.parametrize(("product", "fills", "accumulates"), [(WHOLE, 0, 0), (UPPER_ROWS, 1, 1)])
 def test_only_a_fill_of_the_very_box_that_is_accumulated_is_folded(product: str, fills: int, accumulates: int):
-    program = read(product)
+    program = read(KERNEL.format(product=product))
     assert (program.opcode == Opcode.VECTOR).sum() == fills
     assert set(program.accumulates[program.opcode == Opcode.MATMUL].tolist()) == {accumulates}

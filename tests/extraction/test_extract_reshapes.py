@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from simulator import load_machine, verify
-from simulator.tileprogram.program import MAX_RANK, Opcode, TileProgram
-from workbench.mlir.context import parse
-from workbench.mlir.scheduled_form import verify_scheduled
-from workbench.scheduling.extraction.extract import extract
+from simulator.tileprogram.program import MAX_RANK, Opcode
+from tests.extraction.reading import read
 
 FLAT = """func.func @k(%x: memref<6x8xf32>, %y: memref<32xf32>) {
   %t = memref.alloc() : memref<6x8xf32, 1>
@@ -26,14 +23,6 @@ MANY = """func.func @k(%x: memref<2x2x2x2x8xf32>, %y: memref<2x2x2x2x8xf32>) {
   linalg.copy ins(%t : memref<2x2x2x2x8xf32, 1>) outs(%y : memref<2x2x2x2x8xf32>)
   return
 }"""
-
-
-def read(text: str) -> TileProgram:
-    module = parse(text)
-    verify_scheduled(text, "k", module.context)
-    program = extract(module, text, "k", ["node"], load_machine("edge-8x8"))
-    verify(program)
-    return program
 
 
 def test_rows_laid_end_to_end_are_stored_from_where_they_begin():

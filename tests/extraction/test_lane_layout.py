@@ -1,4 +1,4 @@
-"""What the programs of real kernels say of lanes, and how arrays share their products."""
+"""Tests the lanes that the programs of real kernels name, and how arrays share their products."""
 
 from __future__ import annotations
 

@@ -7,13 +7,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from simulator import Launched, load_machine, simulate, verify
+from simulator import Launched, load_machine, simulate
 from simulator.errors import InvariantViolation
 from simulator.tileprogram.program import Carried, Opcode, TileProgram
 from simulator.units import scalar
-from workbench.mlir.context import parse
-from workbench.mlir.scheduled_form import verify_scheduled
-from workbench.scheduling.extraction.extract import extract
+from tests.extraction import reading
 
 MACHINE = load_machine("edge-8x8", alu_latency_cycles=3, scalar_outstanding=1000)
 FAR, ALU, SPECIAL = (
@@ -49,12 +47,7 @@ TWO_VALUES = """  %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%a = %one, %b
 
 
 def read(body: str) -> TileProgram:
-    text = KERNEL.format(body=body)
-    module = parse(text)
-    verify_scheduled(text, "k", module.context)
-    program = extract(module, text, "k", ["node"], MACHINE)
-    verify(program)
-    return program
+    return reading.read(KERNEL.format(body=body), MACHINE)
 
 
 def loop_of(program: TileProgram) -> tuple[Carried, ...]:

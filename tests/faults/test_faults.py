@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +39,7 @@ COPY = """
 """
 
 
-@pytest.fixture(autouse=True)
-def scope() -> Iterator[None]:
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 def template(text: str) -> type[Template]:

@@ -17,19 +17,11 @@ import torch.nn.functional as F
 from torch import nn
 
 import workbench as wb
-from workbench.explaining.findings import findings_answer, rule_registry, rule_search
+from workbench.explaining.findings import findings_answer, rule_registry
 from workbench.explaining.findings.folded_windows import folded_window, folds
 from workbench.explaining.findings.source_changes import changed
 from workbench.ground.basics.cards import Card, cards_html, cards_text
 from workbench.ground.errors import BadOption
-
-
-@pytest.fixture
-def own_rules() -> Iterator[None]:
-    rule_search.rules()  # the shipped ones are there
-    with wb.ops.scope():
-        yield
-
 
 RELU = wb.trace(torch.relu, torch.randn(64, 64), machine="tpu-v3")
 ROW_AFTER_ROW = wb.machine("tpu-v3", dram_tile="")
@@ -301,7 +293,7 @@ def test_a_batch_norm_after_a_linear_layer_is_folded_too():
 
 @pytest.mark.test_all
 def test_only_batch_norms_that_can_be_folded_are():
-    """What a hook does would be lost, two readers need what the layer made, and in training there are other figures."""
+    """A hook's effect would be lost, two readers need the layer's own result, and training has other figures."""
     x = torch.randn(2, 16, 12, 12)
     half = wb.trace(_normed(hook=True), x).changed("folded batch norms")
     assert len(half.scheduled.record.launches.launches) == 3, "the second pair has no hook"
@@ -494,7 +486,7 @@ class Doubled(nn.Conv2d):
 
 @pytest.mark.test_all
 def test_only_a_plain_convolution_is_folded():
-    """What a subclass or a hook does as well would be lost."""
+    """The effect of a subclass or a hook would be lost."""
     hooked = nn.Conv2d(3, 16, 5, padding=2)
     hooked.register_forward_hook(lambda module, given, made: made.clamp(0, 1))
     for model in (hooked, Doubled(3, 16, 5, padding=2)):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +15,7 @@ import workbench as wb
 from simulator.tileprogram.program import Opcode
 from tests.agreement import MACHINES, agrees_on_fresh, in_trace_order
 from tests.flow import count, flow
+from tests.fresh_process import python
 from tests.simulated_records import simulate
 from workbench.ground.errors import IndexOutOfRange
 from workbench.ir import AtenGraph
@@ -184,8 +183,7 @@ j = wb.load({str(tmp_path / "j.wbj")!r})
 again = wb.simulate(j.lowered, j.scheduled, machine=j.machine)
 print(j.simulated.cycles, again.cycles, int(again.record.assumed.sum()))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(j.simulated.cycles)] * 2 + ["0"]
+    assert python("-c", code).split() == [str(j.simulated.cycles)] * 2 + ["0"]
 
 
 def test_a_class_out_of_range_is_an_error_before_anything_runs():

@@ -33,7 +33,7 @@ NUMBERS: dict[str, tuple[Function, tuple[float, ...], float]] = {
 
 
 def one_kernel(functions: list[Function], inputs: list[tuple[torch.Tensor, ...]]) -> list[torch.Tensor]:
-    """What our kernels make of each call, all of one trace."""
+    """Runs all calls in the kernels of one trace."""
     counts = [len(each) for each in inputs]
 
     def every(*tensors: torch.Tensor) -> list[torch.Tensor]:

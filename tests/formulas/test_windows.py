@@ -230,7 +230,7 @@ def test_every_machine_has_a_mapping(name: str, figure: tuple[int, int, int]):
 
 
 def test_one_image_for_all_of_a_batch_walked_a_piece_at_a_time():
-    """Where the batch is walked, its stride of nothing leaves the piece where it was, whatever the loop says."""
+    """In a loop over the batch, its stride of zero leaves the piece where it was, whatever the loop says."""
     image, weight = torch.randn(1, 3, 5, 3).expand(2, 3, 5, 3), torch.randn(3, 3, 2, 2)
     machine = wb.machine(
         "edge-8x8", systolic_rows=4, systolic_columns=4, vector_lanes=4, scratchpad_bytes_per_lane=16384

@@ -23,7 +23,7 @@ from tests.fuzz.shrink import shrink
 BATCH = 25
 """Seeds a worker judges before another takes over: a dead one costs no more than its batch."""
 SECONDS = 120
-"""What one program may take before it counts as hanging."""
+"""A program that takes longer counts as hanging."""
 WORKER = """
 import json, sys
 from tests.fuzz.generate import generate

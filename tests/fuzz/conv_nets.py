@@ -24,7 +24,7 @@ ACTIVATIONS = (
 )
 NORMS = ("BatchNorm{d}d({c})",) * 4 + ("GroupNorm({g}, {c})", "InstanceNorm{d}d({c}, affine=True)")
 IMAGES = {1: (24, 31), 2: (8, 9, 16), 3: (4, 6)}
-"""How long the sides of an image are, by the number of its axes."""
+"""Number of an image's axes -> sizes of its sides."""
 MOST_ELEMENTS = 5000
 
 

@@ -56,7 +56,7 @@ def judge(program: Program) -> Verdict:
 
 
 def compared(program: Program, got: list[torch.Tensor]) -> tuple[OutputCheck, ...]:
-    """What a run returned and what it left in the inputs, beside what PyTorch does."""
+    """Compares a run's results and changed inputs with PyTorch's."""
 
     def evaluate(arithmetic: Arithmetic) -> list[torch.Tensor]:
         inputs = program.make_inputs()

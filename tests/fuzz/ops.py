@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Unsuited(Exception):
-    """What was drawn does not fit what there is: draw again."""
+    """The drawn op does not fit the values at hand: draw again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +402,7 @@ def attention(draw: Draw) -> Drawn:
 
 
 def patterned(draw: Draw) -> Drawn:
-    """What the pattern of `own_pattern` stands for, in f32, and what comes near it."""
+    """Draws an op that the pattern of `own_pattern` matches, in f32, or one that nearly does."""
     value = draw.pick(_floating)
     form = draw.random.choice(("torch.relu({0} * 0.5)", "torch.relu(2 * {0})", "torch.relu(({0} + 1) * 0.25) * {0}"))
     return _of(form.format(value.name), value)

@@ -13,7 +13,7 @@ from workbench.ground.errors import MappingError, TooManyInstructions
 from workbench.ir import ScheduledKernel
 
 TRIES = 4
-"""What does not fit the machine, or is refused for another reason, is drawn again so often."""
+"""Number of draws after a mapping that does not fit the machine or is refused for another reason."""
 
 MOST_ROUNDS = 200
 """Rounds of all loops of a kernel: more only take longer."""

@@ -58,7 +58,7 @@ def candidates(program: Program) -> Iterator[Program]:
 
 
 def _values(program: Program) -> dict[str, torch.Tensor]:
-    """What every step makes, as PyTorch computes it."""
+    """Computes the value of every step with PyTorch."""
     if not program.steps:  # it returns what it is given
         return {}
     every = replace(program, outputs=tuple(step.result for step in program.steps))

@@ -1,4 +1,4 @@
-"""What stands in a golden file, how it is made, and in which words two of them differ."""
+"""Content of a golden file: makes it, and describes how two of them differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry of the table of gradients says: a call, and the tensors that it is given."""
+"""An entry of the table of gradients: a call, and its tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep of gradients found, as `docs/gradients.md`."""
+"""Writes the results of a sweep of gradients as `docs/gradients.md`."""
 
 from __future__ import annotations
 

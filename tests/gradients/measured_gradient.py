@@ -19,16 +19,16 @@ from workbench.ir import HOST
 T = torch.Tensor
 
 STEP = 1e-5
-"""How far a number is moved each way. A third derivative of 100 and a loss of 100 each leave an error of some 1e-9."""
+"""Distance of a move each way. A third derivative of 100 and a loss of 100 each leave some 1e-9 of error."""
 BOUND = 1e-6
-"""How far gradient and difference may lie apart, in units of the largest gradient, or of one."""
+"""Largest distance between gradient and difference, in units of the largest gradient, or of one."""
 MOST = 24
 """Elements of a leaf that are moved one by one; besides, all elements of all leaves are moved together twice."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What comes of a case in a type."""
+    """The result of a case in a type."""
 
     name: str
     dtype: str

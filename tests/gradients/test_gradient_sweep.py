@@ -57,7 +57,7 @@ def test_the_page_lists_every_call_and_nothing_wrong():
 
 
 def test_a_gradient_that_is_not_that_of_the_loss_is_seen():
-    """What PyTorch holds for constant is none to differences."""
+    """PyTorch takes the detached factor for a constant; differences do not."""
     case = of(lambda x: x * x.detach(), (2, 3))
     found = measured(case, "held for constant", "f64")
     assert found is not None and "from differences" in found.problem and found.differences is not None

@@ -113,11 +113,18 @@ def test_what_no_file_may_hold_is_told_when_it_is_saved(function: Any, given: An
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.test_all
-def test_a_run_of_equal_tiles_by_the_thousand_opens(tmp_path: Path):
-    made = wb.trace(torch.softmax, torch.randn(32768, 512), 1, machine="edge-8x8")
-    made.save(tmp_path / "tiles.journey")
-    assert wb.load(tmp_path / "tiles.journey").simulated.cycles == made.simulated.cycles
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        pytest.param(lambda x: torch.softmax(x, 1), (32768, 512), marks=pytest.mark.test_all),
+        (lambda x: x[1:] + 1, (40, 7)),
+    ],
+    ids=["equal tiles by the thousand", "a slice to the end"],
+)
+def test_a_journey_of_any_size_opens(function: Callable[..., Any], shape: tuple[int, ...], tmp_path: Path):
+    made = wb.trace(function, torch.randn(shape), machine="edge-8x8")
+    made.save(tmp_path / "made.journey")
+    assert wb.load(tmp_path / "made.journey").simulated.cycles == made.simulated.cycles
 
 
 def test_a_write_that_fails_leaves_the_old_file(
@@ -276,19 +283,22 @@ def test_a_memory_that_no_file_could_give_is_refused(
     assert "BytesIO" not in str(caught.value)
 
 
-def test_a_journey_that_names_a_memory_file_without_its_memory_is_refused(
-    with_memory_file: tuple[wb.Journey, Path, Path], tmp_path: Path
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda machine: machine.update(memory=None), r"dram_timing is the file .*, and there is no memory"),
+        (
+            lambda machine: machine["figures"].update(dram_timing="DDR4_3200AA"),
+            "there is a memory, and dram_timing is 'DDR4_3200AA'",
+        ),
+    ],
+    ids=["a memory file without its memory", "a memory beside the name of a shipped one"],
+)
+def test_a_machine_holds_the_memory_that_it_names(
+    with_memory_file: tuple[wb.Journey, Path, Path], tmp_path: Path, change: Callable[[Any], None], message: str
 ):
-    changed = with_header(lambda header: header["machine"].update(memory=None))
-    with pytest.raises(errors.JourneyFileEdited, match=r"dram_timing is the file .*, and there is no memory"):
-        wb.load(rewritten(with_memory_file[1], tmp_path / "crafted.journey", changed))
-
-
-def test_a_memory_of_a_machine_that_names_a_shipped_one_is_refused(
-    with_memory_file: tuple[wb.Journey, Path, Path], tmp_path: Path
-):
-    changed = with_header(lambda header: header["machine"]["figures"].update(dram_timing="DDR4_3200AA"))
-    with pytest.raises(errors.JourneyFileEdited, match="there is a memory, and dram_timing is 'DDR4_3200AA'"):
+    changed = with_header(lambda header: change(header["machine"]))
+    with pytest.raises(errors.JourneyFileEdited, match=message):
         wb.load(rewritten(with_memory_file[1], tmp_path / "crafted.journey", changed))
 
 
@@ -343,9 +353,3 @@ def test_a_device_or_a_pipe_is_refused_before_it_is_read(tmp_path: Path):
     for path, kind in (("/dev/full", "a device"), (tmp_path / "link", "a device"), (tmp_path / "pipe", "a pipe")):
         with pytest.raises(errors.JourneyFileForeign, match=f"is not a journey: it is {kind}"):
             wb.load(path)
-
-
-def test_a_journey_of_a_slice_to_the_end_opens(tmp_path: Path) -> None:
-    made = wb.trace(lambda x: x[1:] + 1, torch.randn(40, 7), machine="edge-8x8")
-    made.save(tmp_path / "slice.journey")
-    assert wb.load(tmp_path / "slice.journey").simulated.cycles == made.simulated.cycles

@@ -16,7 +16,7 @@ from workbench.operators.tensors.torch_literals import to_type
 
 
 def places(kind: TensorType) -> torch.Tensor:
-    """Where each element lies."""
+    """The place of each element in memory."""
     return torch.arange(kind.offset + kind.span).as_strided(kind.shape, kind.strides, kind.offset)
 
 

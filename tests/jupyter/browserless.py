@@ -39,11 +39,11 @@ class Front:
         return answers[0]
 
     def answer(self, what: str, /, **given: object) -> Any:
-        """What was answered, when nothing went wrong."""
+        """Returns the answer to a question; fails if it is an error."""
         found = self.ask(what, **given)
         assert "error" not in found, found["error"]
         return found["answer"]
 
     def told(self, what: str) -> list[dict[str, Any]]:
-        """What the widget told by itself under this name."""
+        """Messages of this name that the widget sent by itself."""
         return [content["given"] for content, _ in self.sent if content.get("tell") == what]

@@ -11,14 +11,13 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.browser.lab import patient
+from playwright.sync_api import Browser, Page
+
 from tests.jupyter.http_server import Handler, answering
+from tests.jupyter.quiet_page import quiet_page
 from workbench.jupyter.widgets.widget_base import LabWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _POLL_SECONDS = 10.0
 _PLAIN = (str, int, float, bool, list, dict, type(None))
@@ -118,16 +117,10 @@ def live(widget: LabWidget) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def open_lab(browser: Browser, widget: LabWidget) -> Iterator[Page]:
-    """A page with the lab, in which nothing goes wrong; both are closed at the end."""
-    page = patient(browser.new_page(viewport={"width": 1280, "height": 1000}))
-    wrong = list[str]()
-    page.on("console", lambda message: wrong.append(message.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    with live(widget) as address:
+def widget_page(browser: Browser, widget: LabWidget, ready: str = "#host *", **size: int) -> Iterator[Page]:
+    """A page with the widget, as soon as an element `ready` is there; both are closed at the end."""
+    with live(widget) as address, quiet_page(browser, **size) as page:
         page.goto(address)
-        page.wait_for_selector(".list.of-spans .row")
+        page.wait_for_selector(ready, state="attached")
         yield page
-        assert wrong == []
-        page.close()
     widget.close()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.browser.lab import patient, settle
+from playwright.sync_api import Browser, Page
+
+from tests.browser.lab import settle
+from tests.jupyter.quiet_page import quiet_page
 from tests.jupyter.served import served
 from workbench.ground.basics import markup
 from workbench.jupyter.widgets.answers import Later
 from workbench.jupyter.widgets.es_modules import styles
 from workbench.jupyter.widgets.look import Look
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>NAME</title>
 <link rel="icon" href="data:,"><style>body{margin:0;background:#fff}body[data-jp-theme-light=false]{background:#111}
@@ -43,12 +43,10 @@ window.look = CREATE(document.getElementById("host"), given);
 
 
 class Seen:
-    """The page, what went wrong on it, and its module's face."""
+    """The page, and its module's face."""
 
     def __init__(self, page: Page) -> None:
-        self.page, self.wrong = page, list[str]()
-        page.on("console", lambda message: self.wrong.append(message.text))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page = page
 
     def js(self, text: str, *given: Any) -> Any:
         return self.page.evaluate(f"given => {{ const g = given; return {text}; }}", given)
@@ -77,12 +75,9 @@ def looked_at(browser: Browser, look: Look, create: str, sheets: Sequence[str], 
     sheet = markup.SHEET.whole() + styles(("common.css", *sheets))
     text = _PAGE.replace("SHEET", sheet).replace("CREATE", create).replace("NAME", look.name)
     files |= {"index.html": text.encode(), "answers.json": json.dumps(answers).encode()}
-    page = patient(browser.new_page(viewport={"width": 1280, "height": 900}))
-    seen = Seen(page)
-    with served(files) as address:
+    with served(files) as address, quiet_page(browser, height=900) as page:
+        seen = Seen(page)
         page.goto(address)
         page.wait_for_function(ready)
         seen.settle()
         yield seen
-        assert seen.wrong == []
-    page.close()

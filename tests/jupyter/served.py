@@ -36,7 +36,7 @@ window.loaded = true;
 
 
 def page_files(blocks: Mapping[str, Columns]) -> dict[str, bytes]:
-    """What a page serves: blocks of columns under their names, and the page itself."""
+    """Files of a page: blocks of columns under their names, and the page itself."""
     sheet = markup.SHEET.whole() + styles(("common.css", "timeline.css"))
     files = {"index.html": _PAGE.replace("SHEET", sheet).encode()}
     for name, block in blocks.items():

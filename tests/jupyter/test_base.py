@@ -1,4 +1,4 @@
-"""What every widget does: answers, says its errors, ends, and leaves a static twin and no state."""
+"""Tests what every widget does: it answers, says its errors, ends, and leaves a static twin and no state."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Halves(LabWidget):
 
 @pytest.fixture
 def logged() -> Iterator[list[logging.LogRecord]]:
-    """What reaches the log meanwhile."""
+    """Records that reach the log during a test."""
     records = list[logging.LogRecord]()
     handler = logging.Handler()
     handler.emit = records.append

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import pytest
 import torch
+from playwright.sync_api import Browser, Page
 
 import workbench as wb
-from tests.browser.lab import patient, settle
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from tests.browser.lab import settle
+from tests.jupyter.quiet_page import quiet_page
 
 _CATCH = """
 const caught = new Map();  // of a canvas: the words that stand on it
@@ -67,12 +66,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=[800, 1280])
 def page(request: pytest.FixtureRequest, chromium_browser: Browser, written: Path) -> Iterator[Page]:
-    made = patient(chromium_browser.new_page(viewport={"width": request.param, "height": 1000}))
-    made.add_init_script(_CATCH)
-    made.goto(written.as_uri())
-    made.wait_for_selector(".wb-timeline canvas")
-    yield made
-    made.close()
+    with quiet_page(chromium_browser, width=request.param) as made:
+        made.add_init_script(_CATCH)
+        made.goto(written.as_uri())
+        made.wait_for_selector(".wb-timeline canvas")
+        yield made
 
 
 @pytest.mark.test_all

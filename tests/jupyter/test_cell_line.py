@@ -45,7 +45,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingKernelC
 
 
 def run(client: BlockingKernelClient, code: str, *, in_a_cell: bool = True) -> list[dict[str, Any]]:
-    """What the kernel publishes while it runs the code, as a front end that shows cells asks for it, or another."""
+    """Runs code as a front end that shows cells does, or another; returns the kernel's messages."""
     message = client.session.msg("execute_request", {"code": code, "silent": False, "store_history": True})
     if in_a_cell:
         message["metadata"] = {"cellId": "a-cell", "trusted": True}

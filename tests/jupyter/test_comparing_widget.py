@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 from torch import nn
 
 import workbench as wb
-from tests.browser.lab import becomes, patient
+from tests.browser.lab import becomes
 from tests.jupyter.browserless import Front
-from tests.jupyter.live import live
+from tests.jupyter.live import widget_page
 from workbench.explaining.views.timelines.columns import Columns, timeline_columns
 from workbench.ground.errors import BadOption
 from workbench.jupyter.widgets.comparison_widget import ComparisonWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 NAMES = ("fused", "alone", "small")
 
@@ -123,17 +120,9 @@ def test_rows_and_journeys_that_there_are_not(journeys: tuple[wb.Journey, ...], 
 
 @pytest.fixture
 def page(opened: tuple[ComparisonWidget, Front], chromium_browser: Browser) -> Iterator[Page]:
-    made = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
-    wrong = list[str]()
-    made.on("console", lambda message: wrong.append(message.text))
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    with live(opened[0]) as address:
-        made.goto(address)
-        made.wait_for_selector(".cmp-times canvas")
+    with widget_page(chromium_browser, opened[0], ".cmp-times canvas") as made:
         made.wait_for_selector(".cmp-findings :is(.came, .went)")
         yield made
-        assert wrong == []
-        made.close()
 
 
 MARKED = "() => [...document.querySelectorAll('.cmp-lines tr.s')].map(row => Number(row.dataset.row))"
@@ -185,13 +174,8 @@ def test_what_they_were_made_with_can_be_read_at_every_width(chromium_browser: B
     j = wb.trace(network, torch.randn(2, 3, 12, 12), machine="edge-8x8")
     widget = wb.compare(j, j.with_(fusion="none"), names=("as it is", "without fusion")).widget()
     assert isinstance(widget, ComparisonWidget)
-    made = patient(chromium_browser.new_page(viewport={"width": width, "height": 1000}))
-    with live(widget) as address:
-        made.goto(address)
-        made.wait_for_selector(".cmp-pair table")
+    with widget_page(chromium_browser, widget, ".cmp-pair table", width=width) as made:
         boxes = made.locator(".cmp-pair .scroll")
         assert boxes.evaluate_all("all => all.map(each => each.scrollWidth - each.clientWidth)") == [0, 0]
         higher = made.locator(".cmp-pair .scroll").first.evaluate("each => [each.scrollHeight, each.clientHeight]")
         assert min(higher[0], 400) <= higher[1]
-        made.close()
-    widget.close()

@@ -1,4 +1,4 @@
-"""What a control is called begins with or holds the words that are seen on it: who speaks to the browser says those.
+"""Tests that a control's name holds the words seen on it: people who speak to the browser say those.
 
 WCAG 2.5.3, label in name, of every control of every widget, and of the HTML of views.
 """
@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
-from tests.browser.lab import patient
-from tests.jupyter.live import live
+from tests.jupyter.live import widget_page
+from tests.jupyter.quiet_page import quiet_page
 from workbench.jupyter.widgets.widget_base import LabWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 _CONTROLS = ", ".join(
     (
@@ -106,24 +102,17 @@ WIDGETS: dict[str, tuple[Callable[[], LabWidget], Callable[[Page], Iterator[str]
 @pytest.mark.parametrize("name", WIDGETS)
 def test_a_control_is_called_what_is_seen_on_it(name: str, chromium_browser: Browser):
     make, steps = WIDGETS[name]
-    widget = make()
-    with live(widget) as address:
-        page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1800}))
-        page.goto(address)
-        wrong = {step: found for step in steps(page) if (found := unlike(page))}
-        page.close()
-    widget.close()
-    assert wrong == {}
+    with widget_page(chromium_browser, make(), height=1800) as page:
+        assert {step: found for step in steps(page) if (found := unlike(page))} == {}
 
 
 @pytest.mark.test_all
 def test_so_is_what_can_be_pressed_in_a_recorded_page_and_in_views(chromium_browser: Browser, tmp_path: Path):
     journey().to_html(tmp_path / "lab.html", interactive=True)
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1800}))
-    page.goto((tmp_path / "lab.html").as_uri())
-    page.wait_for_selector(".wb-timeline canvas")
-    page.locator(".looks button:text-is('Findings')").click()
-    page.locator(".fi-card").first.wait_for()
-    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    assert unlike(page) == []
-    page.close()
+    with quiet_page(chromium_browser, height=1800) as page:
+        page.goto((tmp_path / "lab.html").as_uri())
+        page.wait_for_selector(".wb-timeline canvas")
+        page.locator(".looks button:text-is('Findings')").click()
+        page.locator(".fi-card").first.wait_for()
+        page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        assert unlike(page) == []

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Browser, Route, expect
 
 import workbench as wb
 from simulator.analysis.array_steps import array_walk
@@ -21,9 +20,6 @@ from tests.jupyter.test_explaining_widgets import product, softmax
 from tests.jupyter.timelines import two_cores
 from workbench.explaining.views.timelines.arrays import doing_at, last_begun, matmuls
 from workbench.jupyter.widgets.explaining_widgets import EXPLAINING_SHEETS, ArrayLook, PassesLook, PipelineLook
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 
 @pytest.fixture

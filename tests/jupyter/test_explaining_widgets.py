@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.jupyter.browserless import Front
+from tests.jupyter.timelines import softmax
 from tests.programs import PROGRAMS
 from workbench.explaining.views.timelines.columns import Columns
 from workbench.jupyter.widgets.explaining_widgets import ArrayWidget, PassesWidget, PipelineWidget
@@ -17,14 +18,7 @@ from workbench.jupyter.widgets.explaining_widgets import ArrayWidget, PassesWidg
 
 @functools.cache
 def product() -> wb.Journey:
-    made = PROGRAMS["matmul_ragged"]
-    return wb.trace(made.build(), *made.inputs(), machine="edge-8x8")
-
-
-@functools.cache
-def softmax() -> wb.Journey:
-    made = PROGRAMS["softmax_last"]
-    return wb.trace(made.build(), *made.inputs())
+    return PROGRAMS["matmul_ragged"].traced(machine="edge-8x8")
 
 
 def block(front: Front, ask: str, **given: object) -> Columns:

@@ -7,16 +7,16 @@ import html
 import re
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
 from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
-from tests.browser.lab import PATIENCE_SECONDS, becomes, patient
+from tests.browser.lab import PATIENCE_SECONDS, becomes
 from tests.jupyter.browserless import Front
-from tests.jupyter.live import live
+from tests.jupyter.live import live, widget_page
+from tests.jupyter.quiet_page import quiet_page
 from tests.jupyter.timelines import NORMS_APART
 from workbench.explaining.findings.findings_answer import Findings
 from workbench.ground.basics.cards import Card
@@ -83,20 +83,12 @@ def test_a_span_and_the_idle_time_after_the_last_one_come_with_the_findings_of_t
     assert "there is no span 99999" in front.ask("about", run=0, span=99999)["error"]
 
 
-@contextlib.contextmanager
-def shown(chromium: Browser, *, height: int, **how: Any) -> Iterator[Page]:
-    page = patient(chromium.new_page(viewport={"width": 1280, "height": height}, **how))
-    yield page
-    page.close()
-
-
 @pytest.mark.test_all
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_why_it_is_slow_is_asked_beside_the_cycles_on_the_first_screen(
     journey: wb.Journey, chromium_browser: Browser, scheme: str
 ):
-    widget = journey.widget()
-    with live(widget) as address, shown(chromium_browser, height=800, color_scheme=scheme) as page:
+    with live(journey.widget()) as address, quiet_page(chromium_browser, height=800, color_scheme=scheme) as page:
         page.goto(address)
         why = page.get_by_role("button", name="why?")
         expect(why).to_be_in_viewport(ratio=1)
@@ -111,8 +103,6 @@ def test_why_it_is_slow_is_asked_beside_the_cycles_on_the_first_screen(
             expect(page.locator(".fi-card").first).to_be_in_viewport(ratio=1)
             expect(page.locator("[data-look=findings]")).to_have_attribute("aria-pressed", "true")
             expect(page.locator(".look.of-findings")).to_be_focused()
-        page.close()
-    widget.close()
 
 
 @pytest.mark.test_all
@@ -142,17 +132,10 @@ def test_two_remedies_are_tried_at_once_and_each_says_so(
 @contextlib.contextmanager
 def opened_page(journey: wb.Journey, chromium: Browser) -> Iterator[Page]:
     """The lab with its findings open."""
-    widget = journey.widget()
-    with live(widget) as address, shown(chromium, height=1800) as page:
-        wrong = list[str]()
-        page.on("console", lambda message: wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.goto(address)
+    with widget_page(chromium, journey.widget(), height=1800) as page:
         page.locator(".looks button:text-is('Findings')").click()
         page.locator(".fi-card").first.wait_for()
         yield page
-        assert wrong == []
-    widget.close()
 
 
 @pytest.fixture
@@ -198,10 +181,8 @@ def test_what_needs_python_is_off_when_the_kernel_is_gone(page_of: Page):
 def test_findings_that_were_not_opened_are_off_when_the_kernel_is_gone(journey: wb.Journey, chromium_browser: Browser):
     widget = journey.widget()
     assert isinstance(widget, Stepper)
-    with live(widget) as address, shown(chromium_browser, height=720) as page:
-        page.goto(address)
+    with widget_page(chromium_browser, widget, height=720) as page:
         expect(page.locator(".why")).to_be_enabled()
         page.evaluate("() => { model.send = () => { throw new Error('closed'); }; }")
         page.locator(".strip .badge").first.dispatch_event("click")  # a notice may lie over it already
         expect(page.locator(".why")).to_be_disabled()
-    widget.close()

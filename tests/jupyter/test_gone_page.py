@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 import workbench as wb
-from tests.jupyter.live import open_lab
+from tests.jupyter.live import widget_page
 from workbench.jupyter.widgets.stepper_widget import Stepper
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
 
 VIEWS = ("findings", "memory", "array", "pipeline", "passes", "knobs")
 SAID = "The kernel is gone: run the cell again, then open this view."
@@ -29,7 +25,7 @@ def journey() -> wb.Journey:
 def lab(journey: wb.Journey, chromium_browser: Browser) -> Iterator[Page]:
     widget = journey.widget()
     assert isinstance(widget, Stepper)
-    with open_lab(chromium_browser, widget) as page:
+    with widget_page(chromium_browser, widget, ".list.of-spans .row") as page:
         page.wait_for_selector(".tl-tools")
         yield page
 

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 import workbench as wb
 from tests.browser.chromium import launched
-from tests.browser.lab import becomes, patient, settle
-from tests.jupyter.live import live
+from tests.browser.lab import becomes, settle
+from tests.jupyter.live import widget_page
 from tests.jupyter.timelines import NORMS_APART
 from workbench.jupyter.widgets.knobs_widget import KnobsLook, KnobsWidget
 from workbench.jupyter.widgets.stepper_widget import Stepper
 from workbench.jupyter.widgets.widget_base import Answer
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +28,15 @@ def j() -> wb.Journey:
     return wb.trace(lambda x, w: F.gelu(x @ w), torch.randn(128, 256), torch.randn(256, 512))
 
 
+DRAWN = '.kn-pictures[data-step="0"]'
+"""The picture of the first step."""
+
+
 class Editor:
     """The page with the knobs of a journey's first kernel."""
 
     def __init__(self, page: Page, widget: KnobsWidget) -> None:
         self.page, self.widget = page, widget
-        self.wrong = list[str]()
-        page.on("console", lambda message: self.wrong.append(message.text))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
 
     def knob(self, name: str, part: str = "input[type=text]") -> Locator:
         return self.page.locator(f'[data-knob="{name}"] {part}')
@@ -52,7 +50,7 @@ class Editor:
         return self.page.locator(".kn-times .tl-run").all_inner_texts()
 
     def spans(self) -> list[str]:
-        """How many spans each timeline says that it shows."""
+        """Number of spans in the label of each timeline."""
         labels = self.page.locator(".kn-times canvas[role=img]")
         return labels.evaluate_all("all => all.map(each => each.getAttribute('aria-label').split(' ')[2])")
 
@@ -61,15 +59,8 @@ class Editor:
 def editor(j: wb.Journey, chromium_browser: Browser) -> Iterator[Editor]:
     widget = j.knobs("k0").widget()
     assert isinstance(widget, KnobsWidget)
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
-    with live(widget) as address:
-        made = Editor(page, widget)
-        page.goto(address)
-        made.drawn(0)
-        yield made
-        assert made.wrong == []
-        page.close()
-    widget.close()
+    with widget_page(chromium_browser, widget, DRAWN) as page:
+        yield Editor(page, widget)
 
 
 @pytest.mark.test_all
@@ -193,10 +184,7 @@ def test_line_numbers_stand_beside_their_lines_where_scrollbars_take_room(j: wb.
     shown = launched(chromium_browser.browser_type, scrollbars=True)
     widget = j.knobs("k0").widget()
     assert isinstance(widget, KnobsWidget)
-    page = patient(shown.new_page(viewport={"width": 900, "height": 1000}))
-    with live(widget) as address:
-        page.goto(address)
-        page.wait_for_selector('.kn-pictures[data-step="0"]')
+    with widget_page(shown, widget, DRAWN, width=900) as page:
         page.get_by_text("Transform script").click()
         text, numbers = page.get_by_label("transform script"), page.locator(".kn-numbers")
         expect(text).to_have_value(re.compile("transform.yield"))
@@ -207,9 +195,7 @@ def test_line_numbers_stand_beside_their_lines_where_scrollbars_take_room(j: wb.
         down = text.evaluate(scrolled)
         settle(page)
         assert down > 0 and numbers.evaluate("each => each.scrollTop") == down
-        page.close()
     shown.close()
-    widget.close()
 
 
 @pytest.mark.test_all
@@ -312,10 +298,7 @@ def test_an_order_is_wholly_in_its_field_and_words_below_the_map_are_indented(ch
     j = wb.trace(F.conv2d, torch.randn(1, 8, 10, 10), torch.randn(8, 8, 3, 3))
     widget = j.knobs("k0").widget()
     assert isinstance(widget, KnobsWidget)
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
-    with live(widget) as address:
-        page.goto(address)
-        page.wait_for_selector('.kn-pictures[data-step="0"]')
+    with widget_page(chromium_browser, widget, DRAWN) as page:
         field = page.locator('[data-knob="order"] input[type=text]')
         assert len(field.input_value()) > 15
         assert field.evaluate("each => each.scrollWidth <= each.clientWidth")
@@ -325,8 +308,6 @@ def test_an_order_is_wholly_in_its_field_and_words_below_the_map_are_indented(ch
         left = "each => each.getBoundingClientRect().left + parseFloat(getComputedStyle(each).paddingLeft)"
         lines = [page.locator(each).evaluate(left) for each in (".kn-told", ".kn-summary", ".kn-map")]
         assert max(lines) - min(lines) < 1
-        page.close()
-    widget.close()
 
 
 def test_an_empty_field_is_refused_in_a_whole_sentence(editor: Editor):
@@ -350,9 +331,7 @@ def test_every_step_is_shown_once_also_of_a_session_that_is_under_way(
     monkeypatch.setattr(KnobsLook, "answer_open", while_turning)
     widget = j.knobs("k0").widget()
     assert isinstance(widget, KnobsWidget)
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
-    with live(widget) as address:
-        page.goto(address)
+    with widget_page(chromium_browser, widget) as page:
         steps = page.locator(".kn-history .kn-step")
         expect(steps).to_have_count(2)
         look: Any = widget.looks["knobs"]
@@ -360,8 +339,6 @@ def test_every_step_is_shown_once_also_of_a_session_that_is_under_way(
         widget.experiment.turn("tile.m", 64, kernel="k0").wait(120)
         page.wait_for_selector('.kn-pictures[data-step="2"]')
         expect(steps).to_have_count(3)
-        page.close()
-    widget.close()
 
 
 @pytest.mark.test_all
@@ -470,9 +447,7 @@ def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Brows
     j = wb.trace(model, torch.randn(16, 32), fusion=NORMS_APART)
     lab = j.widget()
     assert isinstance(lab, Stepper) and j.simulated.cycles
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}))
-    with live(lab) as address:
-        page.goto(address)
+    with widget_page(chromium_browser, lab) as page:
         page.locator(".list.of-kernels .row.head").nth(1).click()
         page.get_by_role("button", name="Knobs").click()
         kernels = page.locator(".wb-knobs").get_by_label("kernel", exact=True)
@@ -489,10 +464,8 @@ def test_in_the_lab_it_shows_the_kernel_that_is_selected(chromium_browser: Brows
         page.locator('[data-knob="buffers"] input[type=text]').fill("1")
         page.keyboard.press("Enter")
         page.wait_for_selector('.kn-pictures[data-step="1"]')
-        page.close()
-    look: Any = lab.looks["knobs"]
-    assert look.experiment.current.call == j.knobs(names[0]).call("buffers", 1)
-    lab.close()
+        look: Any = lab.looks["knobs"]
+        assert look.experiment.current.call == j.knobs(names[0]).call("buffers", 1)
 
 
 def test_it_ends_without_anything_left_running(editor: Editor):

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 from torch import nn
 
 import workbench as wb
 from tests.browser.lab import becomes
-from tests.jupyter.live import open_lab
+from tests.jupyter.live import widget_page
 from tests.jupyter.timelines import NORMS_APART
 from workbench.jupyter.widgets.stepper_widget import Stepper
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _LONG = ("rendered", "scheduled", "instructions", "spans")
 _IN_SIGHT = """names => names.map(name => {
@@ -42,7 +38,7 @@ def lab(journey: wb.Journey, chromium_browser: Browser) -> Iterator[tuple[Page, 
     journey.selection.select(None)
     widget = journey.widget()
     assert isinstance(widget, Stepper)
-    with open_lab(chromium_browser, widget) as page:
+    with widget_page(chromium_browser, widget, ".list.of-spans .row") as page:
         yield page, widget
 
 
@@ -124,7 +120,7 @@ def test_unit_cycles_say_what_they_are(lab: tuple[Page, Stepper]):
 
 
 def test_counts_of_lists_have_the_colour_of_text(lab: tuple[Page, Stepper]):
-    """That of remarks is too faint on the ground of the heads."""
+    """The colour of remarks is too faint on the ground of the heads."""
     colours = "all => [...new Set(all.map(each => getComputedStyle(each).color))]"
     ink = lab[0].locator(".panel .name").evaluate_all(colours)
     assert lab[0].locator(".panel .count").evaluate_all(colours) == ink

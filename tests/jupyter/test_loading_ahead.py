@@ -1,4 +1,4 @@
-"""What a first trace needs is loaded between cells, in a kernel where PyTorch is."""
+"""Tests that a kernel with PyTorch loads between cells the modules that a first trace needs."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 class Ran:
-    """What running a cell gave: its value, what it printed, what it showed, and the error a person sees."""
+    """The result of a cell: its value, its printed text, its outputs, and the error a person sees."""
 
     def __init__(self, shell: Any, cell: str) -> None:
         with capture_output() as captured:
@@ -91,7 +91,7 @@ def test_a_pass_that_fails_is_told_with_the_cells_line(shell: Any):
 
 
 def _todays(shell: Any) -> str:
-    """What `%schedule j k0` puts into the next cell."""
+    """Text that `%schedule j k0` puts into the next cell."""
     made = Ran(shell, "%schedule j k0")
     assert made.error is None and made.value is None
     return str(shell.rl_next_input)

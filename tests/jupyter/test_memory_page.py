@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
-from tests.browser.lab import becomes, patient, settle
-from tests.jupyter.live import live
+from tests.browser.lab import becomes, settle
+from tests.jupyter.live import widget_page
 from tests.jupyter.timelines import by_host, two_cores
 from workbench.jupyter.widgets.widget_base import LabWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 
 def product() -> wb.Journey:
@@ -33,13 +30,8 @@ def product() -> wb.Journey:
 class Shown:
     """A page with a widget of a journey."""
 
-    def __init__(self, page: Page, journey: wb.Journey, widget: LabWidget, address: str) -> None:
+    def __init__(self, page: Page, journey: wb.Journey, widget: LabWidget) -> None:
         self.page, self.journey, self.widget = page, journey, widget
-        self.wrong: list[str] = []
-        page.on("console", lambda message: self.wrong.append(message.text))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.goto(address)
-        page.wait_for_function("window.loaded")
 
     def open(self) -> None:
         self.page.wait_for_function("document.querySelector('.mem-said')?.textContent")
@@ -95,18 +87,15 @@ def lab(chromium_browser: Browser, journeys: dict[str, wb.Journey]) -> Iterator[
 
 def _shown(chromium_browser: Browser, journey: wb.Journey, widget: object) -> Iterator[Shown]:
     assert isinstance(widget, LabWidget)
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1100}))
-    with live(widget) as address:
-        made = Shown(page, journey, widget, address)
+    with widget_page(chromium_browser, widget, height=1100) as page:
+        made = Shown(page, journey, widget)
+        page.wait_for_function("window.loaded")
         if page.locator(".stepper").count():
             page.wait_for_selector(".tl-plot canvas")
             page.get_by_role("button", name="Scratchpad and tiles").click()
         made.open()
         yield made
         expect(page.locator(".notice")).to_be_hidden()
-        assert made.wrong == []
-        page.close()
-    widget.close()
 
 
 @pytest.mark.test_all
@@ -175,7 +164,7 @@ _WRITE_DOWN_NAMES = """() => {
     window.names = [];
     new MutationObserver(write).observe(button, {attributeFilter: ['aria-label']});
 }"""
-"""What the button is called from now on is in `names`: it may be called "pause" for a single frame."""
+"""Writes the button's names from now on into `names`: it may be "pause" for a single frame."""
 
 
 @pytest.mark.test_all
@@ -339,10 +328,6 @@ def test_in_the_lab_it_opens_where_what_is_selected_begins(chromium_browser: Bro
 def test_a_run_without_kernels_says_so_and_has_no_clock(chromium_browser: Browser):
     widget = wb.trace(lambda x: x.view(64), torch.randn(8, 8)).widget()
     assert isinstance(widget, LabWidget)
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1100}))
-    with live(widget) as address:
-        page.goto(address)
+    with widget_page(chromium_browser, widget, height=1100) as page:
         page.get_by_role("button", name="Scratchpad and tiles").click()
         expect(page.locator(".of-memory")).to_have_text("No kernel ran, so the scratchpad was empty.")
-        page.close()
-    widget.close()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
+from playwright.sync_api import Browser, Page
 
 import workbench as wb
 from tests.browser.lab import patient
@@ -26,9 +27,6 @@ from tests.crafted.scripted import (
 )
 from tests.jupyter.live import live
 from workbench.jupyter.widgets.widget_base import LabWidget
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 PROGRAMS = ["perceptron", "host"]
 WHOLE = range(200)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
 from tests.browser.lab import becomes, patient
-from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS, program
+from tests.jupyter.quiet_page import quiet_page
+from tests.jupyter.test_stepper_widget import JOURNEYS, LISTS
 from tests.jupyter.timelines import two_cores
+from tests.programs import PROGRAMS
 from workbench import journey as journeys
 from workbench.explaining.views.selections.lab_lists import Listing
 from workbench.explaining.views.selections.lookup import names_of
@@ -29,9 +32,6 @@ from workbench.jupyter.widgets.look import Look, Question
 from workbench.jupyter.widgets.plain_values import LISTS as MADE
 from workbench.jupyter.widgets.plain_values import about_selection, cells
 from workbench.jupyter.widgets.timeline_widget import TimelineSource
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 _ASK = """questions => {
     const model = document.getElementById("lab").model;
@@ -54,15 +54,13 @@ class Opened:
     def __init__(self, page: Page, journey: wb.Journey, path: Path) -> None:
         self.page, self.journey, self.path = page, journey, path
         self.lists: dict[str, Listing] = {name: make(journey._stages) for name, make in MADE.items()}
-        self.wrong, self.asked = list[str](), list[str]()
-        page.on("console", lambda message: self.wrong.append(message.text))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.asked = list[str]()
         page.on("request", lambda request: self.asked.append(request.url))
         page.goto(path.as_uri())
         page.wait_for_selector(".wb-timeline canvas")
 
     def ask(self, what: str, /, **given: object) -> Messages:
-        """What this brings: what the page tells by itself, then the answer."""
+        """Messages that the page sends by itself, then the answer."""
         return self.ask_all([(what, given)])[0]
 
     def ask_all(self, questions: Sequence[tuple[str, dict[str, object]]]) -> list[Messages]:
@@ -120,7 +118,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def softmax() -> wb.Journey:
-    made = program("softmax_last")
+    made = PROGRAMS["softmax_last"].traced()
     made.check()
     made.check(stage="captured")
     return made
@@ -128,7 +126,7 @@ def softmax() -> wb.Journey:
 
 @pytest.fixture(scope="module")
 def many_spans() -> wb.Journey:
-    return program("softmax_last").with_(mapping={"*": {"tile": {"d0": 32}}})  # 16 steps of 8 instructions
+    return PROGRAMS["softmax_last"].traced().with_(mapping={"*": {"tile": {"d0": 32}}})  # 16 steps of 8 instructions
 
 
 Opens = Callable[..., Opened]
@@ -137,18 +135,17 @@ Opens = Callable[..., Opened]
 @pytest.fixture
 def open_page(chromium_browser: Browser, tmp_path: Path) -> Iterator[Opens]:
     made = list[Opened]()
+    with contextlib.ExitStack() as pages:
 
-    def opened(journey: wb.Journey, **how: Any) -> Opened:
-        path = tmp_path / "lab.html"
-        journey.to_html(path, interactive=True)
-        page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1000}, **how))
-        made.append(Opened(page, journey, path))
-        return made[-1]
+        def opened(journey: wb.Journey, **options: Any) -> Opened:
+            path = tmp_path / "lab.html"
+            journey.to_html(path, interactive=True)
+            made.append(Opened(pages.enter_context(quiet_page(chromium_browser, **options)), journey, path))
+            return made[-1]
 
-    yield opened
-    for each in made:
-        assert each.wrong == [] and each.asked == [each.path.as_uri()]
-        each.page.close()
+        yield opened
+        for each in made:
+            assert each.asked == [each.path.as_uri()]
 
 
 LONG = {"a feed-forward network": (30, 10_000), "ResNet-18": (8, 25)}
@@ -171,7 +168,7 @@ def test_what_is_picked_is_what_select_gives(name: str, open_page: Opens, whole_
 
 @pytest.mark.test_all
 def test_what_is_typed_is_what_select_gives(open_page: Opens):
-    opened = open_page(program("ffn_residual"))
+    opened = open_page(PROGRAMS["ffn_residual"].traced())
     journey, names = opened.journey, list(names_of(opened.journey._stages.origins()))
     kernel = journey.lowered.record.kernels[1].name
     lines = [text for text in journey._stages.sources().values() if text.strip()]
@@ -193,7 +190,7 @@ def test_what_is_typed_is_what_select_gives(open_page: Opens):
 @pytest.mark.test_all
 def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
     twice = wb.trace(lambda x: (x.exp() + 1,
-                                x.exp() + 1), program("softmax_last")._request.inputs[0][:8])  # fmt: skip
+                                x.exp() + 1), PROGRAMS["softmax_last"].traced()._request.inputs[0][:8])  # fmt: skip
     opened = open_page(twice)
     texts = list(twice._stages.sources().values())
     said = 0
@@ -208,7 +205,7 @@ def test_what_can_be_two_things_is_refused_with_both(open_page: Opens):
 
 @pytest.mark.test_all
 def test_timelines_and_reasons_for_idle_time_are_those_of_python(open_page: Opens):
-    opened, lot = open_page(program("ffn_residual")), random.Random(1)
+    opened, lot = open_page(PROGRAMS["ffn_residual"].traced()), random.Random(1)
     run, launches = opened.journey.simulated, opened.journey.scheduled.record.launches
     blocks = {
         "timeline": timeline_columns(run.record, launches),
@@ -299,7 +296,7 @@ def test_a_remedy_that_nobody_can_try_says_so_beside_its_button(softmax: wb.Jour
 
 @pytest.mark.test_all
 def test_the_page_opens_with_what_is_selected(open_page: Opens):
-    journey = program("softmax_ragged")
+    journey = PROGRAMS["softmax_ragged"].traced()
     journey.selection.select(2)
     opened = open_page(journey)
     opened.says("span 2")
@@ -326,14 +323,13 @@ def test_axe_finds_nothing_in_either_theme(scheme: str, softmax: wb.Journey, ope
 def test_without_a_script_all_of_it_can_be_read(softmax: wb.Journey, chromium_browser: Browser, tmp_path: Path):
     softmax.to_html(tmp_path / "lab.html", interactive=True)
     for script in (True, False):
-        page = patient(chromium_browser.new_page(java_script_enabled=script))
-        page.goto((tmp_path / "lab.html").as_uri())
-        if script:
-            page.wait_for_selector(".wb-timeline canvas")
-        read = page.get_by_role("heading", name="Simulated when each instruction")
-        expect(read).to_be_visible(visible=not script)
-        expect(page.locator(".stepper")).to_have_count(int(script))
-        page.close()
+        with quiet_page(chromium_browser, java_script_enabled=script) as page:
+            page.goto((tmp_path / "lab.html").as_uri())
+            if script:
+                page.wait_for_selector(".wb-timeline canvas")
+            read = page.get_by_role("heading", name="Simulated when each instruction")
+            expect(read).to_be_visible(visible=not script)
+            expect(page.locator(".stepper")).to_have_count(int(script))
 
 
 @pytest.mark.test_all

@@ -94,7 +94,7 @@ def test_a_bar_is_faded_where_its_span_waits(spans_per_lane: int):
 
 
 def test_a_hundred_thousand_spans_are_drawn_as_no_more_corners_than_a_few_thousand():
-    """What takes time is the number of corners; it follows from the pixels, not from the spans."""
+    """The number of corners takes the time; it follows from the pixels, not from the spans."""
     some, many = corners(timeline(5_000)), corners(timeline(50_000))
     assert many == some
     assert many < 50_000

@@ -1,4 +1,4 @@
-"""What a session of IPython shows of plain records, once the workbench is imported in it."""
+"""Tests how IPython shows plain records, once the workbench is imported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.jupyter import ipython_session
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What a value is shown as, by kind of text."""
+    """Function from a value to its displayed forms, by kind of text."""
     formatter = DisplayFormatter()
     shell = SimpleNamespace(display_formatter=formatter, custom_exceptions=(), set_custom_exc=lambda *_: None)
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]

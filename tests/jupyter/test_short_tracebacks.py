@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+
+from tests.fresh_process import python
 
 _CELLS = """
 from IPython.core.interactiveshell import InteractiveShell
+
 shell = InteractiveShell.instance()
 for number, cell in enumerate([
     "import torch, workbench as wb\\nj = wb.trace(torch.softmax, torch.randn(8, 8), 1)",
@@ -22,9 +23,8 @@ for number, cell in enumerate([
 
 
 def test_it_shows_the_lines_of_the_user_and_tb_shows_all():
-    ran = subprocess.run([sys.executable, "-c", _CELLS], capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    _, _, mapping, users, machine, everything = re.split(r"cell \d\n", re.sub(r"\x1b\[[\d;]*m", "", ran.stdout))
+    printed = re.sub(r"\x1b\[[\d;]*m", "", python("-c", _CELLS))
+    _, _, mapping, users, machine, everything = re.split(r"cell \d\n", printed)
     assert "----> 1 j.with_(mapping=" in mapping and "tile names 'm'" in mapping
     assert mapping.rstrip().endswith("%tb shows all.")
     assert "return x.no_such_method()" in users and "AttributeError" in users and "GraphBreak" not in users

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,8 @@ from typing import Any
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from tests.fresh_process import python
 
 SLOW = """
 import time
@@ -57,11 +57,5 @@ def test_a_cold_notebook_has_the_outputs_of_a_warm_one(tmp_path: Path) -> None:
     assert said == [[("stream", "stdout", "3\n")], [("stream", "stdout", "True\n")]]
     assert list(cache.glob("numba-*"))
     nbformat.write(notebook, tmp_path / "slow.ipynb")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--nbval-lax", "slow.ipynb"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=env,
-    )
-    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
+    options = ("-p", "no:cacheprovider", "-p", "no:xdist", "--nbval-lax")
+    assert "2 passed" in python("-m", "pytest", *options, "slow.ipynb", cwd=tmp_path, **env)

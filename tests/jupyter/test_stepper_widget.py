@@ -28,11 +28,6 @@ from workbench.models.seeded import with_statistics
 LISTS = ("python", "calls", "kernels", "rendered", "scheduled", "instructions", "spans")
 
 
-def program(name: str) -> wb.Journey:
-    made = PROGRAMS[name]
-    return wb.trace(made.build(), *made.inputs(), kwargs=made.kwargs())
-
-
 def foobar() -> wb.Journey:
     register_fake()
     with wb.ops.scope():
@@ -47,8 +42,8 @@ def network() -> wb.Journey:
 
 
 JOURNEYS: dict[str, Callable[[], wb.Journey]] = {
-    "softmax": lambda: program("softmax_last"),
-    "a feed-forward network": lambda: program("ffn_residual"),
+    "softmax": PROGRAMS["softmax_last"].traced,
+    "a feed-forward network": PROGRAMS["ffn_residual"].traced,
     "_foobar": foobar,
     "ResNet-18": network,
 }
@@ -56,7 +51,7 @@ JOURNEYS: dict[str, Callable[[], wb.Journey]] = {
 
 @pytest.fixture(scope="module")
 def softmax() -> wb.Journey:
-    return program("softmax_last")
+    return PROGRAMS["softmax_last"].traced()
 
 
 LONG = pytest.param("ResNet-18", marks=pytest.mark.test_all)
@@ -93,7 +88,7 @@ class Open(Front):
 
 
 def as_told(front: Open) -> dict[str, object]:
-    """What the browser shows as selected, in the words of `j.select`, read off the rows themselves."""
+    """The browser's selection in the words of `j.select`, read off the rows themselves."""
     marked = front.marked()
     lists = {name: front.rows(name) for name in LISTS}
 
@@ -307,7 +302,7 @@ def test_the_timeline_s_picture_comes_in_one_block(softmax: wb.Journey):
 
 def test_lists_count_what_is_in_them_and_not_their_titles():
     """As the strip above them does."""
-    journey = program("ffn_residual")
+    journey = PROGRAMS["ffn_residual"].traced()
     front = Open(journey.widget())
     entries = {name: about["entries"] for name, about in front.lists.items()}
     for name in LISTS:

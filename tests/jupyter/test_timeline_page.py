@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import io
 import random
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 import workbench as wb
 from benchmarks.million import program
-from simulator import Launched, load_machine, simulate
+from simulator import Launched, Trace, load_machine, simulate
 from simulator.analysis.slack import dependences
 from simulator.tileprogram.program import Opcode
-from tests.browser.lab import becomes, patient, settle
+from tests.browser.lab import becomes, settle
+from tests.jupyter.quiet_page import quiet_page
 from tests.jupyter.served import page_files, served
 from tests.jupyter.timelines import shared, softmax, two_cores
 from workbench.explaining.views.timelines.columns import critical_columns, dependence_columns, timeline_columns
@@ -32,9 +34,6 @@ from workbench.ground.basics.colours import DARK, LIGHT
 from workbench.ground.errors import BadOption
 from workbench.ir import Launch, Launches
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
-
 RUNS = {"softmax": softmax, "two cores": two_cores, "shared": shared}
 
 
@@ -44,9 +43,6 @@ class Shown:
     def __init__(self, page: Page, journey: wb.Journey) -> None:
         self.page, self.run = page, journey.simulated
         self.trace, self.view = self.run.trace, self.run.gantt()
-        self.wrong: list[str] = []
-        page.on("console", lambda message: self.wrong.append(message.text))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
 
     def js(self, text: str, *given: Any) -> Any:
         return self.page.evaluate(
@@ -75,7 +71,7 @@ class Shown:
             expect(self.page.locator(".tl-told")).to_contain_text(text, use_inner_text=True)
 
     def centre(self, row: int) -> tuple[float, float]:
-        """Where a span's work is on the page."""
+        """Position of a span's work on the page."""
         x, y = self.js("(() => { const d = t.data, s = d.spanOf(g[0]), r = t.rows.find(r => r.lanes?.some(l => "
                        "l.number === d.laneOf(s))); return [((d.work[s] + d.end[s]) / 2 - t.window.begin) * t.scale, "
                        "r.top + r.bar / 2]; })()", row)  # fmt: skip
@@ -114,8 +110,7 @@ def files_of(name: str) -> dict[str, bytes]:
 @pytest.fixture(params=RUNS)
 def shown(request: pytest.FixtureRequest, chromium_browser: Browser) -> Iterator[Shown]:
     journey = RUNS[request.param]()
-    page = patient(chromium_browser.new_page(viewport={"width": 1280, "height": 1100}))
-    with served(files_of(request.param)) as address:
+    with served(files_of(request.param)) as address, quiet_page(chromium_browser, height=1100) as page:
         made = Shown(page, journey)
         page.goto(address)
         page.wait_for_function("window.loaded")
@@ -124,8 +119,18 @@ def shown(request: pytest.FixtureRequest, chromium_browser: Browser) -> Iterator
         page.wait_for_function("shown.timeline.width > 0")
         made.settle()
         yield made
-        assert made.wrong == []
-    page.close()
+
+
+@contextlib.contextmanager
+def timeline_alone(browser: Browser, trace: Trace, launches: Launches) -> Iterator[Page]:
+    """A small page with a timeline that nothing is told of."""
+    files = page_files({"timeline": timeline_columns(trace, launches)})
+    with served(files) as address, quiet_page(browser, width=900, height=700) as page:
+        page.goto(address)
+        page.wait_for_function("window.loaded")
+        page.evaluate("async () => { window.shown = createTimeline(host, await block('timeline'), {}); }")
+        page.wait_for_function("shown.timeline.width > 0")
+        yield page
 
 
 @pytest.mark.test_all
@@ -241,12 +246,7 @@ def test_a_crowded_lane_is_as_high_as_the_share_of_time(chromium_browser: Browse
     """Spans narrower than pixels: the amount of ink is the time that they take."""
     trace = simulate([Launched("long", program(24_000), (0, 1 << 30))], load_machine("tpu-v3"))
     launches = Launches((Launch("long", "long", ("x", "out"), (0, 1 << 30), (), ("node",)),), 0, ())
-    page = patient(chromium_browser.new_page(viewport={"width": 900, "height": 700}))
-    with served(page_files({"timeline": timeline_columns(trace, launches)})) as address:
-        page.goto(address)
-        page.wait_for_function("window.loaded")
-        page.evaluate("async () => { window.shown = createTimeline(host, await block('timeline'), {}); }")
-        page.wait_for_function("shown.timeline.width > 0")
+    with timeline_alone(chromium_browser, trace, launches) as page:
         page.evaluate("() => { shown.show(0, shown.timeline.whole); }")
         settle(page)
         image = _pixels(page)
@@ -257,7 +257,6 @@ def test_a_crowded_lane_is_as_high_as_the_share_of_time(chromium_browser: Browse
             ink = (abs(box - box[0]).sum(2) > 24).mean()  # the upper edge of no lane is ever reached
             busy = view.lanes[lane].busy
             assert ink == pytest.approx(busy, abs=1.5 / row["bar"]), row
-    page.close()
 
 
 @pytest.mark.test_all
@@ -420,7 +419,7 @@ def test_two_fingers_zoom_and_one_drags(shown: Shown):
 
 
 def _write_down_texts(page: Page) -> None:
-    """What canvases write from now on is in `texts`."""
+    """Collects the texts of all canvases from now on in `texts`."""
     page.evaluate(
         """() => {
             const write = CanvasRenderingContext2D.prototype.fillText;
@@ -531,19 +530,11 @@ def test_two_timelines_show_the_same_time(shown: Shown):
 @pytest.mark.test_all
 def test_a_run_of_nothing_says_so(chromium_browser: Browser):
     run = wb.trace(lambda x: x.t(), torch.randn(2, 3)).simulated
-    page, wrong = patient(chromium_browser.new_page()), list[str]()
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    with served(page_files({"timeline": timeline_columns(run.trace, run.scheduled.launches)})) as address:
-        page.goto(address)
-        page.wait_for_function("window.loaded")
-        page.evaluate("async () => { window.shown = createTimeline(host, await block('timeline'), {}); }")
-        page.wait_for_function("shown.timeline.width > 0")
+    with timeline_alone(chromium_browser, run.trace, run.scheduled.launches) as page:
         page.locator(".tl-plot canvas").last.focus()
         for key in ("ArrowRight", "ArrowDown", "w", "g", "f", "n", "c", "Escape"):
             page.keyboard.press(key)
         expect(page.locator(".tl-told")).to_contain_text(NOTHING)
-        assert wrong == []
-    page.close()
 
 
 @pytest.mark.sweep(one_in=3)

@@ -1,4 +1,4 @@
-"""What readers found in the lab, each held by a test: sums of several cores, waits for oneself, numbers of numpy."""
+"""Readers' findings in the lab, a test each: sums of several cores, waits for oneself, numbers of numpy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +14,6 @@ import torch
 
 import workbench as wb
 from tests.jupyter.browserless import PATIENCE_SECONDS, Front
-from workbench.explaining.findings import rule_search
 from workbench.ground.errors import BadOption
 
 
@@ -149,14 +147,7 @@ def test_a_closed_lab_lets_go_of_all_that_its_views_held(journey: wb.Journey):
         _ = lab.looks
 
 
-@pytest.fixture
-def own_scope() -> Iterator[None]:
-    rule_search.rules()
-    with wb.ops.scope():
-        yield
-
-
-def test_rules_are_asked_once_for_all_that_shows_findings(journey: wb.Journey, own_scope: None):
+def test_rules_are_asked_once_for_all_that_shows_findings(journey: wb.Journey, own_rules: None):
     asked = list[object]()
 
     def rule(facts: object) -> list[wb.Finding]:

@@ -17,8 +17,7 @@ NORMS_APART: Any = {"off": ["rows of a product"]}
 
 @functools.cache
 def softmax() -> wb.Journey:
-    made = PROGRAMS["softmax_last"]
-    return wb.trace(made.build(), *made.inputs())
+    return PROGRAMS["softmax_last"].traced()
 
 
 @functools.cache

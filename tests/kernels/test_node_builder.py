@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,10 +20,7 @@ from workbench.scheduling.pass_pipeline import reproduce
 X, Y = torch.randn(37, 53), torch.randn(37, 53)
 
 
-@pytest.fixture(autouse=True)
-def _undone() -> Iterator[None]:
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 def total(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What can be turned of a journey, and that what is refused is what scheduling refuses."""
+"""Tests the knobs of a journey, and that they refuse exactly what scheduling refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shares a kernel with a product: right results, fewer cycles than apart, and the reason where it is refused."""
+"""Ops in one kernel with a product: right results, fewer cycles than apart, and the reason where it is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed on the tiles that a convolution reads, of images where its window is one point: right and faster."""
+"""Ops computed on the tiles that a convolution reads, of images where its window is one point: right and faster."""
 
 from __future__ import annotations
 

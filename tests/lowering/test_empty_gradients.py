@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,20 +10,16 @@ from torch import nn
 
 import workbench as wb
 
-pytestmark = pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")  # the forward pass of empty bags
+pytestmark = [
+    pytest.mark.usefixtures("fresh_dynamo"),
+    pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute"),  # the forward pass of empty bags
+]
 
 Made = tuple[nn.Module, torch.Tensor]
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 def agrees(make: Callable[[], Made], *, trains: bool) -> None:
-    """Whether all gradients of a module are those of eager PyTorch, in shape too."""
+    """Checks that all gradients of a module equal those of eager PyTorch, in shape too."""
     torch.manual_seed(0)
     model, x = make()
     model(x).sum().backward()

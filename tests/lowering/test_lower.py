@@ -200,29 +200,29 @@ def test_a_smaller_shape_is_not_computed_again_for_each_row() -> None:
     assert "differ" in refusals(graph)[("exp", "add")]
 
 
-def test_a_reduced_result_broadcast_the_other_way_is_not_fused() -> None:
-    square = torch.randn(6, 6)
-    assert len(lowered(lambda x: x / x.sum(1), square).kernels) == 2
-    assert len(lowered(lambda x: x / x.sum(0), square).kernels) == 1
-    assert len(lowered(lambda x: x / x.sum(1, keepdim=True), square).kernels) == 1
-    assert len(lowered(lambda x: x / x.sum(), square).kernels) == 1
+KERNELS: dict[str, tuple[Any, list[tuple[int, ...]], list[str]]] = {
+    "a reduced result broadcast the other way": (lambda x: x / x.sum(1), [(6, 6)], ["reduction", "elementwise"]),
+    "a reduced result broadcast over columns": (lambda x: x / x.sum(0), [(6, 6)], ["reduction"]),
+    "a reduced result broadcast over rows": (lambda x: x / x.sum(1, keepdim=True), [(6, 6)], ["reduction"]),
+    "a sum of all": (lambda x: x / x.sum(), [(6, 6)], ["reduction"]),
+    "reductions over different dims": (lambda x: x.sum(0) + x.sum(1), [(6, 6)], ["reduction"] * 2),
+    "a reduction of a reduction": (lambda x: x.exp().sum(0).sum(0), [(6, 6)], ["reduction"] * 2),
+    "work on a reduced result stays with it": (
+        lambda x: torch.sqrt(x.pow(2).mean(-1) + 1e-6) * 3, [(6, 9)], ["reduction"]
+    ),
+    "work on both sides of a reduction joins it": (
+        lambda x, w: torch.softmax(torch.tanh(x) * w, -1) * 2 + 1, [(6, 9), (9,)], ["reduction"]
+    ),
+    "a copy that is needed": (lambda x: x.t().contiguous(), [(3, 4)], ["elementwise"]),
+    "a copy that is not": (lambda x: x.contiguous() * 2, [(3, 4)], ["elementwise"]),
+    "a copy for a shape": (lambda x: x.t().reshape(-1) * 2, [(3, 4)], ["elementwise"] * 2),
+}  # fmt: skip
 
 
-def test_reductions_over_different_dims_are_two_kernels() -> None:
-    graph = lowered(lambda x: x.sum(0) + x.sum(1), torch.randn(6, 6))
-    assert len(graph.kernels) == 2
-    graph = lowered(lambda x: x.exp().sum(0).sum(0), torch.randn(6, 6))
-    assert len(graph.kernels) == 2
-
-
-def test_pointwise_work_on_a_reduced_result_stays_with_it() -> None:
-    graph = lowered(lambda x: torch.sqrt(x.pow(2).mean(-1) + 1e-6) * 3, torch.randn(6, 9))
-    assert kinds(graph) == ["reduction"]
-
-
-def test_work_on_both_sides_of_a_reduction_joins_it() -> None:
-    graph = lowered(lambda x, w: torch.softmax(torch.tanh(x) * w, -1) * 2 + 1, torch.randn(6, 9), torch.randn(9))
-    assert kinds(graph) == ["reduction"]
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_is_fused_into_how_many_kernels(name: str) -> None:
+    function, shapes, expected = KERNELS[name]
+    assert kinds(lowered(function, *map(torch.randn, shapes))) == expected
 
 
 def test_kernels_are_not_fused_across_a_view() -> None:
@@ -257,13 +257,6 @@ def test_a_pointwise_op_after_a_reshape_moves_to_where_its_operand_is_made() -> 
 def test_a_pointwise_op_that_may_not_move_is_right_where_it_is(stays) -> None:
     inputs = [torch.randn(4, 3), torch.randn(3, 4)]
     flow(stays, inputs).assert_matches_eager(*inputs)
-
-
-def test_a_copy_that_is_needed_is_a_kernel_and_one_that_is_not_is_none() -> None:
-    assert kinds(lowered(lambda x: x.t().contiguous(), torch.randn(3, 4))) == ["elementwise"]
-    assert kinds(lowered(lambda x: x.contiguous() * 2, torch.randn(3, 4))) == ["elementwise"]
-    graph = lowered(lambda x: x.t().reshape(-1) * 2, torch.randn(3, 4))
-    assert len(graph.kernels) == 2
 
 
 @pytest.mark.test_all(but=8)

@@ -58,7 +58,7 @@ def traced(name: str, machine: str, **options: Any) -> wb.Journey:
 
 
 def products(j: wb.Journey) -> list[int]:
-    """How many there are in each kernel."""
+    """Number of matrix products in each kernel."""
     ops = ("aten.mm.default", "aten.bmm.default")
     contractions = {item.node.name for item in j.lowered.record.nodes if item.node.op in ops}
     return [len(contractions.intersection(kernel.nodes)) for kernel in j.lowered.record.kernels]

@@ -128,7 +128,7 @@ def sample(group: Group, count: int, seed: int) -> list[Mutant]:
 
 
 def of_group(group: Group, count: int, seed: int, paths: Sequence[str], folder: Path, first: bool) -> list[Outcome]:
-    """What became of the mutants of a group, told one by one. In a kept folder none is run again."""
+    """Runs the mutants of a group and reports each outcome. In a kept folder none is run again."""
     chosen = [each for each in sample(group, count, seed) if not paths or each.path in paths]
     if not chosen:
         return []

@@ -142,7 +142,7 @@ def _with(node: Node, **changed: object) -> Node:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.AST | str, str]]:
-    """What may stand in a node's place, and the mistake's name."""
+    """Replacements of a node, each with the mistake's name."""
     match node:
         case ast.Compare():
             for place, op in enumerate(node.ops):
@@ -169,7 +169,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.AST | str, str]]:
 
 
 def _changes_within(node: ast.AST) -> Iterator[tuple[ast.expr, ast.AST | str, str]]:
-    """What may stand in place of a part of a node."""
+    """Replacements of parts of a node: the part, its replacement, the mistake's name."""
     match node:
         case ast.Return(value=ast.expr() as value) if not (isinstance(value, ast.Constant) and value.value is None):
             yield value, "None", "returns None"
@@ -181,7 +181,7 @@ def _changes_within(node: ast.AST) -> Iterator[tuple[ast.expr, ast.AST | str, st
 
 
 def _is_text(node: ast.AST) -> bool:
-    """What only `+` makes sense for: any other operator fails at once."""
+    """True for text, which only `+` takes: any other operator fails at once."""
     return isinstance(node, TEXTS) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 

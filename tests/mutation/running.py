@@ -39,7 +39,7 @@ Reached: TypeAlias = dict[str, tuple[float, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a mutant: the test that failed, `hangs`, or nothing."""
+    """The outcome of a mutant: the test that failed, `hangs`, or ''."""
 
     mutant: Mutant
     killed_by: str

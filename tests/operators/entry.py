@@ -1,4 +1,4 @@
-"""What an entry of the table of operators says: a call, and the tensors of each case."""
+"""An entry of the table of operators: a call, and the tensors of each case."""
 
 from __future__ import annotations
 

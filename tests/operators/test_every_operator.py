@@ -24,11 +24,11 @@ AT_ONCE = 6
 """Operators in one program of the first run: most of a trace's time is not its operators'."""
 
 SLACK = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
-"""How far the same sums in another order may lie apart, relative and absolute."""
+"""Largest difference between the same sums in another order, relative and absolute."""
 
 
 def problems(ops: Sequence[tuple[Operator, Call]], machines: Sequence[str]) -> list[str]:
-    """What is wrong with these calls, traced as one program; by machine."""
+    """Lists the errors of these calls, traced as one program; by machine."""
     given = [op.inputs(case, dtype) for op, (dtype, case) in ops]
 
     def every(*inputs: torch.Tensor) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,7 @@ def uses(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.ops.celltest.fused_gate(x, y) * 2 + 1
 
 
-@pytest.fixture(autouse=True)
-def _undone() -> Iterator[None]:
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 @pytest.mark.test_all

@@ -1,4 +1,4 @@
-"""What stays in the common memory: the plan, by the user and by the heuristic, and what becomes of it."""
+"""Plans of the tensors that stay in the common memory, by the user and by the heuristic, and their effects."""
 
 from __future__ import annotations
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
+
+import workbench as wb
 
 
 def scaled_relu(x: torch.Tensor, scale: float) -> torch.Tensor:
@@ -69,3 +74,12 @@ EXAMPLES = {
     folded_op: (folded, (SQUARE, torch.empty(32))),
 }
 """Op -> the function of its pattern, and an example."""
+
+
+def traced(function: Callable[..., object], *shapes: tuple[int, ...], **options: Any) -> wb.Journey:
+    return wb.trace(function, *map(torch.randn, shapes), **options)
+
+
+def ops(j: wb.Journey) -> list[str]:
+    """The ops that are lowered, without namespaces and overloads."""
+    return [each.partition(".")[2].rpartition(".")[0] for each in j.lowered.table.op]

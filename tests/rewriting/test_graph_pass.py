@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import torch
 
 import workbench as wb
 from tests.rewriting import own_ops
+from tests.rewriting.own_ops import ops
 from workbench.ground import errors
 from workbench.ground.environment.registered import REWRITES
 from workbench.ir import AtenGraph, Literal, Mutation, Node, Ref, TensorType
@@ -21,11 +21,10 @@ from workbench.ir import AtenGraph, Literal, Mutation, Node, Ref, TensorType
 Pass = Callable[[AtenGraph], Any]
 
 
-@pytest.fixture(autouse=True)
-def undone() -> Iterator[None]:
-    with wb.ops.scope(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", errors.HostRoute)
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("own_scope"),
+    pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute"),
+]
 
 
 def program(x: torch.Tensor) -> torch.Tensor:
@@ -33,11 +32,7 @@ def program(x: torch.Tensor) -> torch.Tensor:
 
 
 def traced(function: Callable[..., object] = program, *shapes: tuple[int, ...], **options: Any) -> wb.Journey:
-    return wb.trace(function, *(torch.randn(shape) for shape in shapes or ((6, 8),)), **options)
-
-
-def ops(j: wb.Journey) -> list[str]:
-    return [each.partition(".")[2].rpartition(".")[0] for each in j.lowered.table.op]
+    return own_ops.traced(function, *(shapes or ((6, 8),)), **options)
 
 
 def changing(name: str, **fields: Any) -> Pass:

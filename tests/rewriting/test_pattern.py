@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +12,21 @@ from torch_mlir.dialects import arith, math
 
 import workbench as wb
 from tests.rewriting import own_ops
+from tests.rewriting.own_ops import ops, traced
 from workbench.ground import errors
 
 Program = Callable[..., object]
 
 
-@pytest.fixture(autouse=True)
-def undone() -> Iterator[None]:
-    with wb.ops.scope(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", errors.HostRoute)
-        yield
+pytestmark = [
+    pytest.mark.usefixtures("own_scope"),
+    pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute"),
+]
 
 
 def register(op: object = own_ops.scaled_relu_op, **options: Any) -> None:
     function, example = own_ops.EXAMPLES[op]
     wb.pattern("it", op=op, example=example, **options)(function)
-
-
-def traced(program: Program, *shapes: tuple[int, ...], **options: Any) -> wb.Journey:
-    return wb.trace(program, *(torch.randn(shape) for shape in shapes), **options)
-
-
-def ops(j: wb.Journey) -> list[str]:
-    return [each.partition(".")[2].rpartition(".")[0] for each in j.lowered.table.op]
 
 
 def reason(j: wb.Journey) -> str:

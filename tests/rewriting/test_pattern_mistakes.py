@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -13,11 +13,7 @@ from tests.rewriting import own_ops
 from workbench.ground import errors
 from workbench.ground.environment.registered import REWRITES
 
-
-@pytest.fixture(autouse=True)
-def undone() -> Iterator[None]:
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 async def _later(x: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ def test_switches_are_set_here() -> None:
 
 
 def test_a_quotient_reads_its_sums_after_they_are_made() -> None:
-    """Where a processor gathers: eight results in one register, of sums of three matrices."""
+    """On a processor that gathers: eight results in one register, of sums of three matrices."""
     machine = wb.machine("tpu-v3", systolic_rows=256, systolic_columns=256)
     q = torch.randn(5, 1, 5, generator=torch.Generator().manual_seed(0))
 

@@ -44,7 +44,7 @@ READS = text(f"""
 
 
 def watched(source: str) -> tuple[str, list[str]]:
-    """What is found of a kernel that does not touch forbidden pages, and what it was doing."""
+    """Runs a kernel that touches no forbidden page under watch; returns the finding and its steps."""
     stages: list[str] = []
     native = compile_scheduled(source, "k")
     content = torch.arange(1.0, N + 1).numpy().tobytes()

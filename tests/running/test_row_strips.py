@@ -22,7 +22,7 @@ def random(*shape: int) -> torch.Tensor:
 
 
 def cut(text: str) -> int:
-    """How many loops over strips are put in."""
+    """Number of loops over strips that the pass adds."""
     module = parse(text, new_context(torch_dialect=True))
     run_passes(module, "func.func(linalg-generalize-named-ops)")
     before = len(named(module, "scf.for"))

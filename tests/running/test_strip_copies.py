@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
+from tests.fresh_process import python
 from workbench.mlir.bindings import named
 from workbench.mlir.context import new_context, parse, run_passes
 from workbench.running.jit import compile_rendered
@@ -126,7 +123,4 @@ def test_ops_that_are_left_out_are_not_looked_at_again() -> None:
         "MALLOC_PERTURB_": "165",
         "ATEN_WORKBENCH_KERNEL_CACHE": "off",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **overwriting}, capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    python("-c", code, **overwriting)

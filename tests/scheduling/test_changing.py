@@ -22,8 +22,7 @@ LAST = f"  %last = transform.structured.match attributes {{npu.id = 2 : i64}} in
 
 @pytest.fixture(scope="module")
 def journey() -> wb.Journey:
-    program = PROGRAMS["matmul_bias_gelu"]
-    return wb.trace(program.build(), *program.inputs())
+    return PROGRAMS["matmul_bias_gelu"].traced()
 
 
 def kernels(journey: wb.Journey) -> list[str]:
@@ -91,7 +90,7 @@ def test_without_fusion_every_computing_node_has_a_kernel_and_more_bytes_move(jo
 
 def test_trace_takes_fusion_too():
     program = PROGRAMS["softmax_ragged"]
-    traced = wb.trace(program.build(), *program.inputs(), fusion={"off": ["reduction epilogue"]})
+    traced = program.traced(fusion={"off": ["reduction epilogue"]})
     assert len(traced.lowered.kernels) > 1 and traced.check().ok
 
 

@@ -1,4 +1,4 @@
-"""What follows a convolution of groups in its kernel, and reads values twice: no reshape is left between two ops."""
+"""Ops that follow a convolution of groups in its kernel and read values twice: no reshape is left between two ops."""
 
 from __future__ import annotations
 

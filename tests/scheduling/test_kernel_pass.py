@@ -32,10 +32,7 @@ class Every(KernelPass):
         raise AssertionError("it is never run")
 
 
-@pytest.fixture(autouse=True)
-def undone():
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 @pytest.fixture(scope="module")

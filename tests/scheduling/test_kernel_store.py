@@ -75,7 +75,7 @@ def test_a_second_schedule_makes_nothing(ffn: Flow, tmp_path: Path, monkeypatch:
 
 
 def test_kernels_of_another_function_are_found_under_their_own_names(tmp_path: Path):
-    """What lies around a kernel is not its own: the same softmax, the second kernel of one function, the first of
+    """A kernel's surroundings are not in its key: the same softmax, the second kernel of one function, the first of
     another."""
     store = KernelStore(tmp_path)
     x = torch.randn(24, 32)

@@ -334,7 +334,7 @@ def test_a_kernel_that_only_copies():
 
 
 def test_a_tile_that_cuts_what_a_constant_is_reduced_over_is_refused():
-    """Made anew in each walk, the constant has no place of its own, and rows and their sums share no dim."""
+    """Created again in each round, the constant has no buffer of its own, and rows and their sums share no dim."""
     x = torch.randn(7, 2, 5, 1).bfloat16()
     j = wb.trace(lambda x: F.group_norm(torch.full_like(x, 3.0), 1), x, machine="edge-8x8")
     assert j.check().ok

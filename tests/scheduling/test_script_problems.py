@@ -1,4 +1,4 @@
-"""What is wrong with a transform script, in words of the script."""
+"""Tests that errors of a transform script use the words of the script."""
 
 from __future__ import annotations
 

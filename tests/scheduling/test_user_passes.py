@@ -6,7 +6,6 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,7 @@ import workbench as wb
 from workbench.ground.errors import BadOption, BadRegistration, PassError
 from workbench.scheduling.pass_pipeline import reproduce
 
-
-@pytest.fixture(autouse=True)
-def own_passes() -> Iterator[None]:
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What a kernel's vector passes are priced at before it is scheduled is what its program takes on the vector unit."""
+"""Tests that the price of vector passes before scheduling equals the program's cycles on the vector unit."""
 
 from __future__ import annotations
 

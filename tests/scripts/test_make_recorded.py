@@ -30,7 +30,7 @@ def test_every_program_is_recorded_and_each_file_is_small(remade: dict[str, wb.J
 @pytest.mark.test_all
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_is_what_the_script_makes_today(name: str, remade: dict[str, wb.Journey]):
-    """Where this fails, and rightly: python scripts/make_recorded.py."""
+    """After an intended change: python scripts/make_recorded.py."""
     kept, made = wb.load(FOLDER / f"{name}.journey"), remade[name]
     assert kept.lowered.record.kernels == made.lowered.record.kernels
     assert [each.mlir for each in kept.rendered.record] == [each.mlir for each in made.rendered.record]

@@ -1,4 +1,4 @@
-"""What has moved into its room is left where it is, and every form of a name is found."""
+"""Tests that moved files are not moved again, and that every form of a name is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the wheel makes of the repository's imports: every form is found, and lines stay where they are."""
+"""Tests the wheel's rewriting of imports: every form is found, and lines stay where they are."""
 
 from __future__ import annotations
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from simulator import Machine, load_machine
+from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator.analysis.slack import slack_of
+from simulator.errors import ProgramError
 from simulator.tileprogram.hazards import DependenceTracker
 from simulator.tileprogram.program import (
     Access,
@@ -19,11 +23,45 @@ from simulator.tileprogram.program import (
     TileProgram,
 )
 from simulator.tileprogram.program_builder import ProgramBuilder
+from simulator.tileprogram.verifier import verify
+
+if TYPE_CHECKING:
+    from simulator import Placed  # tests also run without the folder of chiplets
 
 
 def at_peak(name: str = "edge-8x8", **figures: int | float | str) -> Machine:
     """A machine whose simple memory gives streams all of its peak: whole bytes a cycle."""
     return load_machine(name, dram_stream_share=1.0, **figures)
+
+
+EDGE = at_peak()
+"""32 bytes a cycle from the memory and in each queue, in requests of 64."""
+
+
+def run(
+    program: TileProgram,
+    machine: Machine = EDGE,
+    placed: Sequence[Placed] = (),
+    *,
+    apart: int = 1 << 16,
+    launches: int = 1,
+) -> Trace:
+    """Verifies and simulates a program whose arguments begin `apart` bytes from one another; verifies the trace."""
+    verify(program)
+    launch = Launched("k", program, tuple(number * apart for number in range(len(program.arguments))))
+    trace = simulate([launch] * launches, machine, placed=placed)
+    trace.invariants()
+    assert slack_of(trace).min(initial=0) >= 0
+    return trace
+
+
+def caught(program: TileProgram) -> bool:
+    """True if the verifier refuses the program."""
+    try:
+        verify(program)
+    except ProgramError:
+        return True
+    return False
 
 
 def dense(shape: tuple[int, ...]) -> tuple[int, ...]:

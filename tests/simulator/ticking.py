@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from simulator.machine.dram_file import Memory
 
 BANK, GROUP, PSEUDO = 3, 2, 1
-"""How much of (pseudo-channel, group, bank) two commands must share for a rule to hold between them."""
+"""Number of parts of (pseudo-channel, group, bank) that two commands share if a rule holds between them."""
 
 
 def rules(m: Memory) -> dict[tuple[str, str, int], int]:

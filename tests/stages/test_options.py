@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ import torch
 
 import workbench as wb
 from scripts import write_options
+from tests.fresh_process import python
 from workbench.commands import cli
 from workbench.ground.errors import BadOption
 from workbench.ir import archive
@@ -131,12 +129,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *command: str) -> str:
-    usual = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200"}
-    done = subprocess.run(
-        [sys.executable, *command], cwd=folder, env=usual, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return python(*command, cwd=folder, PYTHONPATH=str(folder), COLUMNS="200")
 
 
 @pytest.mark.test_all

@@ -74,7 +74,7 @@ def test_a_machine_with_another_room_groups_anew_what_depends_on_it(machine: str
 
 
 def test_products_of_one_operand_are_grouped_anew_for_another_machine():
-    """Whether they gain from one kernel depends on how fast its arrays and its memory are."""
+    """Their gain from one kernel depends on the speeds of the machine's arrays and memory."""
     j = wb.trace(lambda x, a, b: (x @ a, x @ b), *(torch.randn(64, 64) for _ in range(3)))
     _ = j.rendered
     assert j.with_(machine="tpu-v4")._stages.grouped is not j._stages.grouped

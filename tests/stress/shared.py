@@ -1,4 +1,4 @@
-"""What all threads of the stress share, and a watcher that only runs PyTorch on it and must see no change."""
+"""Objects that all threads of the stress share, and a watcher that runs PyTorch on them and must see no change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes in and comes out around the tensors: the same containers, of the same classes, as PyTorch gives."""
+"""Tests that containers of arguments and results are the same, of the same classes, as PyTorch's."""
 
 from __future__ import annotations
 

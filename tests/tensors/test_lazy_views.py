@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,7 @@ from torch import nn
 import workbench as wb
 from workbench.ground.errors import InputMismatch, SharedElements, UnreadableTensor, WorkbenchError
 
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 Z = torch.randn(3, 4, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))

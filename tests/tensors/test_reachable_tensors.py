@@ -1,4 +1,4 @@
-"""What a callable holds, where it is among objects that answer wrongly when they are looked into."""
+"""Tests the search for tensors in a callable that holds objects which answer wrongly when they are looked into."""
 
 from __future__ import annotations
 

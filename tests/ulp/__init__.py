@@ -1,1 +1,1 @@
-"""How far single operators are from the true result, over all of their domain, beside PyTorch."""
+"""Errors of single operators over all of their domain, beside PyTorch's."""

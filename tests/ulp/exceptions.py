@@ -1,4 +1,4 @@
-"""Where kernels are further off than the bound, and why."""
+"""Kernels with errors above the bound, each with its reason."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Exact(NamedTuple):
 
 @dataclass(frozen=True)
 class Error:
-    """How far some results are from the true ones at worst, and where."""
+    """Largest error of some results, and its place."""
 
     worst: float
     """In units of the last place."""

@@ -27,7 +27,7 @@ class Call:
     tensors: int
     reduces: bool
     unit: Unit
-    """What an error is measured in: a unit in the last place of the result itself; of the largest number of its row
+    """Unit of an error: a unit in the last place of the result itself; of the largest number of its row
     over the row's spread; or of the sum of the sizes of what was summed."""
 
     def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -40,7 +40,7 @@ class Call:
         return tuple(made for variant in self.variants for made in results(op(*tensors, **variant)))
 
     def by_row(self, function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """What a function makes of each row."""
+        """Calls a function for each row; stacks its results."""
         each = [function(*rows) for rows in zip(*(x.unbind() for x in tensors), strict=True)]
         return tuple(torch.stack(list(column)) for column in zip(*each, strict=True))
 
@@ -220,7 +220,7 @@ TENSORS = {
     "aten.glu.default": 2, "aten.masked_fill.Tensor": 2, "aten.batch_norm.default": 3,
     "aten._native_batch_norm_legit_functional.default": 1,
 }  # fmt: skip
-"""Where it is another number than that of the schema's tensors."""
+"""Numbers of inputs that differ from the number of tensors in the schema."""
 
 
 def overloads() -> set[str]:
@@ -246,7 +246,7 @@ def _call(overload: str) -> Call:
 
 
 def _by_schema(overload: str) -> tuple[Numbers, ...]:
-    """What the schema alone asks for: another number, a dim."""
+    """Arguments that the schema alone requires: another number, a dim."""
     needed = {
         each.name: str(each.type) for each in operator(overload)._schema.arguments if not each.has_default_value()
     }

@@ -1,4 +1,4 @@
-"""What a sweep found, as `docs/ulp.md`."""
+"""Writes the results of a sweep as `docs/ulp.md`."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def several(dtype: torch.dtype, tensors: int, count: int, seed: int) -> tuple[to
 
 
 def corners(dtype: torch.dtype, *, few: bool = False) -> torch.Tensor:
-    """Where functions have poles, zeros and borders, and the numbers on both sides of each."""
+    """Poles, zeros and borders of functions, and the numbers on both sides of each."""
     limits = torch.finfo(dtype)
     ends = [0.0, -0.0, math.inf, -math.inf, math.nan, limits.max, limits.tiny, limits.smallest_normal * limits.eps]
     plain = [0.5, 1.0, 2.0, 3.0, limits.eps, 7.5, 1e-3, 1e4]

@@ -26,7 +26,7 @@ EXACT = 1_500
 
 @dataclass(frozen=True)
 class Found:
-    """What the sweep of one operator in one type shows."""
+    """The result of sweeping one operator in one type."""
 
     overload: str
     dtype: str
@@ -35,7 +35,7 @@ class Found:
     native: float
     """The largest errors, in units."""
     classes: int
-    """How often ours is another NaN, infinity or sign of zero than both the true result and PyTorch's."""
+    """Number of results whose NaN, infinity or sign of zero is neither the true result's nor PyTorch's."""
     worst: str
     """The call at which ours is furthest off, or of another class."""
 

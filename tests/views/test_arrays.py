@@ -34,8 +34,7 @@ MOST = 25
 
 @functools.cache
 def run_of(machine: str, name: str) -> wb.Journey:
-    made = PROGRAMS[name]
-    return wb.trace(made.build(), *made.inputs(), machine=MACHINES[machine])
+    return PROGRAMS[name].traced(machine=MACHINES[machine])
 
 
 def walks(machine: str, *names: str) -> Iterator[tuple[wb.Journey, ArrayWalk]]:
@@ -108,7 +107,7 @@ def test_sums_that_lie_in_the_array_are_not_moved_in_again():
 
 def test_the_calls_of_a_run_say_the_same_from_a_file(tmp_path):
     made = PROGRAMS["matmul_ragged"]
-    journey = wb.trace(made.build(), *made.inputs(), machine="edge-8x8")
+    journey = made.traced(machine="edge-8x8")
     view = journey.simulated.array()
     events = journey.simulated.events
     assert events.kind[view.span] == "MATMUL"
@@ -127,8 +126,7 @@ def test_the_calls_of_a_run_say_the_same_from_a_file(tmp_path):
 
 
 def test_what_is_no_matmul_is_said():
-    made = PROGRAMS["matmul_ragged"]
-    run = wb.trace(made.build(), *made.inputs()).simulated
+    run = PROGRAMS["matmul_ragged"].traced().simulated
     load = run.events.index[run.events.kind == "LOAD"][0]
     with pytest.raises(BadOption, match=f"span {load} is a LOAD; the nearest matmul is span"):
         run.array(int(load))

@@ -28,8 +28,7 @@ from workbench.ground.errors import BadOption
 
 @pytest.fixture(scope="module")
 def fused() -> wb.Journey:
-    program = PROGRAMS["ffn_residual"]
-    return wb.trace(program.build(), *program.inputs())
+    return PROGRAMS["ffn_residual"].traced()
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,7 @@ def test_the_same_journey_is_said_to_be_identical(fused: wb.Journey):
     assert both.record.sentences() == ["identical: the same code in every kernel, the same cycles, the same bytes"]
     assert both.text().startswith("identical: ") and "What changed" not in both.html()
     assert set(both.findings["change"]) == {"stays"}
-    anew = wb.trace(PROGRAMS["ffn_residual"].build(), *PROGRAMS["ffn_residual"].inputs())
+    anew = PROGRAMS["ffn_residual"].traced()
     assert wb.compare(fused, anew).record.identical
 
 

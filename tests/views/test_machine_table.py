@@ -1,4 +1,4 @@
-"""Tables, pages and cards say where the figures of a machine come from."""
+"""Tests the sources of a machine's figures in tables, pages and cards."""
 
 from __future__ import annotations
 

@@ -117,8 +117,7 @@ def test_what_was_spent_adds_up_in_both_trees_and_is_not_there_before(gpt2: wb.J
 @pytest.mark.parametrize("name", ["softmax_ragged", "mlp", "ffn_residual"])
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8x8"])
 def test_nodes_and_kernels_share_the_makespan(name: str, machine: str):
-    program = PROGRAMS[name]
-    j = wb.trace(program.build(), *program.inputs(), machine=machine)
+    j = PROGRAMS[name].traced(machine=machine)
     spent = j.simulated.spent
     for each in (spent.nodes, spent.kernels):
         assert sum(cost.cycles for cost in each.values()) + spent.launching == spent.whole == j.simulated.cycles

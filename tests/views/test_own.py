@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 import workbench as wb
 from workbench.ground.errors import BadOption, BadRegistration
 
-
-@pytest.fixture(autouse=True)
-def own_views() -> Iterator[None]:
-    with wb.ops.scope():
-        yield
+pytestmark = pytest.mark.usefixtures("own_scope")
 
 
 def test_a_view_belongs_to_its_stage_takes_options_and_is_replaced_by_its_next_version():

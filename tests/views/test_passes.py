@@ -69,8 +69,7 @@ def same_but_for_names(before: str, after: str) -> bool:
 
 @pytest.fixture(scope="module")
 def journey() -> wb.Journey:
-    program = PROGRAMS["ffn_residual"]
-    return wb.trace(program.build(), *program.inputs())
+    return PROGRAMS["ffn_residual"].traced()
 
 
 def test_other_numbers_and_locations_are_no_change():

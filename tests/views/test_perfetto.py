@@ -18,8 +18,7 @@ UNITS = 1
 
 @pytest.fixture(scope="module", params=["mlp", "softmax_ragged"])
 def journey(request: pytest.FixtureRequest) -> wb.Journey:
-    program = PROGRAMS[request.param]
-    return wb.trace(program.build(), *program.inputs(), machine=wb.machine("tpu-v3", memory="banked"))
+    return PROGRAMS[request.param].traced(machine=wb.machine("tpu-v3", memory="banked"))
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ def product() -> wb.Journey:
     """In two loops."""
     made = PROGRAMS["matmul_bias_gelu"]
     tile = {"m": 128, "n": 128, "k": 256}
-    return wb.trace(made.build(), *made.inputs(), mapping={"*": {"tile": tile}})
+    return made.traced(mapping={"*": {"tile": tile}})
 
 
 JOURNEYS = {"softmax": softmax, "two cores": two_cores, "a product": product}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.fresh_process import python
 from tests.views.test_stage_html import svgs
 from workbench.explaining.views.timelines.gantt import NOTHING
 from workbench.explaining.views.timelines.roofline import WHOLE, Point, Roofline
@@ -219,8 +218,7 @@ def test_table_and_html_need_no_drawing_library(two: wb.Journey, tmp_path: Path)
         "found.table, found.html(), found.text()\n"
         "print('matplotlib' in sys.modules)"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "False"
+    assert python("-c", code).strip() == "False"
 
 
 POINT = Point("k", 1, 1000, 0, 512_000, 64_000, 64_000, 64_000, 10.0, 10.0, (0.0, 250.0, 125.0, 1.0))

@@ -129,8 +129,7 @@ def test_an_overlap_would_be_found(relu: wb.Journey):
 @pytest.mark.test_all(but=8)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_two_things_lie_in_one_place_at_one_time(name: str):
-    program = PROGRAMS[name]
-    first = wb.trace(program.build(), *program.inputs(), kwargs=program.kwargs(), machine="edge-8x8")
+    first = PROGRAMS[name].traced(machine="edge-8x8")
     for journey in (first, first.with_(machine="tpu-v3")):
         view = journey.simulated.scratchpad.record
         assert view.held and not list(overlaps(view.held))

@@ -20,8 +20,7 @@ from workbench.ground.errors import BadOption
 
 @pytest.fixture(scope="module")
 def journey() -> wb.Journey:
-    program = PROGRAMS["mlp"]
-    return wb.trace(program.build(), *program.inputs())
+    return PROGRAMS["mlp"].traced()
 
 
 def test_the_page_is_whole_and_asks_nothing_of_the_network(journey: wb.Journey, tmp_path: Path):

@@ -23,14 +23,12 @@ HERE = Path(__file__).name
 
 @pytest.fixture(scope="module", params=NAMES)
 def traced(request: pytest.FixtureRequest) -> wb.Journey:
-    program = PROGRAMS[request.param]
-    return wb.trace(program.build(), *program.inputs(), kwargs=program.kwargs())
+    return PROGRAMS[request.param].traced()
 
 
 @pytest.fixture(scope="module")
 def ffn() -> wb.Journey:
-    program = PROGRAMS["ffn_residual"]
-    return wb.trace(program.build(), *program.inputs())
+    return PROGRAMS["ffn_residual"].traced()
 
 
 def scheduled_line(journey: wb.Journey, at: wb.MlirLine) -> str:

@@ -1,4 +1,4 @@
-"""The stages as a notebook shows them: whole, self-contained, and equal to the records."""
+"""Tests the stages' HTML in a notebook: whole, self-contained, and in agreement with the records."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ def svgs(text: str) -> list[ElementTree.Element]:
 
 @pytest.fixture(scope="module", params=["softmax_ragged", "ffn_residual", "mlp"])
 def journey(request: pytest.FixtureRequest) -> wb.Journey:
-    program = PROGRAMS[request.param]
-    return wb.trace(program.build(), *program.inputs())
+    return PROGRAMS[request.param].traced()
 
 
 @pytest.mark.parametrize("stage", STAGES)

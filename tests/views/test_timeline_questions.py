@@ -1,4 +1,4 @@
-"""Questions of a timeline: areas, idle time, searches, columns and dependences, beside the trace's own records."""
+"""Tests answers of a timeline: areas, idle time, searches, columns and dependences, beside the trace's records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The use that each transfer makes of the memory: by span, by kernel, in stalls and in findings."""
+"""Tests each transfer's use of the memory: by span, by kernel, in stalls and in findings."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ WRITTEN = Path(__file__).with_name("results.md")
 
 
 def table(found: list[Mutant]) -> str:
-    """How many there are, count and are caught, by mutation and kind of number; and why the others do not count."""
+    """Table of mutants: all, those that count, those caught, by mutation and kind of number; why others do not."""
     lines = ["| mutation | of | mutants | count | caught | unchanged | within one unit | within 4 x PyTorch's error |"]
     lines.append("|---|---|---:|---:|---:|---:|---:|---:|")
     for mutation in MUTATIONS:

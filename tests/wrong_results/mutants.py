@@ -86,7 +86,7 @@ def mutants(name: str, dtype: torch.dtype, case: int) -> Iterator[Mutant]:
 
 
 def answered(op: Operator, case: Case, dtype: torch.dtype) -> Answers:
-    """What PyTorch makes of a call, in whatever arithmetic."""
+    """PyTorch's answers to a call, in any arithmetic."""
     inputs = op.inputs(case, dtype)
 
     def evaluate(arithmetic: Arithmetic) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""What channels do with their time, and what transfers wait for while they hold their queue."""
+"""Tests the busy times of channels, and the causes of waits of transfers that hold their queue."""
 
 from __future__ import annotations
 

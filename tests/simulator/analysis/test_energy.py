@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import HostCall, Launched, Machine, Resident, Trace, load_machine, simulate
+from simulator import HostCall, Launched, Resident, Trace, simulate
 from simulator.analysis.energy import FIGURES, energy_of, scratchpad_bytes
 from simulator.analysis.stalls import channels_of
-from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
+from tests.simulator.build import EDGE, Made, direct_copy, elementwise, matmul_chain, run
 
-EDGE = load_machine("edge-8x8")
 ROW = 8192  # of DDR4
 
 
 def counts(trace: Trace) -> dict[tuple[str, str], float]:
     return {(spent.unit, spent.kind): spent.count for spent in energy_of(trace)}
-
-
-def run(program: object, machine: Machine = EDGE, times: int = 1) -> Trace:
-    places = tuple(argument << 20 for argument in range(len(program.arguments)))
-    return simulate([Launched("k", program, places)] * times, machine)
 
 
 def test_a_product_counts_macs_bytes_and_operations() -> None:
@@ -87,7 +81,7 @@ def test_rows_are_touched_by_runs_and_by_what_lies_between() -> None:
 
 
 def test_banked_memory_counts_its_own_activates() -> None:
-    trace = run(elementwise(tiles=6), EDGE.with_(memory="banked"), times=2)
+    trace = run(elementwise(tiles=6), EDGE.with_(memory="banked"), launches=2)
     banked = sum(row["activates"] for row in channels_of(trace))
     assert counts(trace)["dram", "activate"] == pytest.approx(banked) and banked > 0
 
@@ -105,8 +99,8 @@ def test_the_common_memory_takes_what_dram_is_spared() -> None:
 
 def test_figures_are_the_machines_and_repeated_launches_add_up() -> None:
     machine = EDGE.with_(**{name: 2.5 for name in set(FIGURES.values())})
-    once, twice = energy_of(run(matmul_chain(16, 16, 16, 8), machine)), run(matmul_chain(16, 16, 16, 8), machine, 2)
-    assert [spent.pj for spent in energy_of(twice)] == [2 * spent.pj for spent in once]
+    once, twice = (energy_of(run(matmul_chain(16, 16, 16, 8), machine, launches=count)) for count in (1, 2))
+    assert [spent.pj for spent in twice] == [2 * spent.pj for spent in once]
     each = {(spent.unit, spent.kind): spent.pj_each for spent in once}
     assert each.pop(("dram", "byte")) == 8 * 2.5
     assert set(each.values()) == {2.5}

@@ -1,4 +1,4 @@
-"""How well transfers use the memory, and what those who wait for it wait for."""
+"""Tests how well transfers use the memory, and the causes of their waits."""
 
 from __future__ import annotations
 
@@ -16,18 +16,9 @@ from simulator.analysis.stalls import stalls_of
 from simulator.errors import InvariantViolation
 from simulator.records.spans import Grid, Wait
 from simulator.tileprogram.program import Access, Operand, Space, TileProgram
-from tests.simulator.build import Made, at_peak, direct_copy, elementwise
+from tests.simulator.build import EDGE, Made, direct_copy, elementwise, run
 
-EDGE = at_peak()
-"""32 bytes a cycle from the memory and in each queue, in requests of 64."""
 BANKED = load_machine("edge-8x8", memory="banked")
-
-
-def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
-    addresses = tuple(number << 20 for number in range(len(program.arguments)))
-    trace = simulate([Launched("k", program, addresses)], machine)
-    trace.invariants()
-    return trace
 
 
 def columns_and_row(first: int, columns: int, rows: int = 64, width: int = 256) -> TileProgram:

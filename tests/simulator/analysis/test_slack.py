@@ -16,16 +16,8 @@ from simulator.analysis.memory_use import memory_use_of
 from simulator.analysis.slack import dependences, slack_of
 from simulator.optional.zero_tiles.skipped_tiles import skipped_of
 from simulator.tileprogram.program import Opcode, TileProgram
-from tests.simulator.build import Made, at_peak, elementwise, matmul_chain
+from tests.simulator.build import EDGE, Made, at_peak, elementwise, matmul_chain, run
 from tests.simulator.random_programs import launches, machines
-
-EDGE = load_machine("edge-8x8")
-
-
-def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
-    trace = simulate([Launched("k", program, (0,) * len(program.arguments))], machine)
-    trace.invariants()
-    return trace
 
 
 def on_path(trace: Trace) -> list[int]:
@@ -33,7 +25,7 @@ def on_path(trace: Trace) -> list[int]:
 
 
 def check_slack(trace: Trace) -> None:
-    """What must hold of every trace: no slack on the critical path, none below zero, and its steps follow.
+    """Checks rules that hold for every trace: no slack on the critical path, none below zero, and its steps follow.
 
     Where weights went in late while their array was busy, the path follows the array, which may have some.
     """

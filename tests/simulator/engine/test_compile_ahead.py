@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+from tests.fresh_process import python
 
 CODE = """
 from simulator.engine.compile_ahead import KINDS, compile_ahead
@@ -39,7 +36,4 @@ print(compiled)
 
 
 def test_programs_and_machines_of_all_kinds_find_it_compiled():
-    root = str(Path(__file__).resolve().parents[3])
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env=env, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+    assert python("-c", CODE).strip() == "[]"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 import tracemalloc
 from dataclasses import astuple
@@ -21,6 +19,7 @@ from simulator.engine import event_loop, issue, start
 from simulator.memory import dram
 from simulator.tileprogram.program import TileProgram
 from simulator.units import cost_table
+from tests.fresh_process import python
 from tests.simulator.build import direct_copy, elementwise, matmul_chain
 from tests.simulator.engine.test_cores import spread
 
@@ -56,17 +55,13 @@ print(began.count(True), most_often())
 
 
 def most_often() -> int:
-    """How often the function was compiled in this process that was compiled most often."""
+    """Most compilations of any one function in this process."""
     functions = [each for module in (event_loop, issue, start, dram) for each in vars(module).values()]
     return max(len(getattr(each, "nopython_signatures", ())) for each in functions)
 
 
 def in_a_new_process(cache: Path, memory: str = "simple", script: str = SCRIPT, **environment: str) -> list[str]:
-    root = Path(__file__).parents[3]
-    wanted = {**os.environ, "PYTHONPATH": str(root), "ATEN_WORKBENCH_CACHE": str(cache), **environment}
-    done = subprocess.run([sys.executable, "-c", script, memory], env=wanted, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return python("-c", script, memory, ATEN_WORKBENCH_CACHE=str(cache), **environment).split()
 
 
 @pytest.mark.test_all
@@ -161,9 +156,8 @@ def test_a_change_in_any_folder_of_the_simulator_is_compiled_anew(tmp_path: Path
 
     def folder() -> str:
         code = "import simulator.compiled as c; print(c.__file__, c.cache_folder().name)"
-        wanted = {**os.environ, "PYTHONPATH": str(tmp_path), "ATEN_WORKBENCH_CACHE": str(tmp_path / "cache")}
-        told = subprocess.run([sys.executable, "-c", code], env=wanted, cwd=tmp_path, capture_output=True, text=True)
-        file, name = told.stdout.split()
+        cache = str(tmp_path / "cache")
+        file, name = python("-c", code, cwd=tmp_path, PYTHONPATH=str(tmp_path), ATEN_WORKBENCH_CACHE=cache).split()
         assert Path(file).is_relative_to(tmp_path)
         return name
 

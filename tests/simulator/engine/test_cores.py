@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator import Cause, Deadlock, Launched, Machine, MachineError, Trace, load_machine, simulate
+from simulator import Cause, Deadlock, Launched, Machine, MachineError, load_machine, simulate
 from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import stalls_of
 from simulator.errors import DoesNotFit, InvariantViolation, ProgramError
@@ -18,18 +18,11 @@ from simulator.tileprogram.buffer_addresses import placed
 from simulator.tileprogram.program import Instruction, Opcode, TileProgram
 from simulator.tileprogram.verifier import verify
 from tests.broken_programs import drop_edge, implied
-from tests.simulator.build import Made
+from tests.simulator.build import Made, run
 
 
 def machine(cores: int = 2, **figures: int | str) -> Machine:
     return load_machine("edge-8x8", cores=cores, **figures)
-
-
-def run(program: TileProgram, on: Machine) -> Trace:
-    verify(program)
-    trace = simulate([Launched("k", program, tuple(range(0, 4096 * len(program.arguments), 4096)))], on)
-    trace.invariants()
-    return trace
 
 
 class Cores(Made):

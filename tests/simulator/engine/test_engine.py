@@ -1,24 +1,16 @@
-"""How instructions wait: issue, queues, units, memory; and what a trace says of it."""
+"""Tests the waits of instructions: issue, queues, units, memory; and their record in the trace."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from simulator import Cause, Launched, Machine, Trace, load_machine, machine_names, simulate
+from simulator import Cause, Launched, Trace, load_machine, machine_names, simulate
 from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import stalls_of, traffic_of
 from simulator.errors import DoesNotFit, LaunchError
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, at_peak, elementwise, matmul_chain
-
-EDGE = at_peak()
-
-
-def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
-    trace = simulate([Launched("k", program, (0,) * len(program.arguments))], machine)
-    trace.invariants()
-    return trace
+from tests.simulator.build import EDGE, Made, elementwise, matmul_chain, run
 
 
 def loads(count: int, elements: int = 8) -> TileProgram:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ from numba.core import codegen  # pyright: ignore[reportMissingTypeStubs]
 from simulator import compiled as compiling
 from simulator.errors import CacheWarning
 from simulator.files import machine_code_cache
+from tests.fresh_process import python
 
 
 def half_of(number: int) -> int:
@@ -95,14 +94,11 @@ def test_every_index_emptied_is_compiled_anew_in_another_process(tmp_path: Path)
         "from simulator.memory.bus import grant as f, idle_bus;"
         "print(f(idle_bus(0, Fraction(1)), 7), sum(f.stats.cache_hits.values()))"
     )
-    root, told = Path(__file__).parents[3], list[str]()
+    told = list[str]()
     for damaged in (False, True, False):
         for path in tmp_path.rglob("*.nbi") if damaged else ():
             path.write_bytes(b"")
-        wanted = {**os.environ, "ATEN_WORKBENCH_CACHE": str(tmp_path)}
-        done = subprocess.run([sys.executable, "-c", script], env=wanted, cwd=root, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        told.append(done.stdout.strip())
+        told.append(python("-c", script, ATEN_WORKBENCH_CACHE=str(tmp_path)).strip())
     assert told == ["7 0", "7 0", "7 1"]
 
 

@@ -1,4 +1,4 @@
-"""What a file says is shown, and does nothing to the terminal that shows it."""
+"""Tests that a file's texts are shown without effect on the terminal."""
 
 from __future__ import annotations
 

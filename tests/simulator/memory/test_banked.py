@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -23,6 +20,8 @@ from simulator.memory.banked.requests import request_counts, requests_of
 from simulator.memory.dram import ask
 from simulator.tileprogram.program import I64, Access, Opcode, Operand, TileProgram
 from simulator.units.cost_table import work
+from tests.fresh_process import python
+from tests.simulator import build
 from tests.simulator.build import Made, direct_copy, elements, elementwise, matmul_chain
 from tests.simulator.engine.test_engine import loads
 from tests.simulator.units.test_gather import IDS, rows
@@ -31,10 +30,7 @@ EDGE, TPU = (load_machine(name, memory="banked") for name in ("edge-8x8", "tpu-v
 
 
 def run(program: TileProgram, machine: Machine = EDGE, *, apart: int = 1 << 16) -> Trace:
-    addresses = tuple(number * apart for number in range(len(program.arguments)))
-    trace = simulate([Launched("k", program, addresses)], machine)
-    trace.invariants()
-    return trace
+    return build.run(program, machine, apart=apart)
 
 
 def by_itself(machine: Machine, asked: list[I64], begins: list[int]) -> list[int]:
@@ -268,7 +264,5 @@ print(*digests)
 
 
 def test_plain_python_and_any_stretches_of_time_give_the_same() -> None:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    plain = subprocess.run([sys.executable, "-c", PLAIN], env=environment, capture_output=True, text=True)
-    assert plain.returncode == 0, plain.stderr
-    assert plain.stdout.split() == [run(elementwise(tiles=3), machine).digest() for machine in (EDGE, TPU)]
+    digests = [run(elementwise(tiles=3), machine).digest() for machine in (EDGE, TPU)]
+    assert python("-c", PLAIN, NUMBA_DISABLE_JIT="1").split() == digests

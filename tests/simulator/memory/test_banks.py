@@ -6,9 +6,6 @@ import dataclasses
 import itertools
 import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -31,6 +28,7 @@ from simulator.memory.banked.address_map import (
 )
 from simulator.memory.banked.banks import figures_of, idle_gates, is_fresh, mark_fresh
 from simulator.tileprogram.program import I64
+from tests.fresh_process import python
 from tests.simulator.ticking import Request, Ticking
 
 DDR4, HBM2 = load_memory("DDR4_2400R"), load_memory("HBM2_2000Mbps")
@@ -329,7 +327,5 @@ def test_plain_python_gives_the_same() -> None:
         "import json, dataclasses; from tests.simulator.memory.test_banks import HBM2, mixed, run_stream;"
         "found = run_stream(HBM2, *mixed(9, 1500, 32), 2); print(json.dumps(dataclasses.asdict(found)))"
     )
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    plain = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     found = run_stream(HBM2, *mixed(9, 1500, 32), 2)
-    assert json.loads(plain.stdout) == dataclasses.asdict(found)
+    assert json.loads(python("-c", code, NUMBA_DISABLE_JIT="1")) == dataclasses.asdict(found)

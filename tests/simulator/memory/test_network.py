@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -17,6 +14,7 @@ from simulator.machine.topology import READ, WRITE, topology
 from simulator.records.spans import Wait
 from simulator.tileprogram.program import I64
 from simulator.units.unit_table import asking
+from tests.fresh_process import python
 from tests.simulator.build import Made, direct_copy, elementwise, matmul_chain
 from tests.simulator.engine.test_engine import loads
 from tests.simulator.memory.test_banked import run
@@ -155,7 +153,4 @@ def digest(memory: str, kind: str) -> str:
 
 @BANKED
 def test_plain_python_and_any_stretches_of_time_give_the_same() -> None:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    plain = subprocess.run([sys.executable, "-c", PLAIN], env=environment, capture_output=True, text=True)
-    assert plain.returncode == 0, plain.stderr
-    assert plain.stdout.split() == 2 * [digest(*each) for each in KINDS]
+    assert python("-c", PLAIN, NUMBA_DISABLE_JIT="1").split() == 2 * [digest(*each) for each in KINDS]

@@ -1,4 +1,4 @@
-"""What is seen of runs with and without each kind of optional hardware: printed as JSON."""
+"""Prints as JSON the results of runs with and without each kind of optional hardware."""
 
 from __future__ import annotations
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,13 +10,13 @@ import numpy as np
 import pytest
 
 from simulator import Cause, HostCall, Launched, Machine, NoSuchPlace, Placed, Trace, load_machine, simulate
-from simulator.analysis.slack import slack_of
 from simulator.analysis.stalls import channels_of, links_of, stalls_of
 from simulator.errors import InvariantViolation, LaunchError, MachineError
 from simulator.machine.optional.chiplets_shape import between_cycles, chiplet_of_core, route
 from simulator.records.spans import TOTALS, Wait
 from simulator.tileprogram.program import TileProgram
-from tests.simulator.build import Made, at_peak, direct_copy, elementwise
+from tests.fresh_process import python
+from tests.simulator.build import Made, at_peak, direct_copy, elementwise, run
 from tests.simulator.engine.test_cores import Cores, spread
 
 PAGE, WIDTH, WAY, RATE = 4096, 64, 40, 16
@@ -39,14 +36,6 @@ def banked(chiplets: int = 2, **figures: int | float | str) -> Machine:
 
 
 LATENCY = machine().dram_latency_cycles
-
-
-def run(program: TileProgram, on: Machine, placed: Sequence[Placed] = (), *, apart: int = 1 << 16) -> Trace:
-    addresses = tuple(range(0, apart * len(program.arguments), apart))
-    trace = simulate([Launched("k", program, addresses)], on, placed=placed)
-    trace.invariants()
-    assert slack_of(trace).min(initial=0) >= 0
-    return trace
 
 
 def load(*pages: int) -> TileProgram:
@@ -340,10 +329,7 @@ def digest(memory: str, kind: str) -> str:
 
 @pytest.mark.test_all
 def test_plain_python_gives_the_same() -> None:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    plain = subprocess.run([sys.executable, "-c", PLAIN], env=environment, capture_output=True, text=True)
-    assert plain.returncode == 0, plain.stderr
-    assert plain.stdout.split() == [digest(*each) for each in KINDS]
+    assert python("-c", PLAIN, NUMBA_DISABLE_JIT="1").split() == [digest(*each) for each in KINDS]
 
 
 def test_a_machine_in_one_piece_has_no_pages() -> None:

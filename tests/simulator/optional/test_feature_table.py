@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 
 from simulator.machine.optional.shape_table import SHAPES
 from simulator.optional.feature_table import FEATURES
+from tests.fresh_process import python
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = {"simulator/optional": "feature_table.py", "simulator/machine/optional": "shape_table.py"}
@@ -25,7 +24,7 @@ NAMES = {
     "uneven_cores": r"[Uu]neven|core_figures|own_figures|core_kinds|(?<!dram_)clock_ratio",
     "zero_tiles": r"[Zz]ero.?[Tt]ile|skips_zero",
 }
-"""What a line says that speaks of each, by the name of its folder."""
+"""Name of a feature's folder -> pattern of the lines that speak of the feature."""
 
 MENTIONS = {
     ("simulator/__init__.py", "chiplets"): (4, "`Placed` and `NoSuchPlace` are names that people import"),
@@ -81,12 +80,10 @@ def test_machines_and_simulations_have_one_order_of_features():
 
 
 def seen(root: Path) -> dict[str, object]:
-    """What a run in a copy of the simulator prints."""
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(root), str(ROOT)])}
-    command = [sys.executable, "-m", "tests.simulator.optional.run_without"]
-    done = subprocess.run(command, env=env, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    """Runs `run_without` in a copy of the simulator; returns its output."""
+    path = os.pathsep.join([str(root), str(ROOT)])
+    module = "tests.simulator.optional.run_without"
+    return json.loads(python("-m", module, cwd=root, NUMBA_DISABLE_JIT="1", PYTHONPATH=path))
 
 
 @pytest.fixture(scope="module")

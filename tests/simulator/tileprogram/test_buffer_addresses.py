@@ -9,27 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator import Launched, Machine, Trace, load_machine, simulate, verify
+from simulator import Launched, Machine, load_machine, simulate, verify
 from simulator.analysis.stalls import stalls_of
 from simulator.errors import DoesNotFit, InvariantViolation, ProgramError
 from simulator.tileprogram.buffer_addresses import clashes, in_use, placed
 from simulator.tileprogram.program import Access, DependenceKind, Opcode, Space, TileProgram
 from tests.broken_programs import drop_edge, implied, remove_slot, slot_implied
-from tests.simulator.build import Made, elements
+from tests.simulator.build import EDGE, Made, caught, elements, run
 
-EDGE = load_machine("edge-8x8")
 REUSE = DependenceKind.REUSE
 
 
 def machine_with(scratchpad: int, **figures: int | float) -> Machine:
     return load_machine("edge-8x8", scratchpad_bytes_per_lane=scratchpad // 8, **figures)
-
-
-def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
-    verify(program)
-    trace = simulate([Launched("k", program, (0,) * len(program.arguments))], machine)
-    trace.invariants()
-    return trace
 
 
 def phases(count: int, tiles: int = 4, slots: int = 2, elements_: int = 256) -> TileProgram:
@@ -157,7 +149,7 @@ def test_sharing_while_both_are_in_use_is_refused() -> None:
         verify(broken)
 
 
-def test_every_dropped_reuse_that_matters_is_caught() -> None:
+def test_every_dropped_reuse_that_matters_iscaught() -> None:
     program = placed(phases(4), 2048)
     edges = np.flatnonzero(program.dependence_kind == REUSE).tolist()
     assert len(edges) >= 6
@@ -231,18 +223,10 @@ def test_random_programs_share_addresses_safely(program: TileProgram) -> None:
 def test_random_programs_that_share_lose_no_edge_unnoticed(program: TileProgram) -> None:
     shared = placed(program, 0)
     for edge in range(len(shared.dependence)):
-        assert _caught(drop_edge(shared, edge)) != implied(shared, edge)
+        assert caught(drop_edge(shared, edge)) != implied(shared, edge)
     for number, buffer in enumerate(shared.buffers):
         if buffer.slots > 1:
-            assert _caught(remove_slot(shared, number)) != slot_implied(shared, number)
-
-
-def _caught(program: TileProgram) -> bool:
-    try:
-        verify(program)
-    except ProgramError:
-        return True
-    return False
+            assert caught(remove_slot(shared, number)) != slot_implied(shared, number)
 
 
 def test_what_is_not_in_the_scratchpad_stays_as_it_was() -> None:

@@ -14,7 +14,7 @@ from simulator.errors import InvariantViolation, ProgramError
 from simulator.tileprogram.conflicts import conflicts
 from simulator.tileprogram.program import DependenceKind, Opcode, TileProgram
 from tests.broken_programs import drop_edge, implied, remove_slot, slot_implied
-from tests.simulator.build import Made, elementwise, matmul_chain
+from tests.simulator.build import Made, caught, elementwise, matmul_chain
 from tests.simulator.random_programs import check, check_circle, launches, machines, programs
 
 RAW, WAR, WAW = (
@@ -27,14 +27,6 @@ ACC = DependenceKind.ACCUMULATE
 
 def waits(program: TileProgram, index: int) -> dict[int, DependenceKind]:
     return dict(program.instruction(index).dependences)
-
-
-def caught(program: TileProgram) -> bool:
-    try:
-        verify(program)
-    except ProgramError:
-        return True
-    return False
 
 
 def test_a_double_buffered_pipeline_waits_only_where_slots_come_round() -> None:

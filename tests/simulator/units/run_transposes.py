@@ -1,4 +1,4 @@
-"""What is seen of a run with the engine of transpose_engine.py: printed as JSON, and drawn into the folder given."""
+"""Runs the engine of transpose_engine.py: prints the results as JSON and draws them into the given folder."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def beside_banks_and_links() -> list[int]:
 
 
 def on_dram() -> str:
-    """What the verifier says of an engine that would read DRAM."""
+    """The verifier's error for an engine that reads DRAM."""
     made = Made()
     made.argument("x", (ROWS, COLUMNS))
     made.buffer("result", ROWS * COLUMNS)

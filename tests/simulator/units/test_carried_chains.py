@@ -14,6 +14,7 @@ from simulator import Launched, Machine, Trace, load_machine, simulate, verify
 from simulator.errors import InvariantViolation, ProgramError
 from simulator.tileprogram.program import Access, Carried, OpClass, TileProgram
 from simulator.units import scalar
+from tests.simulator import build
 from tests.simulator.build import Made, elements
 
 EDGE = load_machine("edge-8x8", alu_latency_cycles=3)
@@ -39,10 +40,7 @@ def loop(
 
 
 def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
-    verify(program)
-    trace = simulate([Launched("k", program, ())], machine)
-    trace.invariants()
-    return trace
+    return build.run(program, machine)
 
 
 @pytest.mark.parametrize(

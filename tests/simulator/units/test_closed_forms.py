@@ -10,20 +10,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator import Machine, Trace, load_machine
 from simulator.errors import MachineError
 from simulator.tileprogram.program import I64, Access, Opcode, TileProgram
 from simulator.units import dma, vector
 from simulator.units.systolic import matmul_cost, passes, shares
-from tests.simulator.build import Made, at_peak, elementwise
+from tests.simulator.build import Made, at_peak, elementwise, run
 
 TPU, EDGE = load_machine("tpu-v3", launch_overhead_cycles=0, weight_switch_cycles=0), load_machine("edge-8x8")
-
-
-def run(program: TileProgram, machine: Machine) -> Trace:
-    trace = simulate([Launched("k", program, (0,) * len(program.arguments))], machine)
-    trace.invariants()
-    return trace
 
 
 def one_matmul(m: int, n: int, k: int, stationary: int = 1) -> TileProgram:
@@ -47,13 +41,30 @@ def test_what_a_tile_leaves_empty_of_the_array_is_not_passed() -> None:
         assert run(one_matmul(7, 5, 6), machine).makespan == run(one_matmul(7, 5, 6), larger).makespan
 
 
-def test_a_full_tile_takes_the_textbook_count() -> None:
-    """Weight-stationary R x C array, S rows streamed: 2R + C + S - 2."""
-    assert run(one_matmul(64, 8, 8), EDGE).makespan == 2 * 8 + 8 + 64 - 2
+BY_HAND = {
+    "a full tile, R x C array, S rows streamed: 2R + C + S - 2": (one_matmul(64, 8, 8), EDGE, 2 * 8 + 8 + 64 - 2),
+    "the left operand stays": (one_matmul(100, 37, 64, stationary=0), TPU, 64 + (37 - 1) + (64 + 100 - 1)),
+    "a precision of three products streams three times": (
+        one_matmul(256, 128, 128), TPU.with_(matmul_precision="bf16_3x"), 128 + 2 * 256 + 255 + 255
+    ),
+    "2 x 2 tiles: one preload shows, and no row enters while a set of weights takes another's place": (
+        one_matmul(256, 256, 256), TPU.with_(systolic_arrays=1, weight_switch_cycles=40), 128 + 4 * (40 + 256) - 1 + 255
+    ),
+    "a full tile of sums that stay, k products each: 2R + C + k - 2": (
+        one_matmul(8, 8, 64), EDGE.with_(dataflow="output_stationary"), 2 * 8 + 8 + 64 - 2
+    ),
+    "sums of three products stream three times as many columns": (
+        one_matmul(128, 128, 256),
+        TPU.with_(dataflow="output_stationary", matmul_precision="bf16_3x"),
+        3 * 256 + 128 + 254,
+    ),
+}  # fmt: skip
 
 
-def test_the_left_operand_can_be_the_one_that_stays() -> None:
-    assert run(one_matmul(100, 37, 64, stationary=0), TPU).makespan == 64 + (37 - 1) + (64 + 100 - 1)
+@pytest.mark.parametrize("case", BY_HAND)
+def test_a_product_takes_what_it_takes_by_hand(case: str) -> None:
+    program, machine, cycles = BY_HAND[case]
+    assert run(program, machine).makespan == cycles
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(64, 16, 16), (3, 16, 20), (9, 17, 9), (8, 24, 40)])
@@ -61,11 +72,6 @@ def test_a_matmul_of_many_tiles_is_their_sum(m: int, n: int, k: int) -> None:
     rows = [min(8, k - start) for _ in range(0, n, 8) for start in range(0, k, 8)]
     expected = rows[0] + sum(max(m, tile) for tile in rows[1:]) + (m - 1) + (8 + 8 - 1)
     assert run(one_matmul(m, n, k), EDGE).makespan == expected
-
-
-def test_a_precision_of_three_products_streams_three_times() -> None:
-    machine = TPU.with_(matmul_precision="bf16_3x")
-    assert run(one_matmul(256, 128, 128), machine).makespan == 128 + 2 * 256 + 255 + 255
 
 
 @pytest.mark.parametrize(
@@ -78,12 +84,6 @@ def test_only_wide_factors_take_several_products(precision: str, factor_bytes: i
     program = one_matmul(256, 128, 128)
     program = replace(program, element_bytes=np.where(program.access == Access.READ, factor_bytes, 4).astype(np.int32))
     assert passes(program, machine).tolist() == [times]
-
-
-def test_every_set_of_weights_is_switched_in() -> None:
-    """By hand: 2 x 2 tiles of 128, 256 rows; one preload shows, and no row enters while a set takes another's place."""
-    machine = TPU.with_(systolic_arrays=1, weight_switch_cycles=40)
-    assert run(one_matmul(256, 256, 256), machine).makespan == 128 + 4 * (40 + 256) - 1 + 255
 
 
 def test_batches_stream_one_after_another() -> None:
@@ -164,17 +164,6 @@ def test_a_matmul_whose_sums_stay_is_the_sum_of_its_tiles(m: int, n: int, k: int
     if depth == 1:
         expected = sum(k + fill + tile for tile in tiles)
     assert run(one_matmul(m, n, k), machine).makespan == expected
-
-
-def test_a_full_tile_of_sums_takes_the_textbook_count() -> None:
-    """Output-stationary R x C array, k products to a sum: 2R + C + k - 2."""
-    machine = EDGE.with_(dataflow="output_stationary")
-    assert run(one_matmul(8, 8, 64), machine).makespan == 2 * 8 + 8 + 64 - 2
-
-
-def test_sums_of_three_products_stream_three_times_as_many_columns() -> None:
-    machine = TPU.with_(dataflow="output_stationary", matmul_precision="bf16_3x")
-    assert run(one_matmul(128, 128, 256), machine).makespan == 3 * 256 + 128 + 254
 
 
 @pytest.mark.parametrize("depth", [1, 2])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scripts import write_units
+from tests.fresh_process import python
 
 ROOT = Path(__file__).resolve().parents[3]
 ENGINE = Path(__file__).with_name("transpose_engine.py")
@@ -33,11 +32,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, drawn: Path) -> dict[str, Any]
     shutil.copy(ENGINE, copy / "simulator" / "units")
     written = [write_units.main(["--root", str(copy), *check]) for check in (["--check"], [], ["--check"])]
     assert written == [1, 0, 0]
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(copy), str(ROOT)])}
-    command = [sys.executable, "-m", "tests.simulator.units.run_transposes", str(drawn)]
-    done = subprocess.run(command, env=env, cwd=copy, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    path = os.pathsep.join([str(copy), str(ROOT)])
+    module = "tests.simulator.units.run_transposes"
+    return json.loads(python("-m", module, drawn, cwd=copy, NUMBA_DISABLE_JIT="1", PYTHONPATH=path))
 
 
 def test_each_tile_is_turned_by_one_of_two_engines(run: dict[str, Any]):

@@ -8,25 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from simulator import Cause, Launched, Machine, Trace, load_machine, machine_names, simulate, verify
+from simulator import Cause, Launched, load_machine, machine_names, simulate, verify
 from simulator.analysis.critical_path import waterfall_of
 from simulator.analysis.stalls import traffic_of
 from simulator.errors import ProgramError
 from simulator.tileprogram.program import Access, Opcode, Operand, TileProgram
 from tests.broken_programs import drop_edge, implied
-from tests.simulator.build import Made, at_peak, direct_copy, elements, tiled_copy
+from tests.simulator.build import EDGE, Made, direct_copy, elements, run, tiled_copy
 
 READ, WRITE = Access.READ, Access.WRITE
-EDGE = at_peak()
 FAR, NEAR = EDGE.dram_latency_cycles, EDGE.scratchpad.latency_cycles
 OUTSTANDING = EDGE.scalar.outstanding
-
-
-def run(program: TileProgram, machine: Machine = EDGE) -> Trace:
-    verify(program)
-    trace = simulate([Launched("k", program, (0,) * len(program.arguments))], machine)
-    trace.invariants()
-    return trace
 
 
 def one_loop(
@@ -107,7 +99,7 @@ def test_a_loop_that_reads_what_it_wrote_waits_for_every_answer() -> None:
     assert run(one_loop(lambda made: running_sum(made)[::-1])).makespan == 50 * 2 * FAR
 
     def beside(made: Made, *, read_first: bool) -> list[Operand]:
-        """What is read and what is written touch, but share no byte, in patterns that are not compared exactly."""
+        """A read and a write that touch but share no byte, in patterns that are not compared exactly."""
         low, high = made.dram("out", (50,)), made.dram("out", (50,), 50)
         read, write = (low, high) if read_first else (high, low)
         return [elements(read, stride=2 - read_first), elements(write, WRITE, stride=1 + read_first)]

@@ -38,7 +38,7 @@ class Box(NamedTuple):
     offset: int
 
     def elements(self) -> list[int]:
-        """Where its elements would lie if the tensor lay row after row."""
+        """Positions of its elements in a tensor that lies row after row."""
         ways = [range(0, stride * extent, stride) if stride else [0] * extent for stride, extent in self.dims]
         return [self.offset + sum(steps) for steps in itertools.product(*ways)]
 

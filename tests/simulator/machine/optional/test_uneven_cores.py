@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from simulator import Launched, Machine, Trace, load_machine, simulate
+from simulator import Machine, load_machine
 from simulator.errors import MachineError
 from simulator.machine.machine_file import parse_machine
 from simulator.tileprogram.program import TileProgram
+from tests.simulator.build import run
 from tests.simulator.engine.test_cores import spread
 from tests.simulator.units.test_closed_forms import one_matmul, one_pass
 
 SLOW = {"clock_ratio": 0.5}
-
-
-def run(program: TileProgram, machine: Machine) -> Trace:
-    trace = simulate([Launched("k", program, tuple(at << 16 for at in range(len(program.arguments))))], machine)
-    trace.invariants()
-    return trace
 
 
 def edge(*cores: dict[str, int | float]) -> Machine:
