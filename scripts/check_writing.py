@@ -19,11 +19,7 @@ FIRST_CHECKED = "376a030d05951486dd498b244964b168168b95db"
 
 OPENINGS = frozenset({"what", "how", "that", "where", "whether", "rarer", "anew", "told", "asked", "made", "given"})
 """First words of a docstring that name nothing. `Whether` may open the docstring of a bool."""
-<<<<<<< HEAD
 MOST_OPENINGS = {"benchmarks": 0, "scripts": 0, "simulator": 0, "templates": 0, "tests": 0, "workbench": 0}
-=======
-MOST_OPENINGS = {"benchmarks": 0, "scripts": 0, "simulator": 0, "templates": 0, "tests": 0, "workbench": 0}
->>>>>>> less-tests
 """The docstrings with such an opening, by folder, that there may be. A bound may only go down."""
 
 ENDINGS = ("ed", "ing", "s")

@@ -119,15 +119,15 @@ def table(right: Counter[tuple[str, str]], wrong: Counter[tuple[str, str]], dtyp
 
 HEAD = """# The same numbers on every processor
 
-A processor without an instruction needs other instructions, which have to give the same numbers. So this test compiles
-machine code for each level of the x86-64 ABI, runs it on one processor that has all levels, and compares with PyTorch:
-every operator of the tests' table in every type that PyTorch takes, the corners of each type through every pointwise op
-and reduction, and every cast. `ATEN_WORKBENCH_PROCESSOR` names the level (`native` if it is not set).
+A processor that lacks an instruction, such as FMA, runs other machine code, which must give the same numbers. This test
+compiles for each x86-64 level (the levels of its ABI), runs the code on one processor that has all levels, and compares
+with PyTorch: every operator of the tests' table in every type that PyTorch takes, the corners of each type through
+every pointwise op and reduction, and every cast. `ATEN_WORKBENCH_PROCESSOR` names the level (default `native`).
 
-Two things differ by processor all the same, within the bounds of every check. Only `native` calls a BLAS for products
-of f32 (`scipy-openblas32`), whose routines are chosen by the processor: the last digits of sums depend on it. And a
-processor that does not fuse multiplications and additions calls the C library for exp, erf and tanh, where others
-compute polynomials. bf16 and f16 are the same everywhere.
+Two results differ by processor all the same, within the bounds of every check. Only `native` calls a BLAS for products
+of f32 (`scipy-openblas32`), whose routines depend on the processor, and so do the last digits of sums. And a processor
+that does not fuse multiplications and additions calls the C library for exp, erf and tanh; others compute polynomials.
+bf16 and f16 are the same everywhere.
 
     {command}
 

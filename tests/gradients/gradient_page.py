@@ -15,20 +15,20 @@ COLUMNS = ("case", "f64", "differences", "f32", "bf16", "on the host")
 _HEAD = """\
 # Gradients, measured
 
-Written by `make gradients` (`python -m tests.gradients`): a training step of each call, traced with `train=True` and
-run. Its gradients, those of all tensors of floats that the call is given, are held against two others.
+Written by `make gradients` (`python -m tests.gradients`), which traces a training step of each call with `train=True`
+and runs it. The gradients of all float tensors among the call's arguments are compared with two others.
 
 * **Eager PyTorch's** in f64, f32 and, where a layer is trained in 16 bits, bf16: the largest distance from eager's
-  gradient, in units of the largest number of that gradient. `j.check()` decides whether it is right
-  ([what it allows](checking.md)). In bf16 a kernel rounds once where PyTorch may round on the way.
+  gradient, in units of the largest number of that gradient. `j.check()` decides whether the gradient is right
+  ([allowed errors](checking.md)). In bf16 a kernel rounds once; PyTorch may also round intermediate values.
 * **Differences** in f64: each number (24 of a tensor, if it has more) is moved by 1e-5 up and down, and all together
-  twice along random directions; the journey's own loss, run again each time, says how steep it is. The largest
-  distance is in units of the largest gradient, or of one; 1e-6 is allowed.
+  twice along random directions; the journey's own loss, run again each time, gives the slope. The largest distance is
+  in units of the largest gradient, or of one; 1e-6 is allowed.
 
-A dash: PyTorch has no such gradient, the type was not tried, or the gradient is not that of the loss by definition
-(padding of an embedding). **Bold** is wrong. The last column names ops that the
-host computes, for the reasons below the table. `python -m tests.gradients NAME ...` measures some again: families, or
-cases whose names have such a part. A sample is part of `make test-all`.
+A dash means that PyTorch has no such gradient, that the type was not tried, or that the gradient is by definition not
+that of the loss (padding of an embedding). **Bold** gradients are wrong. The last column names ops that the host
+computes, with the reasons below the tables. `python -m tests.gradients NAME ...` measures some again: families, or
+cases whose names contain NAME. A sample is part of `make test-all`.
 """
 
 Rows = Mapping[str, Mapping[str, list[str]]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 _RARE = "no kernel yet; rare in training"
-_SAMPLED = "no kernel yet: each pixel reads at places of its own, four at a time"
+_SAMPLED = "no kernel yet: each pixel reads four places that depend on data"
 _GAMMA = "no kernel yet: PyTorch's own series"
 
 REASONS: dict[str, str] = {
     "aten._upsample_bilinear2d_aa.default": "no kernel yet: the number of neighbours depends on the scale",
-    "aten._upsample_bilinear2d_aa_backward.default": "as the op itself",
-    "aten.as_strided.default": "addresses the memory of a parameter, of which the record knows a view alone",
+    "aten._upsample_bilinear2d_aa_backward.default": "the same as for the op itself",
+    "aten.as_strided.default": "addresses the memory of a parameter; the record has only a view of it",
     "aten.affine_grid_generator.default": _RARE,
     "aten.digamma.default": _GAMMA,
     "aten.grid_sampler_2d.default": _SAMPLED,
@@ -26,6 +26,6 @@ REASONS: dict[str, str] = {
 REFUSED: dict[str, str] = {
     "gaussian_nll_loss": "`F.gaussian_nll_loss` reads the variances' signs in Python",
     "ctc_loss": "`F.ctc_loss` reads lengths in Python",
-    "index by a mask": "how many numbers there are depends on the mask's data",
-    "masked_select": "as an index by a mask",
+    "index by a mask": "the number of results depends on the mask's data",
+    "masked_select": "the same as for an index by a mask",
 }

@@ -34,7 +34,7 @@ EXCEPTIONS: dict[str, Allowed] = (
         " clamp_max.default clamp_min.default amax.default amin.default max.default min.default max.dim min.dim"
         " aminmax.default cummax.default cummin.default hardtanh.default"
         " relu.default relu6.default",
-        Allowed("which of -0.0 and 0.0 is the larger is open", zeros=True),
+        Allowed("PyTorch leaves open whether -0.0 or 0.0 is the larger", zeros=True),
     )
     | _each(
         "softshrink.default",
@@ -43,7 +43,7 @@ EXCEPTIONS: dict[str, Allowed] = (
     | _each(
         "batch_norm.default _native_batch_norm_legit_no_training.default",
         Allowed(
-            "x*f - mean*f is rounded twice and PyTorch's once, which shows where the two nearly cancel or overflow"
+            "x*f - mean*f is rounded twice, PyTorch's formula once; this shows if the terms nearly cancel or overflow"
         ),
     )
     | _each(
@@ -56,30 +56,28 @@ EXCEPTIONS: dict[str, Allowed] = (
         " var_mean.dim std_mean.correction std_mean.default std_mean.dim",
         Allowed(
             f"{_OVERFLOW}, and rows of tiny numbers, whose squares are denormal. The mean of a row with infinities"
-            " is that infinity, as `mean` gives, where PyTorch's running mean is NaN",
+            " is that infinity, as for `mean`; PyTorch's running mean is NaN",
             rows=(5, 6, *_HUGE, 13, 14, 18),
         ),
     )
     | _each(
         "cumsum.default",
-        Allowed(
-            "rows whose sums are beyond the largest number on the way: PyTorch adds them up in float64", rows=_HUGE
-        ),
+        Allowed("rows whose partial sums are beyond the largest number: PyTorch adds them up in float64", rows=_HUGE),
     )
     | _each(
         "cosine_similarity.default",
-        Allowed("rows whose products overflow before they are divided, where PyTorch gives 0", rows=_HUGE),
+        Allowed("rows whose products overflow before the division: PyTorch gives 0", rows=_HUGE),
     )
     | _each(
         "cumprod.default",
         Allowed(
-            "the scan goes up and down the row by powers of two and rounds each product to the type, where PyTorch goes"
+            "the scan goes up and down the row by powers of two and rounds each product to the type; PyTorch goes"
             " from left to right, for f32 in float64"
         ),
     )
     | _each(
         "lerp.Scalar addcdiv.default logaddexp2.default",
-        Allowed("what vanishes beside zero loses its sign, which PyTorch keeps", zeros=True),
+        Allowed("a result that underflows to zero loses its sign; PyTorch keeps it", zeros=True),
     )
 )
 """By overload."""

@@ -16,18 +16,18 @@ _NOT_TAKEN = "-"
 _HEAD = """\
 # Errors of single operators
 
-Written by `make ulp` (`python -m tests.ulp`): every pointwise operator and reduction that has a kernel, on numbers of
-all sizes: denormals, powers of two and their neighbours, places near poles and zeros, infinities, NaN, both zeros,
-any pattern of bits; all 65,536 numbers of a 16-bit type where one tensor comes in. Reductions get rows of different
-data: plain, with a large mean, alternating, tiny, huge, constant, with infinities and NaN.
+Written by `make ulp` (`python -m tests.ulp`), which measures every pointwise operator and reduction that has a kernel,
+on numbers of all sizes: denormals, powers of two and their neighbours, places near poles and zeros, infinities, NaN,
+both zeros, random bit patterns; operators of one tensor get all 65,536 numbers of a 16-bit type. Reductions get rows of
+different data: plain, with a large mean, alternating, tiny, huge, constant, with infinities and NaN.
 
-Each cell is the largest error of the kernel, then PyTorch's own, in units in the last place of the type, against the
-same operator in float64; f64 itself against mpmath with 240 bits on fewer points, or, where an operator has no entry
-in `tests/ulp/exactly.py`, against PyTorch. The unit is that of the true result. Sums and means are measured in the
-unit of the sum of sizes, since numbers that cancel leave no digits to compare, and normalised rows in that of the row's
-largest number over its spread. The kernel may be off by four times PyTorch's largest error and one unit, and must
-give the NaN, the infinity and the sign of zero of the true result or of PyTorch; elements that do not are counted as
-"of another kind". Cells beyond the bound are **bold**, with the reason under "Exceptions". `python -m tests.ulp NAME`
+Each cell has the largest error of the kernel, then PyTorch's own, in units in the last place of the type, compared with
+the same operator in float64. Operators in f64 are compared with mpmath with 240 bits on fewer points, or with PyTorch
+if they have no entry in `tests/ulp/exactly.py`. The unit is that of the true result. Sums and means are measured in
+the unit of the sum of absolute values, since cancellation leaves no digits to compare; normalised rows in the unit of
+the row's largest number over its spread. The kernel's error may be four times PyTorch's largest error and one unit. The
+NaN, the infinity and the sign of zero must be those of the true result or of PyTorch; other elements are counted as "of
+another kind". Cells beyond the bound are **bold**, with the reason under "Exceptions". `python -m tests.ulp NAME`
 measures some operators again.
 """
 
@@ -48,7 +48,7 @@ def rows(names: Sequence[str], found: Sequence[Found]) -> dict[str, list[str]]:
 
 
 _EXCEPTED = (
-    "Where a kernel differs from PyTorch in some elements, including the signs of zero and the NaN of PyTorch. "
+    "Operators whose kernels differ from PyTorch in some elements, including the signs of zero and NaN. "
     "Only **bold** cells are beyond the bound."
 )
 
