@@ -10,7 +10,7 @@ which changes in place become values.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -343,10 +343,12 @@ def taken_apart() -> AbstractContextManager[None]:
     return also_going_back(_TakenApart())
 
 
-def _as_products() -> AbstractContextManager[None]:
+@contextlib.contextmanager
+def _as_products() -> Generator[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    return cast("AbstractContextManager[None]", cast(Any, sdpa_kernel)(SDPBackend.MATH))
+    with sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 _WHOLE: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
