@@ -223,12 +223,37 @@ TENSORS = {
 """Numbers of inputs that differ from the number of tensors in the schema."""
 
 
+NEITHER = frozenset(
+    [
+        "native_layer_norm",
+        "native_group_norm",
+        "_fused_rms_norm",
+        "_weight_norm_interface",
+        "native_batch_norm_backward",
+        "native_layer_norm_backward",
+        "native_group_norm_backward",
+        "_fused_rms_norm_backward",
+        "_weight_norm_interface_backward",
+        "argsort",
+        "msort",
+        "median",
+        "kthvalue",
+        "cdist",
+        "_cdist_forward",
+        "_cdist_backward",
+        "linalg_cross",
+    ]
+)
+"""Formulas in the families of pointwise ops and reductions that are neither: norms, sorts, distances and a cross."""
+
+
 def overloads() -> set[str]:
     """Every pointwise overload and reduction that has a kernel, by whatever route."""
     registered = {item.overload for item in DEFAULT.now() if item.kind in ("elementwise", "reduction")}
     scans = {item.overload for item in DEFAULT.now() if item.overload.split(".")[1].find("cum") >= 0}
-    families = ("activations", "arithmetic", "pointwise", "reductions", "statistics", "normalisation", "training")
-    made_of_others = {name for family in families for name in of_family(family)}
+    families = ("activations", "arithmetic", "reductions", "normalisation")
+    formulas = {name for family in families for name in of_family(family)}
+    made_of_others = {name for name in formulas if name.split(".")[1] not in NEITHER}
     return registered | scans | automatic_route.POINTWISE | automatic_route.REDUCTION | made_of_others
 
 

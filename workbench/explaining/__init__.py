@@ -1,1 +1,1 @@
-"""What is shown of records: handles, views of them, and findings."""
+"""Handles of the stages, views of records, and findings."""
