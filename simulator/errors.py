@@ -133,8 +133,8 @@ class CommonMemoryFull(SimulatorError):
         has = f"the machine has {capacity:,}" if capacity else "the machine has none: common_memory_bytes = 0"
         sizes = listed([f"{name}: {size:,} bytes" for name, size in self.tensors])
         super().__init__(
-            f"in launch {launch} {demand:,} bytes must be resident in the common memory, but {has}.\n{sizes}\n"
-            "Keep fewer tensors resident, or use a machine with a larger common memory."
+            f"launch {launch} (counted from 0) needs {demand:,} bytes resident in the common memory, but {has}.\n"
+            f"{sizes}\nKeep fewer tensors resident, or use a machine with a larger common memory."
         )
 
 

@@ -46,7 +46,7 @@ def members_of(file: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipI
         found[info.filename] = info
     total = sum(info.file_size for info in found.values())
     if total > most_bytes:
-        raise TooLarge(f"unpacked it is {total:,} bytes; at most {most_bytes:,} are read")
+        raise TooLarge(f"it unpacks to {total:,} bytes; at most {most_bytes:,} may be read")
     return found
 
 

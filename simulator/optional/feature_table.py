@@ -30,7 +30,7 @@ def check_asked(asked: FeatureArguments, machine: Machine, launches: int) -> Non
     """Raises for what cannot be asked of a machine, or of no hardware that there is."""
     for keyword, values in asked.items():
         if values and all(each.keyword != keyword for each in FEATURES):
-            raise NotYetSupported(f"what {keyword!r} asks", f"machine {machine.name!r}")
+            raise NotYetSupported(f"the argument {keyword}= of simulate", f"machine {machine.name!r}")
     for each in FEATURES:
         each.check(asked.get(each.keyword, ()), machine, launches)
 

@@ -153,7 +153,7 @@ def rebinds_and_prints(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("function", [rebinds, rebinds_and_prints])
 def test_a_global_that_is_given_another_tensor_is_refused_and_is_what_it_was(function: Callable[..., torch.Tensor]):
     before = state
-    with pytest.raises(errors.HiddenState, match=r"what it holds \(state\)"):
+    with pytest.raises(errors.HiddenState, match=r"an object that it holds \(state\)"):
         wb.trace(function, torch.randn(3))
     assert state is before and state.tolist() == [1, 1, 1]
 

@@ -190,7 +190,7 @@ def test_buffers_that_change_are_changes_of_the_graph(make: Any, capture: str):
 @both
 def test_a_weight_that_is_computed_anew_each_time_is_put_there_by_python(capture: str):
     journey = _with_state(nn.utils.spectral_norm(nn.Linear(4, 3)), capture, lambda: (R(2, 4),))
-    assert "new tensors are put into what it holds (weight)" in journey.captured.breaks[-1]
+    assert "new tensors are put into an object that it holds (weight)" in journey.captured.breaks[-1]
 
 
 class Mixture(nn.Module):

@@ -329,7 +329,7 @@ def test_a_call_that_opens_a_file_is_not_made(whole: dict[str, bytes], tmp_path:
 @pytest.mark.filterwarnings("ignore::workbench.ground.errors.HostRoute")
 def test_records_that_no_op_takes_are_told_when_a_stage_is_repeated(whole: dict[str, bytes], tmp_path: Path):
     journey = loaded(whole["host"], tmp_path, named("other", "aten.linalg_det.default"))
-    with pytest.raises(errors.JourneyFileUnfit, match="a stage cannot be repeated from what it says"):
+    with pytest.raises(errors.JourneyFileUnfit, match="a stage cannot be repeated from its records"):
         _ = journey.with_(fusion="none").scheduled
 
 

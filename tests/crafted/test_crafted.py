@@ -137,7 +137,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused_before_it_is_unpacked(whol
     path = tmp_path / "bomb.journey"
     path.write_bytes(changed(whole, more(100_000_000)))
     assert path.stat().st_size < 500_000
-    with pytest.raises(errors.JourneyFileTooLarge, match=r"unpacked it is 1\d\d,\d\d\d,\d\d\d bytes; at most"):
+    with pytest.raises(errors.JourneyFileTooLarge, match=r"it unpacks to 1\d\d,\d\d\d,\d\d\d bytes; at most"):
         wb.load(path)
 
 

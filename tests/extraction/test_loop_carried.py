@@ -224,7 +224,7 @@ def test_arithmetic_around_an_inner_loop_is_computed_one_by_one_in_every_round()
 
 def test_the_invariant_sees_arithmetic_outside_a_loop_that_takes_no_time():
     made = around("    %s = math.exp %e : f32", "    %v = arith.addf %a, %s : f32")
-    with mock.patch.object(scalar, "_cycles", lambda program, *_: (np.zeros(len(program), np.int64),) * 2):
+    with mock.patch.object(scalar, "_cycles", lambda part, *_: (np.zeros(len(part.program), np.int64),) * 2):
         trace = simulate([Launched("k", made, (0, 4096))], MACHINE)
     with pytest.raises(InvariantViolation, match=f"one of its iterations needs {SPECIAL}.0"):
         trace.invariants()

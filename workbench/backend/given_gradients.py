@@ -108,6 +108,6 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def backward(ctx: object, *_: torch.Tensor) -> None:
         raise NoGradients(
-            "gradients (second derivatives, create_graph=True)",
+            "gradients of gradients (second derivatives, create_graph=True)",
             "Compute them in PyTorch, or trace the whole step: wb.trace(step, ..., train=True)",
         )

@@ -150,7 +150,7 @@ class Trained:
         """The backward pass of a batch of gradients, of which PyTorch alone knows the memory."""
         if self._options.get("on_missing") == "error":
             raise NoGradients(
-                "a batch of gradients (is_grads_batched=True, or jacobian with vectorize=True) but on the host",
+                "a batch of gradients (is_grads_batched=True, or jacobian with vectorize=True), except on the host",
                 'Give them one by one, or leave out options={"on_missing": "error"}',
             )
         why = CaptureFailed("its gradients are a batch (is_grads_batched=True, or jacobian with vectorize=True)")
@@ -195,7 +195,7 @@ def _parted(joint: fx.GraphModule, *inputs: Any, **options: Any) -> tuple[fx.Gra
     """The forward and the backward graph; what is detached is kept once, with what it is detached from."""
     if draws_again(joint):
         raise NoGradients(
-            "random numbers, such as dropout's, inside of torch.utils.checkpoint, which draws them again",
+            "gradients of random numbers, such as dropout's, inside of torch.utils.checkpoint, which draws them again",
             "Keep them out of what is checkpointed, or leave the checkpoint to PyTorch: torch.compiler.disable",
         )
     forward, backward = parted(tidied(joint), *inputs, **options)

@@ -187,7 +187,7 @@ def _dynamos_own(name: str, error: Exception) -> str:
 
 
 def replaced(name: str, what: str, advice: str = "") -> errors.HiddenState:
-    return errors.HiddenState(name, f"what it holds ({what})", advice)
+    return errors.HiddenState(name, f"an object that it holds ({what})", advice)
 
 
 def _context(error: Exception) -> str:

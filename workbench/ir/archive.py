@@ -196,7 +196,7 @@ def _check_room(size: int, members: Mapping[str, bytes]) -> None:
     """Raises for a file that would take far more memory than journeys of its size do."""
     total = sum(map(len, members.values())) + _arrays(members)
     if total > most_bytes(size):
-        raise unpacking.TooLarge(f"unpacked it is {total:,} bytes; at most {most_bytes(size):,} are read")
+        raise unpacking.TooLarge(f"it unpacks to {total:,} bytes; at most {most_bytes(size):,} may be read")
 
 
 def _read(data: bytes, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -30,7 +30,7 @@ class GraphBreak(WorkbenchError):
     KEEP_OUT = "remove prints, calls of other libraries, and shapes and branches that depend on the data"
     BY_DYNAMO = (
         "With capture='dynamo' it becomes several graphs, with Python between them, if some of its computation "
-        f"can be captured and its tensors hold numbers. Otherwise {KEEP_OUT}"
+        f"can be captured and its tensors are not on the device 'meta'. Otherwise {KEEP_OUT}"
     )
     NO_NUMBERS = (
         "To become several graphs, with Python between them, it must run once: give tensors that hold numbers, "
@@ -72,7 +72,7 @@ class NoGradients(WorkbenchError):
     """Gradients through `torch.compile(backend="npu")` that would not be PyTorch's."""
 
     def __init__(self, what: str, advice: str) -> None:
-        super().__init__(f"torch.compile(backend='npu') has no gradients of {what}. {advice}")
+        super().__init__(f"torch.compile(backend='npu') cannot compute {what}. {advice}")
 
 
 class NoTrainingStep(WorkbenchError):

@@ -65,8 +65,8 @@ class JourneyFileTooLarge(JourneyFileError):
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
-            f"{path} is not opened: {what}, the most that a journey in a file of this size can have. The file is "
-            "damaged, or was made to fill the memory"
+            f"{path} is not opened: {what}, the most for a journey file of this size. The file is damaged, or was made "
+            "to fill the memory"
         )
         self.path = path
 
@@ -76,8 +76,8 @@ class JourneyFileUnfit(JourneyFileError):
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
-            f"{path} opens and shows, but a stage cannot be repeated from what it says: {what}. The file was changed "
-            "after it was saved, or is of a session with other operators; trace the function again"
+            f"{path} can be opened and viewed, but a stage cannot be repeated from its records: {what}. The file was "
+            "edited, or saved in a session with other operators registered; trace the function again"
         )
         self.path = path
 
@@ -88,10 +88,10 @@ class NotTrusted(WorkbenchError):
     def __init__(self, path: str, refused: Sequence[str]) -> None:
         more = [f"and {len(refused) - _NAMED:,} more"] if len(refused) > _NAMED else []
         super().__init__(
-            f"{path} asks MLIR for more than changing kernels, which a file may not: "
-            f"{'; '.join([*refused[:_NAMED], *more])}. Such a pass or op can write files and run code. Leave them out "
-            "with j.with_(passes=None, schedule=None), or, if you know who made the file and why, open it with "
-            f"wb.load({path!r}, trust=True). What a file may ask for is in docs/sharing.md"
+            f"{path} asks MLIR for more than changing kernels, which an untrusted file is not allowed to do: "
+            f"{'; '.join([*refused[:_NAMED], *more])}. Such a pass or op can write files and run code. Drop the "
+            "file's passes and scripts with j.with_(passes=None, schedule=None), or, if you know who made the file and "
+            f"why, open it with wb.load({path!r}, trust=True). What a file may ask for is in docs/sharing.md"
         )
         self.path, self.refused = path, tuple(refused)
 
@@ -101,8 +101,8 @@ class OtherResults(WorkbenchError):
 
     def __init__(self, ours: int, pytorchs: int) -> None:
         super().__init__(
-            f"check() compared {ours} results with {pytorchs} of a call in PyTorch: how many there are changes from "
-            "call to call, as with a random number of Python's. Let the function return as many results in each call"
+            f"check() got {ours} results from one call and {pytorchs} from a call in PyTorch: their number must not "
+            "change from call to call, as it would if Python's `random` decided it. Return the same number in each call"
         )
 
 
@@ -122,8 +122,8 @@ class NotCopied(WorkbenchError, TypeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a journey is not copied or pickled: it never changes, so use it as it is, and j.with_(...) makes one of "
-            'other options. To keep it, write j.save("FILE.journey"); wb.load reads it again, in any process'
+            "a journey cannot be copied or pickled: it never changes, so use it as it is, and j.with_(...) makes one "
+            'with other options. To keep it, write j.save("FILE.journey"); wb.load reads it again, in any process'
         )
 
 

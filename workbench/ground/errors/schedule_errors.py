@@ -120,8 +120,8 @@ class TooManyInstructions(WorkbenchError):
         loops = f", in loops of {' x '.join(f'{each:,}' for each in rounds)} rounds" if rounds else ""
         super().__init__(
             f"{kernel!r} would be a program of {count:,} instructions or more; the most is {most:,}. Most of it "
-            f"is {op}, which would run {runs:,} times{loops}, since the tiles are small, for a scratchpad of "
+            f"is {op}, which would run {runs:,} times{loops}. The tiles are small, to fit a scratchpad of "
             f"{scratchpad:,} bytes. Larger tiles in mapping=, a machine with a larger scratchpad, or smaller "
             f"tensors make it shorter. {variable} sets another limit; a million instructions take a minute or "
-            "two, and GBs"
+            "two, and gigabytes of memory"
         )

@@ -40,7 +40,7 @@ class CallContainers:
         result = flat.take(returned, "")
         changed = [place for place in self.places if not _same(self._contents(place, Flat()), self.before[place])]
         if any(not containers.can_become(self.places[place]) for place in changed):
-            raise HiddenState(self.name, "what it is given")
+            raise HiddenState(self.name, "a container among its arguments")
         flat.root = "left"
         left = [self._contents(place, flat)[0] for place in changed]
         if not left and not _has_same(result):

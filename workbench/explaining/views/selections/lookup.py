@@ -212,7 +212,7 @@ def _of_instruction(index: OriginIndex, kernel: str, number: int) -> Selection:
     scheduled, only = program_of(index, kernel)
     count = len(index.programs[scheduled].program)
     if not 0 <= number < count:
-        raise UnknownSelection(f"instruction {number} of {kernel}", f"0 to {count - 1}")
+        raise UnknownSelection(f"instruction {number} of {kernel}", f"its instructions are 0 to {count - 1}")
     rows = index.rows_of_instructions(scheduled, [number], only)
     return _from_rows(index, f"instruction {number} of {kernel}", rows)
 
@@ -249,7 +249,7 @@ def _of_buffer(index: OriginIndex, kernel: str, buffer: int) -> Selection:
     scheduled, only = program_of(index, kernel)
     buffers = index.programs[scheduled].program.buffers
     if not 0 <= buffer < len(buffers):
-        raise UnknownSelection(f"buffer {buffer} of {kernel}", f"it has {len(buffers)}, from 0 on")
+        raise UnknownSelection(f"buffer {buffer} of {kernel}", f"it has {len(buffers):,} buffers, counted from 0")
     rows = index.rows_of_instructions(scheduled, index.instructions_of_buffer(scheduled, buffer), only)
     return _from_rows(index, f"buffer {buffers[buffer].name} of {kernel}", rows)
 
