@@ -147,7 +147,10 @@ class InvariantViolation(SimulatorError):
 
     def __init__(self, violations: Sequence[str]) -> None:
         self.violations = tuple(violations)
-        super().__init__("the trace breaks its invariants:\n" + listed(self.violations))
+        super().__init__(
+            f"the trace breaks its invariants:\n{listed(self.violations)}\nPlease report it: the fault is "
+            "the simulator's, or lies in the program's dependences"
+        )
 
 
 class Deadlock(SimulatorError):

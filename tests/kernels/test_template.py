@@ -280,7 +280,12 @@ class GivesANumber(Template):
         (NotJinja, TemplateSyntaxError, "here the Jinja is broken", "Expected an expression"),
         (UnknownName, TemplateSyntaxError, "{{ nobody_gave_this }}", "'nobody_gave_this' is undefined"),
         (NotMlir, TemplateMlirError, "%broken = arith.constant", "not render valid MLIR"),
-        (LeavesTheForm, TemplateMlirError, "linalg.copy ins(%X : {{ X.memref }}) outs(%Y", "leaves the scheduled form"),
+        (
+            LeavesTheForm,
+            TemplateMlirError,
+            "linalg.copy ins(%X : {{ X.memref }}) outs(%Y",
+            "uses what a scheduled kernel may not have",
+        ),
     ],
 )
 def test_errors_stand_at_the_templates_own_line(template, error, here: str, words: str):

@@ -177,7 +177,7 @@ def test_a_loaded_journey_is_scheduled_anew_where_the_template_is_not_registered
 
     cycles, (note,), reason = told["elsewhere"]
     assert note.startswith(
-        f"kernel {template} is a template's, FoobarTiled of templates.foobar, and no template of {OP}"
+        f"kernel {template} is written by the template FoobarTiled of templates.foobar, and no template of {OP}"
     )
     assert "on edge-8x8 it keeps the text written for tpu-v3" in note and "vector_lanes is 8 and was 128" in note
     assert reason == "the template's own; its text was written for tpu-v3"

@@ -166,7 +166,7 @@ def test_arithmetic_that_changes_nothing_is_told_apart_from_work():
         (("k9", 1), "kernel 'k9'"),
         (10**9, "rows 0 to"),
         (-1, "rows 0 to"),
-        (wb.SpanAt(7, 0), "launches 0 to 1"),
+        (wb.SpanAt(7, 0), "launches are 0 to 1"),
         (3.5, "a float: select takes a node"),
         (None, "select takes a node"),
         (True, "a bool: select takes"),
@@ -207,6 +207,7 @@ def test_a_text_that_stands_in_two_places_is_ambiguous():
     first, second = (meaning.strip("'") for meaning in caught.value.meanings)
     assert first.startswith(f"{HERE}:") and journey.select(first).nodes != journey.select(second).nodes
     assert journey.select("x = torch.tanh(x)").nodes == ("tanh",)
+    assert journey.select("node tanh").nodes == journey.select("op aten.tanh.default").nodes == ("tanh",)
     assert len(journey.select("aten.relu.default").nodes) == 2
 
 

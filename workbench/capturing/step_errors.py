@@ -41,8 +41,8 @@ _REFUSED_BY_AUTOGRAD = {
         "Call the plain one, which a compiled module has as _orig_mod: all of the step goes through kernels anyway",
     ),
     "Expected inputs of BF16 type but got": (
-        "grouped products have shapes without data in bfloat16 only",
-        "Of a model of transformers choose other products: model.set_experts_implementation('batched_mm')",
+        "PyTorch can trace grouped products only in bfloat16",
+        "In a model of transformers, choose other products: model.set_experts_implementation('batched_mm')",
     ),
     "One of the differentiated Tensors appears to not have been used in the graph": (
         "it asks for the gradient of a tensor that the loss does not depend on",

@@ -152,10 +152,10 @@ def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]
         others = {taken[names]: names[0] for names in taken if mapping_entry({key: wanted[key]}, names)}
         if key == EVERY or key in others or not others:
             continue
-        by = ", ".join(f"{kernel} goes by {other!r}" for other, kernel in others.items())
+        by = ", ".join(f"{kernel} takes {other!r}" for other, kernel in others.items())
         advice = f"put {key!r} before the others" if all(map(is_pattern, others)) else f"leave {key!r} out"
         order = f"A kernel's name comes before patterns, of patterns the first match counts, and {EVERY!r} comes last"
-        raise MappingError(key, f"it applies to no kernel: {by}. {order}; {advice}")
+        raise MappingError(key, f"it is never used: {by}. {order}; {advice}")
 
 
 def with_named(

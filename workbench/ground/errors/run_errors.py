@@ -27,8 +27,8 @@ class MissingFunctions(WorkbenchError):
         named = ", ".join(functions) or "(the compiler printed their names on stderr)"
         super().__init__(
             f"machine code of {kernel} calls functions that this process does not have: {named}. It was not run. "
-            f"It was compiled for {target}, which lacks the instructions for them: compute in f32 there, or "
-            "leave the op out of the traced function; then report it with the output of `workbench doctor`"
+            f"It was compiled for {target}, which lacks the instructions that they replace. Compute in f32, or "
+            "leave the op out of the traced function; and report this error with the output of `workbench doctor`"
         )
         self.kernel, self.functions = kernel, tuple(functions)
 
@@ -96,9 +96,10 @@ class KernelFault(WorkbenchError):
     def __init__(self, kernel: str, nodes: tuple[str, ...], stage: str, reason: str, said: str = "") -> None:
         listed = "".join(f"\n  {node}" for node in nodes)
         heard = "".join(f"\n    {line}" for line in said.splitlines()[:_HEARD_LINES])
+        heard = f"\n  The worker said:{heard}" if heard else ""
         super().__init__(
             f"kernel {kernel} {self.happened} (stage: {stage}): {reason}. It was tried in a worker process; this"
-            f" process is unharmed. Its nodes:{listed}{f'{chr(10)}  It said:{heard}' if heard else ''}\n{self.advice}"
+            f" process is unharmed. The kernel's nodes:{listed}{heard}\n{self.advice}"
         )
         self.kernel, self.nodes, self.stage, self.reason, self.said = kernel, nodes, stage, reason, said
 

@@ -107,8 +107,8 @@ class TemplateOfAnotherMachine(UserWarning):
         text = "; ".join(f"{name} is {value}" for name, value in [*figures.items()][:3])
         text += f"; and {len(figures) - 3} more" if len(figures) > 3 else ""
         super().__init__(
-            f"kernel {kernel} is a template's, {template}, and no template of {op} is registered here: on {here} "
-            f"it keeps the text written for {written_for}. Other figures may need another text: {text}. Register "
+            f"kernel {kernel} is written by the template {template}, and no template of {op} is registered here: on "
+            f"{here} it keeps the text written for {written_for}, which may not suit it: {text}. Register "
             f"the template, wb.ops.template({op!r})(...), to write it for {here}"
         )
         self.kernel, self.template = kernel, template

@@ -59,7 +59,9 @@ def check_written(
     except MlirSyntaxError as error:
         raise TemplateMlirError(name, "does not render valid MLIR", _located(error.problems, rendering)) from None
     except ScheduledFormError as error:
-        raise TemplateMlirError(name, "leaves the scheduled form", _located(error.problems, rendering)) from None
+        raise TemplateMlirError(
+            name, "uses what a scheduled kernel may not have", _located(error.problems, rendering)
+        ) from None
     with module.context:
         _check_signature(template, rendering, module)
     try:

@@ -193,12 +193,12 @@ def _launch_and_instr(what: object) -> tuple[int, int] | None:
 
 
 def _row(index: OriginIndex, launch: int, instr: int) -> int:
-    rows = index.launch_rows[launch] if 0 <= launch < len(index.launch_rows) else range(0)
+    what = f"the span of instruction {instr} in launch {launch}"
+    if not 0 <= launch < len(index.launch_rows):
+        raise UnknownSelection(what, f"the launches are 0 to {len(index.launch_rows) - 1}")
+    rows = index.launch_rows[launch]
     if not 0 <= instr < len(rows):
-        raise UnknownSelection(
-            f"the span of instruction {instr} in launch {launch}",
-            f"launches 0 to {len(index.launch_rows) - 1}; this one has {len(rows)} instructions",
-        )
+        raise UnknownSelection(what, f"launch {launch} has {len(rows):,} instructions, counted from 0")
     return rows[instr]
 
 
@@ -277,12 +277,16 @@ _BY_RECORD: Final[Mapping[type[tuple[Any, ...]], Callable[..., Selection]]] = {
 
 
 def _of_name(index: OriginIndex, name: str) -> Selection:
-    """A text: exact names first, then places, then short forms, then the number of a span."""
-    found = [(kind, nodes) for kind, find in EXACT.items() if (nodes := find(index, name))]
+    """A text: exact names first, alone or behind their kind, then places, then short forms, then the number of a
+    span."""
+    kind, _, named = name.partition(" ")
+    kinds = [kind] if kind in EXACT and EXACT[kind](index, named) else list(EXACT)
+    exact = named if len(kinds) == 1 else name
+    found = [(kind, nodes) for kind in kinds if (nodes := EXACT[kind](index, exact))]
     if len(found) > 1:
-        raise AmbiguousSelection(name, [f"{kind} {name!r}" for kind, _ in found])
+        raise AmbiguousSelection(name, [repr(f"{kind} {name}") for kind, _ in found])
     for kind, nodes in found:
-        return _of_kernel(index, name) if kind == "kernel" else _of_nodes(index, f"{kind} {name}", nodes)
+        return _of_kernel(index, exact) if kind == "kernel" else _of_nodes(index, f"{kind} {exact}", nodes)
     placed, numbered = _PLACED.fullmatch(name), _NUMBERED.fullmatch(name)
     kernels = {*index.programs, *index.kernel_nodes}
     full = with_full_kernel(name, index.kernel_nodes)
