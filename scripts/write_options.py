@@ -23,9 +23,11 @@ PAGE: Final = "docs/options.md"
 _HEAD: Final = """# Options
 
 `scripts/write_options.py` writes this page from the fields of `Options` (`workbench/stages/options.py`).
-A file of `j.save` has the machine with the timeline, and the mappings of a tuned table as `mapping`.
+A file of `j.save` holds `machine` within its timeline, and the used entries of `tuned` as `mapping`. A new value of an
+option repeats the stage in its row and all later ones; `machine` repeats lower as well if kernels or orders of axes
+depend on it. The stages in order: {stages}.
 
-| option | default | taken by | another value repeats | in a file | flag of `workbench trace` | |
+| option | default | taken by | first stage that a new value repeats | in a file | flag of `workbench trace` | |
 |---|---|---|---|---|---|---|
 """
 
@@ -94,7 +96,8 @@ def _default(default: object) -> str:
 def page() -> str:
     """The page of docs: a row an option."""
     rows = (" | ".join(_cells(each.name, OPTIONS[each.name], each.default)) for each in fields(Options))
-    return _HEAD + "".join(f"| {row} |\n" for row in rows)
+    stages = dict.fromkeys(stage.name for stage in Stages.table if not stage.beside)
+    return _HEAD.format(stages=", ".join(stages)) + "".join(f"| {row} |\n" for row in rows)
 
 
 _VERBS: Final = {"trace": "`wb.trace`", "with_": "`j.with_`", "compile": "`torch.compile`"}
@@ -105,7 +108,7 @@ def _cells(name: str, option: Option, default: Any) -> Iterator[str]:
     yield f"`{name}`"
     yield f"`{_default(default)}`"
     yield ", ".join(_VERBS[verb] for verb in option.verbs)
-    yield f"{stages[option.read_by]}, and all below"
+    yield stages[option.read_by]
     yield "yes" if option.kept else "no"
     yield f"`--{name.replace('_', '-')} {option.flag.replace('|', chr(92) + '|')}`" if option.flag else ""
     yield option.doc.replace("|", "\\|")

@@ -119,10 +119,11 @@ def table(right: Counter[tuple[str, str]], wrong: Counter[tuple[str, str]], dtyp
 
 HEAD = """# The same numbers on every processor
 
-A processor that lacks an instruction, such as FMA, runs other machine code, which must give the same numbers. This test
-compiles for each x86-64 level (the levels of its ABI), runs the code on one processor that has all levels, and compares
-with PyTorch: every operator of the tests' table in every type that PyTorch takes, the corners of each type through
-every pointwise op and reduction, and every cast. `ATEN_WORKBENCH_PROCESSOR` names the level (default `native`).
+A processor that lacks an instruction, such as FMA, runs other machine code, which must give the same numbers.
+`tests/processors.py` compiles for each x86-64 level (the levels of its ABI), runs the code on one processor that has
+all levels, and compares with PyTorch: every operator of the tests' table in every type that PyTorch takes, the corners
+of each type through every pointwise op and reduction, and every cast. `ATEN_WORKBENCH_PROCESSOR` names the level
+(default `native`).
 
 Two results differ by processor all the same, within the bounds of every check. Only `native` calls a BLAS for products
 of f32 (`scipy-openblas32`), whose routines depend on the processor, and so do the last digits of sums. And a processor

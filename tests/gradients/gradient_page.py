@@ -21,9 +21,9 @@ and runs it. The gradients of all float tensors among the call's arguments are c
 * **Eager PyTorch's** in f64, f32 and, where a layer is trained in 16 bits, bf16: the largest distance from eager's
   gradient, in units of the largest number of that gradient. `j.check()` decides whether the gradient is right
   ([allowed errors](checking.md)). In bf16 a kernel rounds once; PyTorch may also round intermediate values.
-* **Differences** in f64: each number (24 of a tensor, if it has more) is moved by 1e-5 up and down, and all together
-  twice along random directions; the journey's own loss, run again each time, gives the slope. The largest distance is
-  in units of the largest gradient, or of one; 1e-6 is allowed.
+* **Differences** in f64: each number (24 of a tensor, if it has more) is moved by 1e-5 up and down; then all numbers
+  together are moved along a random direction, twice. The journey's own loss, run again each time, gives the slope.
+  The largest distance is divided by the largest gradient, or by 1 if that is larger; 1e-6 is allowed.
 
 A dash means that PyTorch has no such gradient, that the type was not tried, or that the gradient is by definition not
 that of the loss (padding of an embedding). **Bold** gradients are wrong. The last column names ops that the host
