@@ -30,7 +30,7 @@ class Captured(Handle[AtenGraph]):
     program: CapturedProgram | None = field(default=None, compare=False)
     """The ties to the live function; None for a loaded record."""
     _run: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
-    """The run of its journey, if that has been simulated."""
+    """Returns the journey's run; None if the journey is not simulated."""
 
     def _table(self) -> Table:
         return graph_tables.nodes_table(self.record)
@@ -46,8 +46,7 @@ class Captured(Handle[AtenGraph]):
 
     @property
     def modules(self) -> pd.DataFrame:
-        """One row a module or call, as in the tree of modules; with the run's cycles and bytes, once it is
-        simulated."""
+        """One row a module or call, as in the tree of modules; with cycles and bytes once the journey is simulated."""
         run = self._run()
         lowered, spent = (run.lowered, run.spent) if run else (None, None)
         tree = module_tree.captured_tree(self.record, lowered, spent)
@@ -66,8 +65,8 @@ class Captured(Handle[AtenGraph]):
 
     @property
     def params(self) -> pd.DataFrame:
-        """The function's own tensors: parameters, buffers, closed-over tensors and constants; those of a training step
-        also gradients and what optimizers keep."""
+        """The function's own tensors: parameters, buffers, closed-over tensors and constants; for a training step also
+        gradients and the states of optimizers."""
         kinds = ("parameter", "buffer", "gradient", "state", "closure", "constant")
         return data_frames.frame(graph_tables.inputs_table(self.record, *kinds))
 

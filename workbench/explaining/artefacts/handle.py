@@ -78,7 +78,7 @@ class Handle(Shown, Generic[R]):
 
 
 def not_simulated() -> None:
-    """The run of a handle without a journey: there is none."""
+    """Returns None: a handle without a journey has no run."""
     return None
 
 

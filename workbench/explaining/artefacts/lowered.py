@@ -37,17 +37,17 @@ class LoweredKernel:
 
     @property
     def title(self) -> str:
-        """A readable title: `layers.3.conv1 + bn1 + relu`. Calls use its name."""
+        """A readable title: `layers.3.conv1 + bn1 + relu`. Calls use the kernel's name."""
         return titles.kernel_titles(self.graph)[self.name]
 
     @property
     def kind(self) -> str:
-        """The kind of its anchor: elementwise, reduction or contraction, for instance."""
+        """The kind of the kernel's anchor node: elementwise, reduction or contraction, for instance."""
         return self.record.kind
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Its nodes after decomposition, in order."""
+        """The kernel's nodes after decomposition, in order."""
         return self.record.nodes
 
     @property
@@ -57,12 +57,12 @@ class LoweredKernel:
 
     @property
     def inputs(self) -> dict[str, TensorType]:
-        """Its inputs: value and type, in ABI order."""
+        """The kernel's inputs: value -> type, in ABI order."""
         return {value: self.graph.types[value] for value in self.record.inputs}
 
     @property
     def outputs(self) -> dict[str, TensorType]:
-        """Its outputs: value and type, in ABI order."""
+        """The kernel's outputs: value -> type, in ABI order."""
         return {value: self.graph.types[value] for value in self.record.outputs}
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Lowered(Handle[KernelGraph]):
     """Every node with its route, grouped into kernels."""
 
     _run: Callable[[], Simulated | None] = field(default=not_simulated, compare=False)
-    """The run of its journey, if that has been simulated."""
+    """Returns the journey's run; None if the journey is not simulated."""
 
     def _table(self) -> Table:
         return graph_tables.lowered_table(self.record)
@@ -89,8 +89,8 @@ class Lowered(Handle[KernelGraph]):
 
     @property
     def modules(self) -> pd.DataFrame:
-        """One row a module or kernel, as in the tree of modules; with the run's cycles and bytes, once it is simulated.
-        A kernel of several modules is at the module that contains them all."""
+        """One row a module or kernel, as in the tree of modules; with cycles and bytes once the journey is simulated. A
+        kernel of several modules is at the module that contains them all."""
         run = self._run()
         spent = run.spent if run else None
         return data_frames.frame(module_tree.modules_table(module_tree.lowered_tree(self.record, spent), spent))
@@ -98,7 +98,7 @@ class Lowered(Handle[KernelGraph]):
     @property
     def fusions(self) -> pd.DataFrame:
         """Pairs of nodes, fused and refused, with the rule and the reason. Where `switch` is true, `fusion={"off":
-        [rule]}` turns the rule off; all others are limits."""
+        [rule]}` turns the rule off; no option changes the other refusals."""
         return data_frames.frame(graph_tables.fusions_table(self.record))
 
     @property

@@ -48,9 +48,9 @@ class Passes(tuple[Pass, ...]):
 
     @knows_its_options
     def lines(self, after: int) -> pd.DataFrame:
-        """One row a line of the text after so many passes, 0 is the rendered kernel: its nodes, and the same line of
-        the rendered and of the scheduled kernel, equal up to names or found by the number of its op. A line that passes
-        made and changed again later has neither."""
+        """One row a line of the text after `after` passes (0: the rendered kernel): the nodes of the line, and the same
+        line of the rendered and of the scheduled kernel, which is equal up to names or has the op of the same number. A
+        line that one pass made and a later pass changed has neither."""
         if not 0 <= after <= len(self):
             raise BadOption(f"lines({after}): expected a number of passes, 0 to {len(self)}")
         return data_frames.frame(self.trace.lines_table(after))
@@ -62,12 +62,12 @@ class Passes(tuple[Pass, ...]):
 
     @knows_its_options
     def text(self, *, context: int = CONTEXT) -> str:
-        """The changes of each; passes that changed nothing share a line."""
+        """The changes of each pass; passes that changed nothing share a line."""
         return pass_tables.steps_text(self, context=context)
 
     @knows_its_options
     def html(self) -> Markup:
-        """The same, each pass closed until it is opened."""
+        """The changes of each pass, closed until a reader opens them."""
         return markup.fragment(pass_tables.steps_html(self))
 
     @knows_its_options

@@ -1,4 +1,4 @@
-"""The way to the drawing code, which only notebooks need."""
+"""Loads the drawing code, which only notebooks need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXTS: Final = "Without it there are .html(), .text() and .table."
 
 
 class Drawing(Protocol):
-    """The functions of the module `plot_pictures`; a picture is made for a plot so many pixels wide."""
+    """The functions of the module `plot_pictures`; `make` draws a picture for a plot of so many pixels in width."""
 
     def axes(self, make: Callable[[float], Picture], ax: Axes | None, *, style: str, width: float) -> Axes: ...
 
@@ -30,7 +30,7 @@ class Drawing(Protocol):
 
 
 class Widgets(Protocol):
-    """The functions of the modules of widgets, each in a module of its own."""
+    """The functions that make widgets; each widget module has some of these functions."""
 
     def stepper(
         self, journey: object, request: object, stages: object, checks: Mapping[str, object], *, stage: str
@@ -65,17 +65,19 @@ _INSTEAD: Final = {
 
 
 def widgets(module: str) -> Widgets:
-    """Returns a module of widgets; the error where a package is missing says what there is instead of them."""
+    """Returns a module of widgets; if a package is missing, the error names the calls to use instead."""
     return cast(Widgets, _module(f"widgets.{module}", _INSTEAD.get(module, _TEXTS)))
 
 
 def drawing(instead: str = _TEXTS) -> Drawing:
-    """Returns what draws pictures with matplotlib; the error where it is missing says what there is instead."""
+    """Returns the module that draws pictures with matplotlib; if matplotlib is missing, the error names the calls to
+    use instead."""
     return cast(Drawing, _module("plot_pictures", instead))
 
 
 def _module(name: str, instead: str) -> ModuleType:
-    """A drawing module, which the edge of the library offers: the core neither imports nor needs matplotlib."""
+    """Loads a drawing module by the name that `workbench/__init__.py` registered: the core neither imports nor needs
+    matplotlib."""
     try:
         return drawing_module(name)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Types of matplotlib, only for annotations: it is not loaded, and need not be installed."""
+"""Types of matplotlib, only for annotations: matplotlib is not loaded, and need not be installed."""
 
 from __future__ import annotations
 

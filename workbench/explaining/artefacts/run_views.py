@@ -71,9 +71,9 @@ class ArrayView(Shown):
 
     @property
     def tiles(self) -> pd.DataFrame:
-        """One row a tile that the array holds, in order: its place in the matmul (`batch`, `product` of those that the
-        precision takes, `down` along the array's rows, `across` along its columns), the rows and columns that it takes,
-        and when it moves in, streams, is complete and out.
+        """One row a tile that the array holds, in order: its place in the matmul (`batch`, `product`, one of the
+        several that the precision takes, `down` along the array's rows, `across` along its columns), the rows and
+        columns that it takes, and when it moves in, streams, is complete and out.
 
         Times are cycles of the array's clock; 0 is when its first row may stream, cycle `phase` of the run.
         """
@@ -81,8 +81,8 @@ class ArrayView(Shown):
 
     @knows_its_options
     def at(self, cycle: int) -> pd.DataFrame:
-        """One cycle of the array's clock: which parts go on, of which tile, the rows that have moved in and streamed,
-        and how many of the array's elements are at work."""
+        """One cycle of the array's clock: the parts of the work in progress, the tile of each, the rows that have moved
+        in and streamed, and how many of the array's elements are at work."""
         return data_frames.frame(arrays.cycle_table(self.record, cycle))
 
     @knows_its_options
@@ -92,7 +92,7 @@ class ArrayView(Shown):
 
     @knows_its_options
     def html(self) -> Markup:
-        """The same with pictures: the wave front half across the array, and the tiles over time."""
+        """The text with pictures: the wave front half across the array, and the tiles over time."""
         return markup.fragment(arrays.array_svg(self.record, self.run.record, self.run.scheduled.launches))
 
     @knows_its_options
@@ -120,9 +120,10 @@ class PipelineView(Shown):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row an iteration, in program order: when it began and ended, cycles in which it loads, computes, stores,
-        in which anything of it moves from or to DRAM (`moving`), and those in which its core computes meanwhile
-        (`hidden`); the slots of buffers that it uses, and the rows whose computing its transfers ran `during`.
+        """One row an iteration, in program order: when it began and ended; the cycles in which it loads, computes and
+        stores; the cycles in which any of its transfers from or to DRAM runs (`moving`), and those of them in which its
+        core computes (`hidden`); the slots of buffers that it uses, and the rows whose computing its transfers ran
+        `during`.
 
         Instructions before or after the innermost loop are a row of their own, with fewer loops.
         """
@@ -162,7 +163,7 @@ class PipelineView(Shown):
 
 @dataclass(frozen=True, repr=False)
 class RooflineView(Shown):
-    """The operations of each kernel for its bytes, under the machine's roofs."""
+    """The operations and the moved bytes of each kernel, under the machine's roofs."""
 
     record: Roofline
 
@@ -214,8 +215,8 @@ class PartsView(Shown):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a part: launches, cycles with what each launch takes to begin, and the bytes of DRAM that they move;
-        the cycles add up to the makespan. Without rows, and with a warning, if nothing is trained."""
+        """One row a part: launches, cycles with the launch overhead, and the bytes of DRAM that the launches move; the
+        cycles add up to the makespan. If nothing is trained, there are no rows, and a warning."""
         return data_frames.frame(self._table())
 
     def _table(self) -> Table:
@@ -230,7 +231,7 @@ class PartsView(Shown):
 
     @knows_its_options
     def text(self) -> str:
-        """The table, or why there is none."""
+        """The table, or the reason why there is none."""
         table = self._table()
         return table.text() if table.rows else table.why_empty
 
@@ -256,21 +257,21 @@ class PartsView(Shown):
 
 @dataclass(frozen=True, repr=False)
 class DramView(Shown):
-    """The bytes of all tensors in DRAM, launch by launch, by what they are for."""
+    """The bytes of all tensors in DRAM, launch by launch, by kind of tensor."""
 
     record: Contents
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a launch: its part of a training step, the cycles in which it runs (with what it takes to begin), and
-        the bytes that lie in DRAM meanwhile, by kind. Results, and new values of what the function changes, have their
-        place throughout."""
+        """One row a launch: its part of a training step, the cycles in which it runs (launch overhead included), and
+        the bytes that lie in DRAM meanwhile, by kind. Results, and new values of tensors that the function changes,
+        have their place in all launches."""
         return data_frames.frame(self.record.launch_table())
 
     @property
     def tensors(self) -> pd.DataFrame:
-        """One row a tensor, the largest first: its kind, its bytes, and the first and the last kernel that it is there
-        for; without a kernel it is there from the begin, or to the end."""
+        """One row a tensor, the largest first: its kind, its bytes, and the first and the last kernel in whose time it
+        is in DRAM; without a first kernel it is there from the begin, without a last one to the end."""
         return data_frames.frame(self.record.tensor_table())
 
     @property
@@ -280,7 +281,7 @@ class DramView(Shown):
 
     @knows_its_options
     def text(self) -> str:
-        """The most bytes, when, and of what kinds."""
+        """The largest number of bytes in DRAM, the kernel running then, and the bytes of each kind."""
         return dram_contents.peak_text(self.record)
 
     @knows_its_options

@@ -62,7 +62,7 @@ class ScheduledKernelHandle(Shown):
 
     record: ScheduledKernel
     rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
-    """The kernels before scheduling, this one among them: its first pass is compared with it."""
+    """All kernels before scheduling; the first pass is compared with this kernel among them."""
 
     @property
     def name(self) -> str:
@@ -74,8 +74,8 @@ class ScheduledKernelHandle(Shown):
 
     @property
     def schedule(self) -> str:
-        """The transform script that made it. Reading it starts a worker process in the background, since a reader may
-        edit the script, and a worker tries edited ones first."""
+        """The transform script that made the kernel. Reading it starts a worker process in the background: if a user
+        edits the script, the worker tries the edited one first."""
         if importlib.util.find_spec("torch") is not None:  # without PyTorch a journey can only be read
             TRIALS.expect()
         return self.record.schedule
@@ -91,7 +91,7 @@ class ScheduledKernelHandle(Shown):
 
     @cached_property
     def passes(self) -> Passes:
-        """The module after every step, the step's changes, and the pipeline that reproduces it."""
+        """The module after every step, the step's changes, and the pipeline that reproduces the step."""
         (trace,) = pass_lines.traces_of([self.record], self.rendered)
         return Passes.of(trace)
 
@@ -133,13 +133,13 @@ class Scheduled(Handle[ScheduledProgram]):
     """Every kernel tiled into loops over the scratchpad, with the tile program read off it."""
 
     lowered: KernelGraph = field(compare=False)
-    """It has the user's names of the tensors."""
+    """The graph of kernels, which has the user's names of the tensors."""
     rendered: tuple[KernelModule, ...] = field(default=(), compare=False)
-    """Its source: the first step of each kernel is compared with it."""
+    """The kernels before scheduling: the first step of each kernel is compared with them."""
     titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
     """The title of each kernel."""
     _mapspace: Callable[[str, int, Any], Any] | None = field(default=None, compare=False)
-    """The journey's; None for a schedule without a journey."""
+    """Lists the mappings of a kernel for `mapspace`; None for a schedule without a journey."""
 
     def _table(self) -> Table:
         return titles.with_titles(kernel_tables.scheduled_table(self.record), self.titles)
@@ -164,8 +164,8 @@ class Scheduled(Handle[ScheduledProgram]):
     @knows_its_options
     def mapspace(self, kernel: str, *, simulate: int = 0, executor: object = None) -> Any:
         """The legal mappings of a kernel, those predicted to be fastest first: tiles, orders, slots and cores, each
-        with its predicted cycles. The first `simulate` of them are scheduled and simulated as well, by `executor`
-        side by side if one is given: `.table` then has their cycles, or why they are refused."""
+        with its predicted cycles. The first `simulate` of them are scheduled and simulated as well, side by side if
+        there is an `executor`: `.table` then has their cycles, or the reasons of refusals."""
         if self._mapspace is None:
             raise BadOption("mapspace: this schedule was made without a journey, which simulates; use j.scheduled")
         return self._mapspace(kernel, simulate, executor)

@@ -47,13 +47,15 @@ class Scratchpad(Shown):
         stored there, or stays inside.
 
         Times are cycles. For a mapping that does not fit, which did not run, they are numbers of instructions, mostly
-        of the first two rounds of each loop alone, and `bytes_beyond` are the bytes of each beyond the capacity.
+        of the first two rounds of each loop alone, and `bytes_beyond` is the number of bytes of the slot beyond the
+        capacity.
         """
         return data_frames.frame(scratchpad.scratchpad_table(self.record))
 
     @knows_its_options
     def of(self, kernel: str | int) -> Scratchpad:
-        """One launch alone: that of a kernel by its name, or by its number (`launch` in the table)."""
+        """The scratchpad of one launch: `kernel` is the name of a kernel, or the number of the launch (`launch` in the
+        table)."""
         return replace(self, record=self.record.of(kernel))
 
     @knows_its_options
@@ -100,19 +102,19 @@ class Moment(Shown):
 
     @property
     def kernel(self) -> str:
-        """The kernel that runs; between two of them the one before."""
+        """The kernel that runs in this cycle; in a gap between launches, the previous one."""
         return self.record.replay.kernel
 
     @property
     def spans(self) -> tuple[int, ...]:
-        """Rows of `j.simulated.events` that hold a unit now."""
+        """Rows of `j.simulated.events` whose instructions hold a unit in this cycle."""
         return tuple(self.record.replay.first_span + number for number in self.record.at_work)
 
     @property
     def slots(self) -> pd.DataFrame:
-        """One row a slot of the kernel's buffers: `state` is empty, not read yet, or in use;
-        `written_by` and `read_by` are the instructions that do so now, a write until its results are complete. `start`,
-        `read` and `end` are as in `j.simulated.scratchpad.table`, empty where the slot is."""
+        """One row a slot of the kernel's buffers: `state` is empty, not read yet, or in use; `written_by` and `read_by`
+        are the instructions that write and read the slot in this cycle; a write lasts until its results are complete.
+        `start`, `read` and `end` are as in `j.simulated.scratchpad.table`, and left empty for an empty slot."""
         return data_frames.frame(self.record.slots())
 
     @property
@@ -136,7 +138,7 @@ class Moment(Shown):
 
     @knows_its_options
     def html(self) -> Markup:
-        """The same as tables."""
+        """The instructions at work, then slots and boxes as tables."""
         tables = [markup.table(table) for table in (self.record.slots(), self.record.boxes()) if table.rows]
         return markup.fragment(html("<p>{summary}</p>{}", joined(tables), summary=self.record.summary()))
 
@@ -159,17 +161,17 @@ class Tiles(Shown):
         """One row a box that an instruction reads or writes, in program order: `start` and `extent` along the tensor's
         axes, `step` from one element to the next, and the buffer and slot in which the box lies.
 
-        What stays in the scratchpad has no start; `padding` is put around a tile and is not of the tensor. Where
-        `exact` is False the instruction touches some elements of the box: those that indices choose, or part of a tile
-        that reaches over the tensor's border.
+        A tensor that stays in the scratchpad has no start; `padding` is put around a tile and is not part of the
+        tensor. Where `exact` is False the instruction touches some elements of the box: those that indices choose, or
+        part of a tile that reaches over the tensor's border.
         """
         return data_frames.frame(tiles.tiles_table(self.record))
 
     @property
     def moved(self) -> pd.DataFrame:
-        """One row a tensor that is moved from or to DRAM: its elements moved in all, the least it takes, how often each
-        is moved on average and at most, and elements of padding. Where indices choose the elements, least, average and
-        most are not known and left empty."""
+        """One row a tensor that is moved from or to DRAM: its elements moved in all, the least possible number, how
+        often each element is moved on average and at most, and elements of padding. Where indices choose the elements,
+        least, average and most are not known and left empty."""
         return data_frames.frame(tiles.moved_table(self.record))
 
     @knows_its_options
@@ -184,7 +186,7 @@ class Tiles(Shown):
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
-        """The same pictures with matplotlib: `style` is light, dark or the notebook's theme, `width` inches."""
+        """The grids of tiles with matplotlib: `style` is light, dark or the notebook's theme, `width` the inches."""
         instead = "As text they are j.scheduled.tiles(kernel).text()."
         return drawing(instead).figure(tile_pictures(self.record), style=style, width=width, columns=3)
 
@@ -195,7 +197,7 @@ class Tiles(Shown):
 
 @contextlib.contextmanager
 def naming_tensors(lowered: KernelGraph) -> Generator[None]:
-    """Adds the tensors of its buffers, and a picture, to the error of a program that does not fit."""
+    """If a program does not fit, adds the tensors of its buffers and a picture to the error."""
     try:
         yield
     except DoesNotFit as error:

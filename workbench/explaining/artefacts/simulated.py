@@ -52,7 +52,7 @@ class Simulated(Handle["Trace"]):
     scheduled: ScheduledProgram
     lowered: KernelGraph
     _selection: Callable[[], SelectionModel] | None = field(default=None, compare=False)
-    """The journey's selection; None for a run without a journey."""
+    """Returns the journey's selection; None for a run without a journey."""
 
     @property
     def trace(self) -> Trace:
@@ -93,7 +93,8 @@ class Simulated(Handle["Trace"]):
 
         For a transfer from or to DRAM `bytes` are the needed bytes, `moved` those that the memory moves in whole
         requests, `run` the bytes that lie together in DRAM, `stretch` those that a queue moves side by side, and
-        `peak_share` the needed bytes over those that streams get in the time in which no other data moved.
+        `peak_share` the needed bytes, divided by the bytes that streams move in the transfer's own cycles, at most 1.
+        Cycles in which the memory served other transfers do not count.
         """
         return data_frames.frame_of_columns(timeline.event_columns(self.record, self.scheduled.launches))
 
@@ -162,7 +163,7 @@ class Simulated(Handle["Trace"]):
 
     @property
     def roofline(self) -> RooflineView:
-        """The operations of each kernel, and of the whole, for their bytes, under the machine's roofs: `.table`,
+        """The operations and moved bytes of each kernel, and of the whole run, under the machine's roofs: `.table`,
         `.plot()`, and a picture as HTML."""
         return RooflineView(roofline.roofline_of(self.record, self.scheduled.launches, self.lowered))
 
@@ -197,7 +198,7 @@ class Simulated(Handle["Trace"]):
 
     @cached_property
     def replays(self) -> Replays:
-        """The launches, as `at` and the widget use them."""
+        """The replays of all launches, for `at` and the widget."""
         return launch_replay.Replays(self.record, self.scheduled, self.lowered)
 
     def _memory_widget(self, begin: int, end: int) -> object:
@@ -231,15 +232,16 @@ class Simulated(Handle["Trace"]):
 
     @knows_its_options
     def search(self, text: str) -> pd.DataFrame:
-        """The rows of `.events` that have all of these words, in the name of their kernel (or of the one whose program
-        it runs), of a node, of their kind or of their unit; `kind:load`, `kernel:`, `node:` and `unit:` look in one of
-        them alone."""
+        """The rows of `.events` that have all words of `text` in the name of their kernel (or of the kernel whose
+        program it runs), of a node, of their kind or of their unit; `kind:load`, `kernel:`, `node:` and `unit:` search
+        only one of these names."""
         rows = timeline_questions.search(self.record, self.scheduled.launches, text)
         return cast("pd.DataFrame", self.events.iloc[rows])
 
     @knows_its_options
     def array(self, span: int | None = None) -> ArrayView:
-        """One matmul instruction, a row of `.events`, on its systolic array step by step; without one the longest."""
+        """One matmul instruction, a row of `.events`, on its systolic array step by step; without `span`, the longest
+        one."""
         return ArrayView(arrays.walk_of(self.record, span), self)
 
     @knows_its_options
@@ -301,9 +303,9 @@ class Simulated(Handle["Trace"]):
 
     @knows_its_options
     def widget(self, *, beside: Simulated | None = None) -> object:
-        """The timeline to pan, zoom, search and measure in, in a notebook; two runs above each other, `beside` another,
-        show the same stretch of time. `.spans` of the widget are the selected rows of `.events`. See docs/timeline.md.
-        """
+        """The timeline to pan, zoom, search and measure in, in a notebook; with a second run as `beside`, both are
+        shown above each other over the same stretch of time. `.spans` of the widget are the selected rows of `.events`.
+        See docs/timeline.md."""
         return widgets("timeline_widget").timeline([self] if beside is None else [self, beside])
 
     def __repr__(self) -> str:

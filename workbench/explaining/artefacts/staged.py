@@ -1,4 +1,4 @@
-"""A journey, for those who lie below it: what it has at each stage, and another one with something changed."""
+"""The protocol of a journey, for packages that must not import it: its stages, and a copy with something changed."""
 
 from __future__ import annotations
 

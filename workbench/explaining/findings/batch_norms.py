@@ -1,4 +1,4 @@
-"""Batch norms that could be part of the weights before them: finding them in a graph, and a module without them."""
+"""Finds batch norms that can be folded into the weights before them, and makes a module without them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ModuleAt: TypeAlias = Callable[[str], object | None]
 """The module at a path of the traced module."""
 
 FOLDED_BATCH_NORMS = "folded batch norms"
-"""Every convolution or linear layer with the batch norm after it as one, by weights that have its scale and shift."""
+"""Name of the change that folds batch norms into the weights of the convolutions or linear layers before them."""
 
 _WEIGHTED = {"aten.conv1d.": 3, "aten.conv2d.": 4, "aten.conv3d.": 5, "aten.linear.": 2}
 """Layers with weights, and the rank of their results for batches."""
@@ -28,9 +28,9 @@ _NORM = "aten._native_batch_norm_legit_no_training."
 
 
 def batch_norm_pairs(graph: AtenGraph, module_at: ModuleAt | None = None) -> list[tuple[Node, Node]]:
-    """A layer with weights, and the batch norm over its channels that is the only reader of its result. Both are
-    modules that run once, and nothing else reads their weights. If the modules are known, only those that can be
-    folded."""
+    """Pairs of a layer with weights and a batch norm over its channels that is the only reader of the layer's result.
+    Both are modules that run once, and nothing else reads their weights. If the modules are known, only pairs that can
+    be folded."""
     given = {each.value: each.path for each in graph.inputs}
     runs = Counter(node.origin.module for node in graph.nodes if node.op.startswith((*_WEIGHTED, _NORM)))
     readers = Counter(value for node in graph.nodes for value in node.operands)
@@ -48,7 +48,7 @@ def batch_norm_pairs(graph: AtenGraph, module_at: ModuleAt | None = None) -> lis
 
 
 def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node, Node]]:
-    """The norms over the channels of a layer's result that are its only reader, each with its layer."""
+    """Pairs of a layer and its norm: the norms over the channels of a layer's result that are its only readers."""
     weighted = {node.results[0]: node for node in graph.nodes if node.op.startswith(tuple(_WEIGHTED))}
     readers = Counter(value for node in graph.nodes for value in node.operands)
     alone = {
@@ -60,13 +60,13 @@ def products_before(graph: AtenGraph, norms: Iterable[Node]) -> list[tuple[Node,
 
 
 def _in_batches(graph: AtenGraph, layer: Node) -> bool:
-    """True if its result's second axis, which a batch norm normalises over, is that of its channels."""
+    """True if the second axis of the layer's result, over whose places a batch norm works, is that of the channels."""
     rank = next(rank for op, rank in _WEIGHTED.items() if layer.op.startswith(op))
     return len(graph.types[layer.results[0]].shape) == rank
 
 
 def _seen_through(graph: AtenGraph, value: str) -> str:
-    """The base of a view."""
+    """The base of a value that is a view; the value itself if it is none."""
     made = {node.results[0]: node for node in graph.nodes if node.op.startswith(_VIEWS)}
     while value in made:
         value = made[value].operands[0]
@@ -74,7 +74,7 @@ def _seen_through(graph: AtenGraph, value: str) -> str:
 
 
 def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> nn.Module:
-    """A copy of the module with these norms folded into the weights and removed."""
+    """A copy of the module with its foldable batch norms folded into the weights and removed."""
     from torch import nn
 
     made, folded = copied_module(FOLDED_BATCH_NORMS, target), 0
@@ -94,7 +94,7 @@ def with_batch_norms_folded(target: Callable[..., object], graph: AtenGraph) -> 
 
 
 def _folds(layer: object, norm: object) -> bool:
-    """True if it has no subclass or hook whose work would be lost."""
+    """True if layer and norm are plain modules of PyTorch: the work of a subclass or a hook would be lost."""
     from torch import nn
 
     folded = isinstance(layer, folded_window_class())
@@ -105,7 +105,7 @@ def _folds(layer: object, norm: object) -> bool:
 
 
 def _fold(layer: nn.Module, norm: nn.Module) -> nn.Module:
-    """The layer with the norm as part of its weights, and in the mode that it was in."""
+    """The layer with the norm as part of its weights, in the layer's own mode (training or evaluation)."""
     from torch import nn
     from torch.nn.utils import fusion
 

@@ -19,23 +19,24 @@ class Remedy:
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     """The options of `with_`; empty for a `change`."""
     machine: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The machine's replaced figures; `options` are then the other options. Alone, every kernel keeps its tiling, and
-    the saving is that of the same program: chosen anew for the changed machine, tilings may be better or worse."""
+    """The replaced figures of the machine; `options` are then the other options. Without any, every kernel keeps its
+    tiling, and the saving is that of the same program: tilings chosen for the changed machine may be better or
+    worse."""
     changes_program: bool = False
-    """With `machine`: the same program cannot use the changed figures. Tilings are chosen anew, nothing is predicted,
-    and `tried()` measures."""
+    """True if, with `machine`, the same program cannot use the changed figures. Tilings are then chosen again, nothing
+    is predicted, and `tried()` measures."""
     change: str = ""
     """A change of the traced function itself, by its name: see `source_changes.py`."""
 
     @staticmethod
     def of_machine(**figures: float) -> Remedy:
-        """Returns the same program on the machine with other figures."""
+        """Returns the remedy that runs the same program on the machine with these figures."""
         changed = ", ".join(f"{name}={_digits(value)}" for name, value in figures.items())
         return Remedy(f"j.with_(machine=j.machine.with_({changed}), mapping=j.scheduled.mappings)", machine=figures)
 
     @property
     def keeps_program(self) -> bool:
-        """True if it runs the same program on a changed machine, and changes nothing else."""
+        """True if the remedy runs the same program on a changed machine, and changes nothing else."""
         return bool(self.machine) and not (self.change or self.options or self.changes_program)
 
 
@@ -46,25 +47,25 @@ class Finding:
     kernel: str
     """Name of the scheduled kernel; empty where it is the whole program."""
     cycles: int
-    """Cycles at stake: the gain without the cause."""
+    """Cycles at stake: the gain if the cause were removed."""
     reason: str
     """One plain sentence with its numbers."""
     spans: tuple[int, ...] = ()
     """Rows of `events` that show the cause."""
     nodes: tuple[str, ...] = ()
-    """Captured or lowered nodes, where these are not the kernel's."""
+    """Captured or lowered nodes, if other than the kernel's."""
     remedy: Remedy | None = None
     predicted: int | None = None
-    """Cycles that the remedy saves, of a schedule that was made and simulated. None otherwise: a changed machine is
-    predicted by simulating the same program on it, and a changed function or layout is not, but `tried()` measures
-    it."""
+    """Cycles that the remedy saves, if the rule scheduled and simulated it; else None. The saving on a changed machine
+    is then predicted by simulating the same program on it; that of a changed function or layout is not predicted, but
+    `tried()` measures it."""
     about: str = ""
-    """The part of the machine that it is about, one of `simulator.analysis.binding.PARTS`: findings about the part that
-    binds the run come first. Empty where it is about several."""
+    """The part of the machine that the finding is about, one of `simulator.analysis.binding.PARTS`: findings about the
+    part that binds the run come first. Empty for several parts."""
     rule: str = field(default="", compare=False)
     """The rule's name, filled in by the search."""
 
 
 def _digits(value: float) -> str:
-    """The figure as Python writes it, with the thousands of a long one apart."""
+    """The figure as Python writes it; a long one with `_` between its thousands."""
     return f"{value:_}" if abs(value) >= 1_000_000 else str(value)

@@ -27,7 +27,8 @@ _OTHER_MACHINE = "not tried: it changes the machine"
 
 
 class Findings(CardTable):
-    """One row a finding: first those about what binds the run, and of these and all others most cycles at stake first.
+    """One row a finding: first the findings about the part that binds the run, then all others, in both groups those
+    with most cycles at stake first.
 
     `.tried()` measures what each remedy gains, `.followed()` what several gain together.
     """
@@ -36,7 +37,8 @@ class Findings(CardTable):
 
     @staticmethod
     def of(found: Sequence[Finding], trials: Trials) -> Findings:
-        """Leaves out a remedy that was predicted to save nothing. At stake is never less than what one saves."""
+        """Makes the table. Removes remedies with a predicted saving of nothing; cycles at stake are at least the
+        predicted saving."""
         kept = sorted((_known(each, trials) for each in found), key=partial(place_of, trials.binding.by))
         rows = [_row(each, trials) for each in kept]
         made = Findings(rows, columns=pd.Index(COLUMNS))
@@ -53,8 +55,8 @@ class Findings(CardTable):
 
     @knows_its_options
     def tried(self, *, same_machine: bool = False) -> CardTable:
-        """The same with `gain`: the cycles that each remedy saves, measured by doing everything anew with it. With
-        `same_machine` it tries only remedies that keep the machine.
+        """The findings with `gain`: the cycles that each remedy saves, measured by compiling and simulating a copy with
+        the remedy. With `same_machine` it tries only remedies that keep the machine.
 
         Where that is not possible, `untried` has the reason: a loaded journey cannot try a change of the function.
         """
@@ -86,7 +88,7 @@ class Findings(CardTable):
 
     @knows_its_options
     def measured(self, row: int) -> Card:
-        """The card of one row, after its remedy was tried: everything is done anew with it."""
+        """Tries the remedy of one row on a copy, which is compiled and simulated, and returns the row's card."""
         trials, found = self._own()
         if not 0 <= row < len(found):
             raise BadOption(f"measured({row}): expected a row of the findings, 0 to {len(found) - 1}")
@@ -104,9 +106,9 @@ class Findings(CardTable):
         """The saving of several remedies together: one row a step, the first of them without a change.
 
         Each step follows the remedy with the largest predicted saving, or with most cycles at stake where none is
-        predicted, on a copy with all remedies before, and looks for findings anew. A remedy that saves nothing is shown
-        and not kept. With `same_machine` it takes only remedies that keep the machine. Each row's remedy is a call on
-        the journey of the last kept row before it: that of row 1 is `j1`.
+        predicted, on a copy with all remedies before, and searches the copy for findings. A remedy that saves nothing
+        is shown and not kept. With `same_machine` it takes only remedies that keep the machine. Each row's remedy is a
+        call on the journey of the last kept row before it: that of row 1 is `j1`.
         """
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadOption(f"steps={steps!r}: expected the number of remedies to follow, a whole number of 1 or more")
@@ -154,7 +156,8 @@ class Findings(CardTable):
 
 
 def _known(each: Finding, trials: Trials) -> Finding:
-    """The finding with its saving as far as it can be predicted: of a changed function or layout it cannot."""
+    """The finding with its predicted saving; without its remedy if that saves nothing. The saving of a changed function
+    or layout is not predicted."""
     remedy, predicted = each.remedy, each.predicted
     if remedy is None:
         return replace(each, predicted=None)
@@ -187,7 +190,7 @@ def _or_why_not(work: Callable[[Remedy], R], remedy: Remedy) -> tuple[R | None, 
 
 
 def _promise(each: Finding) -> int:
-    """The most that a finding's remedy is thought to save: its prediction, or without one what is at stake."""
+    """The expected saving of a finding's remedy: the predicted cycles, or without a prediction the cycles at stake."""
     return each.cycles if each.predicted is None else each.predicted
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of few channels as convolutions of many: see `folded_window`."""
+"""Rewrites convolutions over few channels as convolutions over more: see `folded_window`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def folds(module: object) -> bool:
-    """True if `folded_window` takes it: a plain convolution over images, with zero padding and without dilation. The
-    work of a subclass or a hook would be lost."""
+    """True if `folded_window` takes the module: a plain convolution over images, with zero padding and without
+    dilation. The work of a subclass or a hook would be lost."""
     from torch import nn
 
     return (

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 INT8_WEIGHTS = "int8 weights"
-"""All plain linear layers with weights of int8 and a scale for each row: a quarter of the bytes of f32, and other
-numbers. Layers of `quantize_dynamic` keep their int8 weights, but multiply floats, so they have kernels."""
+"""Name of the change that gives all plain linear layers int8 weights and a scale for each row: a quarter of the bytes
+of f32, and other numbers. Layers of `quantize_dynamic` keep their int8 weights, but multiply floats, so they have
+kernels."""
 
 
 def is_plain_linear(module: object) -> bool:
-    """True for what `int8_linear` takes: the work of a subclass or a hook would be lost."""
+    """True if `int8_linear` takes the module: a plain linear layer. The work of a subclass or a hook would be lost."""
     from torch import nn
 
     return type(module) is nn.Linear and not has_hooks(module)
@@ -27,7 +28,7 @@ def is_plain_linear(module: object) -> bool:
 def int8_linear(linear: nn.Linear) -> nn.Module:
     """The layer with its weights rounded to int8, each row with a scale of its own.
 
-    They are made floats again as they are read: only the weights' bytes are fewer, the product is that of floats. Its
+    The weights become floats again as they are read: only their bytes are fewer, the product is one of floats. Its
     numbers differ from the layer's by up to half a step of each row, a 254th of twice the row's largest weight.
     """
     weight = linear.weight.detach()
@@ -43,7 +44,8 @@ def has_dynamic_linear(model: object) -> bool:
 
 
 def _is_dynamic_linear(module: nn.Module) -> bool:
-    """Such weights are integers times a scale, without an offset: those of `float16` are none."""
+    """True for a linear layer of `quantize_dynamic`, without hooks, whose weights are int8 times a scale, without an
+    offset."""
     from torch.ao.nn.quantized import dynamic
 
     if type(module) is not dynamic.Linear or has_hooks(module):
@@ -62,7 +64,8 @@ def _of_dynamic(module: Any) -> nn.Module:
 
 
 def _parts(weight: Any) -> tuple[Any, Any, Any]:
-    """Integers of int8, scales and offsets of a quantized weight, one or one a row; no integers in another type."""
+    """Int8 integers, scales and offsets of a quantized weight, with one scale and offset or one for each row; Nones for
+    a type other than int8."""
     import torch
 
     if weight.dtype != torch.qint8:
@@ -102,7 +105,7 @@ def int8_linear_class() -> type[Any]:
 
 
 def with_int8_weights(target: Callable[..., object]) -> nn.Module:
-    """A copy of the traced module, its plain linear layers and those of `quantize_dynamic` replaced."""
+    """A copy of the traced module with int8 weights in its plain linear layers and in those of `quantize_dynamic`."""
     made = copied_module(INT8_WEIGHTS, target)
     modules = cast("list[tuple[str, nn.Module]]", [*made.named_modules()])
     plain = {path: int8_linear for path, module in modules if is_plain_linear(module)}

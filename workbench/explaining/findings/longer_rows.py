@@ -19,7 +19,8 @@ from workbench.lowering.layouts import as_in_pytorch, laid_out
 
 
 def stretches(program: TileProgram, machine: Machine) -> int:
-    """Number of stretches of neighbouring bytes that a program's copies move, each in a cycle of a queue or more."""
+    """Number of stretches of neighbouring bytes that a program's copies move, each of which takes at least one cycle of
+    a queue."""
     anywhere = (0,) * len(program.arguments)
     copies = dma.transfers(program, anywhere, machine, dma.in_rows(program))
     return int((copies.bytes / np.maximum(copies.stretch, 1)).sum())
@@ -28,9 +29,8 @@ def stretches(program: TileProgram, machine: Machine) -> int:
 def another_axis_innermost(
     facts: Facts, kernel: ComputedFacts, copies: Iterable[int], left: Container[str]
 ) -> Remedy | None:
-    """The layout with another axis innermost of the tensors that some copies of a kernel move, but of those `left`: the
-    longest one, or where that is innermost already, the longest of the others, along which a step or a window may leave
-    nothing out.
+    """The remedy that puts another axis innermost in the tensors that some copies of a kernel move, except those in
+    `left`: the longest of their other axes, along which a step or a window may skip nothing.
 
     None where tensors lie in blocks, which have no such rows; where no other axis has two places; and where views or
     the host need the order of all.
@@ -60,7 +60,7 @@ def _moved(facts: Facts, kernel: ComputedFacts, copies: Iterable[int]) -> list[s
 
 
 def _turned(kind: TensorType) -> tuple[int, ...] | None:
-    """The order of axes with the longest of those innermost that are not; None if it has a single place."""
+    """The order of axes with the longest of the outer axes moved innermost; None if that axis has a single place."""
     axes = axes_of(kind)
     longest = max(reversed(axes[:-1]), key=lambda axis: kind.shape[axis], default=None)
     if longest is None or kind.shape[longest] == 1:

@@ -28,15 +28,15 @@ class WiderTile:
 
     remedy: Remedy
     saved: int
-    """Cycles of the run."""
+    """Cycles that the run takes less."""
     program: TileProgram
 
 
 def wider_tile(facts: Facts, kernel: ComputedFacts, cost: Callable[[TileProgram], float]) -> WiderTile | None:
-    """A wider tile that makes the run faster, and whose program has less of a cost, such as its loaded bytes.
+    """A wider tile that makes the run faster, and whose program has a lower `cost`, such as its loaded bytes.
 
     The tile is widened along one dim after another, twice as far each time, as long as the run becomes faster. None if
-    no such tile saves, or where no kernel can be scheduled anew.
+    no such tile saves, or if kernels cannot be scheduled again.
     """
     best, cycles = kernel.scheduled, facts.cycles
     for dim in kernel.scheduled.dims:

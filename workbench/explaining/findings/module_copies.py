@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def copied_module(change: str, target: Callable[..., object]) -> nn.Module:
-    """A copy of the traced module; raises where the traced callable is no module, to which the change does not
-    apply."""
+    """A copy of the traced module; raises if the traced callable is not a module, since the change is only for
+    modules."""
     from torch import nn
 
     if not isinstance(target, nn.Module):
@@ -35,7 +35,8 @@ def submodule_at(model: object, path: str) -> nn.Module | None:
 
 
 def with_submodule(model: nn.Module, path: str, part: nn.Module) -> nn.Module:
-    """The module with a part replaced, in place and under all its names; of the path "" the part itself."""
+    """Replaces a part of the module in place, under all its names, and returns the module; for the path "" returns the
+    part."""
     if not path:
         return part
     before = model.get_submodule(path)
@@ -48,7 +49,7 @@ def with_submodule(model: nn.Module, path: str, part: nn.Module) -> nn.Module:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """True if it has hooks, whose work has no node of its own."""
+    """True if the module has hooks, whose work has no node of its own."""
     from workbench.ground.torch_inside.module_inside import forward_hooks
 
     return any(forward_hooks(module))

@@ -1,4 +1,4 @@
-"""Fewer bytes: which floats of 32 bits or more could be narrower, and what else moves fewer bytes of a weight."""
+"""Finds ways to move fewer bytes: floats of 32 bits or more that could be narrower, and smaller or shared weights."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _BFLOAT16_BYTES = 2
 
 
 def spared_when_narrow(facts: Facts, kernel: ComputedFacts) -> int:
-    """Cycles of the critical path that wide floats have beyond those of bfloat16: their bytes, and their passes
-    through arrays. Less than nothing where the vector unit would then take longer than the kernel does."""
+    """Cycles of the critical path that bfloat16 in place of wide floats would save: fewer bytes, and fewer passes
+    through arrays. Negative if the vector unit would then take longer than the kernel does."""
     program = kernel.scheduled.program
     kinds = [
         (number, value) for number, value in enumerate(kernel.launches[0].arguments) if value in facts.lowered.types
@@ -36,8 +36,8 @@ def spared_when_narrow(facts: Facts, kernel: ComputedFacts) -> int:
 
 
 def _is_wide(facts: Facts, value: str) -> bool:
-    """True if the value would be narrow: a wide float that PyTorch hands from op to op. Inside of an op of 16 bits,
-    such as a softmax, it keeps floats of 32."""
+    """True if bfloat16 would narrow the value: a wide float that PyTorch hands from op to op. Values inside an op of 16
+    bits, such as a softmax, keep 32 bits."""
     base = facts.base_of(value)
     return base in facts.lowered.captured.types and facts.lowered.types[base].dtype in _WIDE
 
@@ -51,8 +51,8 @@ def heaviest(kernel: ComputedFacts, moved: int) -> tuple[str, float]:
 
 
 def _vector_cycles_narrow(facts: Facts, kernel: ComputedFacts) -> float:
-    """Cycles of the kernel's vector passes if its floats of 32 bits had 16. Sums stay as wide as they are, and what is
-    added to them is converted first."""
+    """Cycles of the kernel's vector passes if its floats of 32 bits had 16. Sums stay as wide as they are, and their
+    addends are converted first."""
     program, machine = kernel.scheduled.program, facts.machine
     owner = program.owners()
     passes = program.opcode == Opcode.VECTOR
@@ -70,7 +70,7 @@ def _vector_cycles_narrow(facts: Facts, kernel: ComputedFacts) -> float:
 
 
 def _converting(op: OpInfo, numbers: int) -> OpInfo:
-    """The op with as many conversions more at each point."""
+    """The op with `numbers` more conversions at each point."""
     counts = list(op.class_counts)
     counts[OpClass.CONVERT] += numbers
     return replace(op, class_counts=tuple(counts))

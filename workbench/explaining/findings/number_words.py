@@ -6,7 +6,7 @@ from fractions import Fraction
 
 
 def percent(part: float | Fraction, whole: float | Fraction) -> str:
-    """`37%`, `0.4%`; of nothing, 0%."""
+    """`37%`, `0.4%`; 0% if the whole is zero."""
     share = 100 * float(part) / float(whole) if whole else 0.0
     return f"{share:.0f}%" if share >= 1 or share == 0 else f"{share:.1f}%"
 

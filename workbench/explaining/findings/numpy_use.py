@@ -1,4 +1,4 @@
-"""Code of a person's that uses NumPy, which has fewer element types than PyTorch."""
+"""Finds the user's code that uses NumPy, which has fewer element types than PyTorch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _CALLS = frozenset(("numpy", "from_numpy", "__array__"))
 
 
 def function_with_numpy(target: Callable[..., object]) -> str:
-    """The name of the first function of one's own, of those that a callable can reach, whose code names NumPy; empty
-    if none does. Whether it is called, and with which tensors, code alone does not say."""
+    """The name of the first of the user's functions reachable from a callable whose code names NumPy; empty if none
+    does. The code alone does not show if the function is called, and with which tensors."""
     from workbench.operators.tensors.reachable_tensors import reachable
 
     held = reachable(target).containers
@@ -22,7 +22,7 @@ def function_with_numpy(target: Callable[..., object]) -> str:
 
 
 def _is_method(function: types.FunctionType) -> bool:
-    """True if a class has it, with which all of its other methods are reached as well."""
+    """True if the function is a method: all methods of its class are reached with it, called or not."""
     owner = function.__qualname__.rpartition(".")[0]
     return bool(owner) and not owner.endswith("<locals>")
 

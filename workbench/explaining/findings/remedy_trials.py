@@ -13,7 +13,7 @@ from workbench.ground.basics.cards import Card
 
 
 class Followed(Protocol):
-    """A journey with everything done anew."""
+    """A journey that was compiled and simulated with a remedy."""
 
     @property
     def simulated(self) -> Simulated: ...
@@ -26,19 +26,20 @@ class Followed(Protocol):
 
 @dataclass(frozen=True)
 class Trials:
-    """The cycles of the whole, the cycles with a remedy, and the text of a finding."""
+    """The parts of a journey that its findings use: its cycles, the cycles with a remedy, and the texts of a
+    finding."""
 
     cycles: int
     predict: Callable[[Remedy], int | None]
-    """The same program on a changed machine; None where the remedy changes the program."""
+    """Returns the cycles of the same program on the remedy's machine; None if the remedy changes the program."""
     measure: Callable[[Remedy], int]
-    """Cycles with everything done anew."""
+    """Returns the cycles of a copy that is compiled and simulated with the remedy."""
     follow: Callable[[Remedy], Followed]
-    """The journey with everything done anew."""
+    """Returns a copy of the journey with the remedy."""
     places: Callable[[Finding], tuple[tuple[str, ...], str]]
-    """The finding's nodes, and its line of Python."""
+    """Returns a finding's nodes, and its line of Python."""
     card: Callable[[Finding], Card]
-    """The finding with its remedy's gain as known by now."""
+    """Returns a finding's card, with the gain of its remedy as known by now."""
     binding: Binding
     """The part that binds the run."""
 

@@ -20,9 +20,9 @@ def rules() -> dict[str, Rule]:
 
 
 def found(facts: Facts, *, least: float | None = None) -> tuple[Finding, ...]:
-    """All rules' findings: first those about the part that binds the run, of these and of the others those with most
-    cycles at stake, and last those without a gain. `least` is the least cycles at stake to report, by default a
-    hundredth of all.
+    """All rules' findings: first those about the part that binds the run, then the others, in both groups those with
+    most cycles at stake first; findings without cycles at stake come last. `least` is the least cycles at stake to
+    report, by default a hundredth of all.
 
     A rule that raises becomes a finding of its own, and the others still answer.
     """
@@ -40,7 +40,7 @@ def about(found: Iterable[Finding], spans: Sequence[int], kernel: str) -> tuple[
 
 
 def place_of(binds: str, each: Finding) -> tuple[bool, bool, int]:
-    """The place of a finding among others, in a run that one part of the machine binds."""
+    """The sort key of a finding in a run that the part `binds` of the machine binds."""
     return each.cycles == 0, each.about != binds, -each.cycles
 
 

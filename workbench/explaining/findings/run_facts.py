@@ -65,25 +65,25 @@ class KernelFacts:
     """None for a step on the host."""
     launches: tuple[Launch, ...]
     spans: npt.NDArray[np.int64]
-    """Rows of `events`."""
+    """The kernel's rows of `events`."""
     cycles: int
-    """From begin to end of its launches."""
+    """Cycles from begin to end of the kernel's launches."""
     path: Mapping[str, int]
     """Cycles of the critical path, by activity; they add up to `cycles`."""
     on_path: Mapping[str, Mapping[int, int]]
-    """The spans of each activity, and each span's cycles."""
+    """Activity -> span -> the span's cycles of the critical path."""
 
     def part(self, *what: str) -> int:
         """Cycles of the critical path with one of these activities."""
         return sum(self.path.get(each, 0) for each in what)
 
     def showing(self, *what: str) -> tuple[int, ...]:
-        """The spans behind these cycles."""
+        """The spans with cycles of the critical path in one of these activities."""
         return tuple(sorted({span for each in what for span in self.on_path.get(each, ())}))
 
     @property
     def transfers(self) -> tuple[str, ...]:
-        """The activities of its path in which bytes move, or wait for others that do."""
+        """The activities of the kernel's critical path in which bytes move, or wait for other bytes that move."""
         return tuple(what for what in self.path if part_of(what) == MEMORY and not what.endswith(" latency"))
 
     def path_of(self, span: int, *what: str) -> int:
@@ -91,7 +91,7 @@ class KernelFacts:
         return sum(self.on_path.get(each, {}).get(span, 0) for each in what)
 
     def filled_lanes(self, lanes: int) -> float:
-        """The busy part of the lanes that its vector passes take."""
+        """The share of lanes with work in the kernel's vector passes; 1 without passes."""
         if self.scheduled is None:
             return 1.0
         program = self.scheduled.program
@@ -103,13 +103,13 @@ class KernelFacts:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The captured nodes it works for, over all launches."""
+        """The captured nodes that the kernel works for, over all launches."""
         return tuple(dict.fromkeys(name for launch in self.launches for name in launch.origins))
 
 
 @dataclass(frozen=True)
 class ComputedFacts(KernelFacts):
-    """Those of a kernel that runs on the machine."""
+    """The facts of a kernel that runs on the machine, not on the host."""
 
     scheduled: ScheduledKernel
 
@@ -122,15 +122,19 @@ class Facts:
     scheduled: ScheduledProgram
     trace: Trace
     cycles_as_chosen: Callable[[], int | None] | None = None
-    """The same with the mappings that scheduling chooses, where some were given; None where it cannot be made."""
+    """Returns the run's cycles with the mappings that scheduling chooses, None if that fails. The field is None if the
+    user gave no mapping."""
     module_at: Callable[[str], object | None] | None = None
-    """The module at a path of the traced callable, None where there is none; None altogether without the callable."""
+    """Returns the module at a path of the traced callable, None if there is none. The field is None without the
+    callable."""
     function: Callable[..., object] | None = None
     """The traced callable; None for a loaded journey, and for one that comes from `torch.compile`."""
     retiled: Callable[[ScheduledKernel, UserMapping], ScheduledKernel | None] | None = None
-    """A kernel scheduled with another mapping, None where that is impossible; None altogether without a journey."""
+    """Returns a kernel scheduled with another mapping, None if that is impossible. The field is None without a
+    journey."""
     cycles_anew: Callable[[Remedy], int | None] | None = None
-    """Cycles with a remedy and everything done anew, None where that fails; None altogether without a journey."""
+    """Returns the cycles of a copy that is compiled and simulated with a remedy, None if that fails. The field is None
+    without a journey."""
 
     @property
     def machine(self) -> Machine:
@@ -210,7 +214,7 @@ class Facts:
 
     @functools.cached_property
     def kernels(self) -> tuple[KernelFacts, ...]:
-        """In the order of their first launches."""
+        """The facts of all kernels, in the order of their first launches."""
         scheduled = {kernel.kernel: kernel for kernel in self.scheduled.kernels}
         launches = self.scheduled.launches.launches
         of_launch = [launch.kernel for launch in launches]
@@ -257,7 +261,7 @@ class Facts:
         return simulator.simulate(trace.launches, machine, **trace.asked).makespan
 
     def cycles_with(self, kernel: KernelFacts, program: TileProgram) -> int:
-        """Cycles of the whole, if a kernel had another program.
+        """Cycles of the whole run if a kernel had another program.
 
         A launch begins when the one before has ended, and leaves no state but in a memory with rows, links with queues
         and a common memory; without these, the cycles of the other launches stay the same.

@@ -25,7 +25,7 @@ def refuse_other_numbers(
     drawn: bool,
 ) -> None:
     """Raises if the copy computes other numbers for the traced inputs, or raises itself: a module may use its parts in
-    other ways than calling them. `drawn` says whether it draws random numbers."""
+    other ways than calling them. `drawn` is True if the function draws random numbers."""
     before = _results(copy.deepcopy(target), inputs, kwargs, drawn)
     after = results_of_copy(change, made, inputs, kwargs, drawn=drawn)
     if len(before) != len(after) or any(_apart(*pair) for pair in zip(before, after, strict=True)):
@@ -43,7 +43,8 @@ def results_of_copy(
     *,
     drawn: bool = True,
 ) -> list[Any]:
-    """The float tensors that a changed copy returns; raises if it raises, as with tensors that no change reaches."""
+    """The float tensors that a changed copy returns. Raises if the copy raises, for instance for a tensor that the
+    change did not reach."""
     try:
         return _results(copy.deepcopy(made), inputs, kwargs, drawn)
     except Exception as error:  # the user's code runs, with a part that it does not expect
@@ -54,7 +55,8 @@ def results_of_copy(
 def _results(
     target: Callable[..., object], inputs: Sequence[object], kwargs: Mapping[str, object], drawn: bool
 ) -> list[Any]:
-    """The float tensors that it returns, with the same random numbers each time; its arguments stay unchanged."""
+    """The float tensors that a callable returns, with the same random numbers each time; its arguments stay
+    unchanged."""
     import torch
 
     from workbench.ground.torch_inside import pytrees
@@ -70,7 +72,7 @@ def _results(
 
 @contextmanager
 def _the_same_lots() -> Generator[None]:
-    """In turn: all threads draw from one generator."""
+    """Seeds PyTorch's generator within the block. Threads take turns, since all of them draw from one generator."""
     import torch
 
     drawing = cast(Any, torch.random)

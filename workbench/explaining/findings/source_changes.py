@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from torch import nn
 
 BFLOAT16 = "bfloat16"
-"""Weights and inputs of floats as bfloat16: half the bytes of f32, and other numbers."""
+"""Name of the change that makes float weights and inputs bfloat16: half the bytes of f32, and other numbers."""
 CHANNELS_LAST = "channels last"
-"""Images, weights and activations with the channels innermost."""
+"""Name of the change that makes the channels of images, weights and activations innermost."""
 EVALUATION = "evaluation mode"
-"""All modules in evaluation mode, as after `eval()`."""
+"""Name of the change that puts all modules in evaluation mode, as `eval()` does."""
 FOLDED_WINDOW = "folded window"
-"""`folded window:path`: the convolution at that path as one over the rows or columns of its window, laid beside each
-other."""
+"""Name of a change of one convolution, as in `folded window:path`: the rows or columns of the window of the convolution
+at that path become channels."""
 Call: TypeAlias = tuple[Callable[..., object], tuple[object, ...], dict[str, object]]
 """A callable and its arguments."""
 _OF_THE_WHOLE = (BFLOAT16, CHANNELS_LAST, EVALUATION, FOLDED_BATCH_NORMS, INT8_WEIGHTS)
@@ -41,7 +41,8 @@ def changed(
     kwargs: Mapping[str, object],
     graph: AtenGraph,
 ) -> Call:
-    """The call with a change made to copies of its arguments; the originals stay unchanged. `graph` is its capture."""
+    """The call with a change made on copies of the function and its arguments; the originals stay unchanged. `graph` is
+    the captured function."""
     from workbench.operators.aten.overload_names import draws_lots
 
     kind, _, path = name.partition(":")
@@ -61,7 +62,8 @@ def changed(
 
 
 def _refuse_misnamed(name: str, target: Callable[..., object]) -> None:
-    """Raises for what is no change, for a path after one of the whole model, and for none after one of a module."""
+    """Raises if the name is no change, if a change of the whole model has a path, or if a change of one module has
+    none."""
     kind, colon, path = name.partition(":")
     if kind == FOLDED_WINDOW and not colon:
         near = [f"{FOLDED_WINDOW}:{path}" for path in _paths_to_fold(target)]

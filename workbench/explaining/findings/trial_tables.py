@@ -16,11 +16,11 @@ from workbench.ground.basics.table import Table
 MOST_OPEN = 6
 """Cards that are shown open."""
 _WIDTH = 80
-"""Letters a line where pandas has no width of its own."""
+"""Width of a text in letters if pandas has none."""
 
 
 class _ReadTable(pd.DataFrame):
-    """Rows that are shown in their own way; `.table` is the plain table, and so is a part of it."""
+    """A DataFrame with its own way to show its rows; `.table`, and any part of the rows, is a plain DataFrame."""
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
@@ -62,7 +62,7 @@ class CardTable(_ReadTable):
         return markup.fragment(binding_html(self.binding) + cards_html(self.cards, MOST_OPEN))
 
     def __repr__(self) -> str:
-        """Reasons and remedies whole; as wide, and as many rows, as pandas is set to show."""
+        """The cards with whole reasons and remedies, as wide and with as many rows as pandas is set to show."""
         if not self._whole:
             return repr(pd.DataFrame(self))
         width, most = pd.get_option("display.width"), pd.get_option("display.max_rows")
@@ -71,7 +71,7 @@ class CardTable(_ReadTable):
 
 
 class StepTable(_ReadTable):
-    """The followed remedies, step by step, and those left."""
+    """The followed remedies, step by step, and the number of remedies left."""
 
     _metadata = ["_more"]  # noqa: RUF012 - as pandas wants it
 

@@ -62,10 +62,10 @@ def _part(extents: npt.NDArray[np.int64], there_are: int) -> str:
 
 
 def _folded(facts: Facts, kernel: KernelFacts) -> Remedy | None:
-    """For a module's convolution of few channels: a side of its window as channels.
+    """The remedy for a module's convolution over few channels: a side of its window becomes channels.
 
-    The image is then padded and laid out anew for each row or column of the window. Where these copies would take
-    longer than the arrays save it is not advised; what it saves is for `tried()` to measure.
+    The image is then padded and laid out anew for each row or column of the window. None if these copies would take
+    longer than the arrays save. The saving is not predicted; `tried()` measures it.
     """
     given = {each.value: each.path for each in facts.lowered.captured.inputs}
     convolutions = [
@@ -91,7 +91,7 @@ def _folded(facts: Facts, kernel: KernelFacts) -> Remedy | None:
 
 
 def _written(path: str) -> str:
-    """The assignment in the model's code."""
+    """The line of the model's code that replaces the module at `path`."""
     place = "model"
     for name in path.split(".") if path else ():
         place += f"[{name}]" if name.isdecimal() else f".{name}"
@@ -119,9 +119,9 @@ def _is_plain(facts: Facts, node: Node, path: str, given: Mapping[str, str]) -> 
 def _copies(facts: Facts, node: Node, side: int, columns: bool) -> int:
     """Cycles of the launches that pad the image, and lay it out for each row or column of the window.
 
-    Both read and write. In the second, each row of the image, or all channels of a window's row, is a run of its own,
-    which takes at least one cycle of its queue; one tile is filled while another is stored. In each launch the latency
-    of the first load and of the last store is not hidden.
+    Both launches read and write. In the second, each row of the image, or all channels of a window's row, is a run of
+    its own, which takes at least one cycle of its queue; one tile is filled while another is stored. In each launch the
+    latency of the first load and of the last store is not hidden.
     """
     kind, machine = facts.lowered.types[node.operands[0]], facts.machine
     images, channels, _, wide = kind.shape

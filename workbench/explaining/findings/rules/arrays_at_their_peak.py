@@ -34,7 +34,8 @@ def arrays_at_their_peak(facts: Facts) -> Iterator[Finding]:
 
 
 def _remedy(facts: Facts, kernel: ComputedFacts) -> Remedy | None:
-    """Twice as many arrays; where these take several passes, `wide_numbers.py` has a remedy for the whole program."""
+    """The remedy of twice as many arrays; None where arrays take several passes: `wide_numbers.py` has a remedy for the
+    whole program."""
     if facts.passes(kernel) > 1:
         return None
     twice = 2 * facts.machine.array.count

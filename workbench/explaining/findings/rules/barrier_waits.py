@@ -1,6 +1,6 @@
 """Barriers of cores. Where cores read a tensor that another core has made, all of them wait at a barrier until the last
-has arrived. At stake is the last core's arrival minus the average arrival: evenly divided work would arrive then,
-except for the time of the kernel's bytes, since all cores share one memory."""
+has arrived. At stake is the last core's arrival minus the average arrival: with evenly divided work all cores would
+arrive then. The cycles that the kernel's bytes take are not at stake, since all cores share one memory."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from workbench.explaining.findings import LEAST_SHARE, ComputedFacts, Facts, Fin
 from workbench.explaining.findings.mapping_remedies import WiderTile, wider_tile
 
 SHOWS = 0.1
-"""Of a kernel's cycles."""
+"""The least share of a kernel's cycles that the rule reports."""
 
 
 @finding("bound by issue")
@@ -49,5 +49,5 @@ def _helps(kernel: ComputedFacts, wider: WiderTile | None) -> str:
 
 
 def _faster(interval: int) -> Remedy | None:
-    """Half the time between two instructions; None where it is a cycle already."""
+    """The remedy of half the time between two instructions; None if that time is one cycle already."""
     return Remedy.of_machine(issue_interval_cycles=interval // 2) if interval > 1 else None

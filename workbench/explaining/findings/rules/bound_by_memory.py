@@ -16,7 +16,7 @@ from workbench.explaining.findings.rules.arrays_at_their_peak import at_peak
 AT_PEAK = 0.8
 """The share of the memory's peak rate over a kernel's time: the rest are the first load and the last store."""
 WAITS = 0.2
-"""Of a kernel's time on the critical path."""
+"""The least share of a kernel's cycles with waits for transfers that the rule reports."""
 
 
 @finding("memory at its peak")
@@ -79,7 +79,7 @@ def _most_of(facts: Facts, kernel: ComputedFacts, moved: int) -> str:
     """The tensor with most bytes, by the user's name of it, and what helps."""
     value, part = heaviest(kernel, moved)
     helps = f"fewer bytes, or a faster memory, make it faster{weights_share(facts, value)}"
-    if not part:  # it chooses single places, of which no part is known beforehand
+    if not part:  # it only gathers or scatters single places, whose bytes are not counted by tensor
         return helps[0].upper() + helps[1:]
     named = facts.named(value)
     of = named if any(each.path == named for each in facts.lowered.captured.inputs) else f"the result of {named}"
@@ -87,7 +87,8 @@ def _most_of(facts: Facts, kernel: ComputedFacts, moved: int) -> str:
 
 
 def _twice(machine: Machine) -> dict[str, int]:
-    """The figures that together double the bandwidth to the scratchpad: the memory's, and those of no larger width."""
+    """The figures that together double the bandwidth to the scratchpad: the memory's, and those of ports and queues
+    that would be slower."""
     figures = {"dram_bytes_per_second": 2 * machine.dram.bytes_per_second}
     through_ports = machine.network.ports * machine.dram.request_bytes
     if machine.network.kind == "simple" and through_ports < 2 * float(machine.dram_bytes_per_cycle):

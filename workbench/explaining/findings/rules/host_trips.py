@@ -52,7 +52,8 @@ def _helps(step: HostStep) -> str:
 
 
 def _multiplied_here(facts: Facts, step: HostStep) -> Remedy | None:
-    """The int8 weights of `quantize_dynamic` in layers with kernels; None where the model or the step has none."""
+    """The remedy that keeps the int8 weights of `quantize_dynamic` in layers with kernels; None where the model or the
+    step has none."""
     if facts.module_at is None or not any(work.op == _LINEAR for work in step.work):
         return None
     if not has_dynamic_linear(facts.module_at("")):

@@ -10,7 +10,7 @@ from simulator.analysis.binding import MEMORY
 from workbench.explaining.findings import Facts, Finding, Remedy, finding, percent, times
 
 SHOWS = 0.05
-"""Of the makespan."""
+"""The least share of the makespan that the rule reports."""
 _LATENCIES = ("load latency", "store latency", "gather latency", "scatter latency")
 
 

@@ -17,7 +17,7 @@ from simulator.units.unit_table import UNIT_OF, unit_named
 from workbench.explaining.findings import Facts, Finding, KernelFacts, finding, percent, times
 
 SHOWS = 0.1
-"""Of a kernel's cycles."""
+"""The least share of a kernel's cycles that the rules report."""
 _NOT_SHARED = ("load latency", "store latency", "gather latency", "scatter latency")
 """Waits that more cores do not shorten."""
 

@@ -1,5 +1,6 @@
-"""A file of mappings that is for none of the kernels. A user gave it to have some of them tiled so; a wrong op or one
-shape too few leaves all of them as scheduling chooses. What it would save is not known: no kernel has its mappings."""
+"""A file of mappings that applies to none of the kernels. A user gives such a file to choose the tiling of some
+kernels; with a wrong op or a missing shape in its entries, scheduling chooses all tilings. The saving is not known: no
+kernel has a mapping of the file."""
 
 from __future__ import annotations
 

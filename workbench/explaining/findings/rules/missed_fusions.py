@@ -1,8 +1,8 @@
 """Tensors that go out to DRAM and come back. A tensor from one kernel to another goes through DRAM, and costs one more
 launch. A single kernel would not read it from there, nor write it unless another kernel reads it too. The fusion rule
-that refused gives the reason; all refusals for one reason are one finding. Tensors in the common memory do not
-count. Of two products or reductions of one operand it is the operand that the second one loads again; where that
-makes no difference on the machine, nothing is missed."""
+that refused gives the reason; all refusals for one reason are one finding. Tensors in the common memory do not count.
+If two products or reductions read one operand, the second one loads the operand again; where that makes no difference
+on the machine, nothing is missed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from workbench.explaining.findings.mapping_remedies import wider_tile
 
 _LOADS = ("load transfer",)
 SHOWS = 0.05
-"""Of a kernel's cycles."""
+"""The least share of a kernel's cycles that the rule reports."""
 
 
 @finding("moved again")
@@ -58,11 +58,11 @@ class _Loaded:
     argument: int
     bytes: int
     whole: int
-    """Bytes of the tensor, or of the part that is loaded, in memory: an expanded axis is one place."""
+    """Bytes of the argument in memory, where an expanded axis has one place."""
     expanded: int
-    """The same with every index of an expanded axis."""
+    """Bytes of the argument with every index of an expanded axis."""
     same: bool
-    """Whether the same boxes are loaded again."""
+    """True if the same boxes are loaded again."""
 
     @property
     def why(self) -> str:

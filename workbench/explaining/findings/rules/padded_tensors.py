@@ -19,9 +19,9 @@ from workbench.lowering.layouts import laid_out
 from workbench.scheduling.planning.dram_plan import storage_bytes
 
 SHOWS = 0.02
-"""Of all cycles."""
+"""The least share of all cycles that the rule reports."""
 MUCH = 0.25
-"""Of a tensor's bytes in DRAM, as padding that another order saves."""
+"""The least share of a tensor's bytes in DRAM that another order of axes saves."""
 _TRANSFERS = ("load transfer", "store transfer")
 
 
@@ -61,7 +61,7 @@ def _spared(lowered: KernelGraph, block: Tile) -> dict[str, tuple[int, int]]:
 
 
 def _shares(facts: Facts, kernel: ComputedFacts, spared: Mapping[str, tuple[int, int]]) -> dict[int, float]:
-    """The copies of such tensors on the critical path, and the share of each that would not be moved."""
+    """The copies of `spared` tensors on the critical path, and the share of each that another order would not move."""
     program, on_path = kernel.scheduled.program, set(kernel.showing(*_TRANSFERS))
     owner = program.owners()
     copied = (program.space == Space.DRAM) & np.isin(program.opcode[owner], [Opcode.LOAD, Opcode.STORE])

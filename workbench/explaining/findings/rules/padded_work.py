@@ -1,6 +1,6 @@
 """Work on padding. Three kinds of padding take cycles like data: the zeros around a convolution's images, which are
 multiplied with weights; the lanes beyond the end of an extent, which compute in every vector pass; and the unneeded
-bytes of a request or of a block of a tensor, which the memory moves too. Of these the remedy is the one of short
+bytes of a request or of a block of a tensor, which the memory moves too. The remedy for these bytes is that of short
 transfers: a wider tile, or another axis innermost."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.explaining.findings.run_facts import numbers_of
 from workbench.ir import Node
 
 SHOWS = 0.05
-"""Of a kernel's cycles."""
+"""The least share of a kernel's cycles that the rule reports."""
 
 
 @finding("padding")
@@ -32,7 +32,7 @@ def padding(facts: Facts) -> Iterator[Finding]:
 
 
 def _zeros(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ...]]:
-    """Products with the zeros around images."""
+    """Cycles, reason and spans of the products with the zeros around images."""
     own = set(kernel.nodes)
     convolutions = [
         node for node in facts.lowered.captured.nodes if node.name in own and node.op == "aten.conv2d.default"
@@ -87,7 +87,7 @@ def _moved(facts: Facts, kernel: ComputedFacts) -> tuple[int, str, tuple[int, ..
     spans = [span for span in kernel.showing(*kernel.transfers) if use.asked[span]]
     rate, width = float(machine.bus_bytes_per_cycle), machine.dma.bytes_per_cycle
     asked, moved, stretch = use.asked[spans], use.requested[spans], use.stretch[spans]
-    in_queues = asked / np.maximum(stretch, 1) * -(-stretch // width)  # none for single places
+    in_queues = asked / np.maximum(stretch, 1) * -(-stretch // width)  # zero for single places
     needed = np.maximum(asked / rate, in_queues)
     on_path = np.array([kernel.path_of(span, *kernel.transfers) for span in spans])
     stake = round(float(np.minimum(on_path, np.maximum(moved / rate - needed, 0)).sum())) if spans else 0

@@ -9,7 +9,7 @@ from workbench.explaining.findings import Facts, Finding, finding
 from workbench.explaining.views.graphs.graph_tables import near_text
 
 LEAST = 2
-"""Partners without which nothing is near."""
+"""The least number of a pattern's nodes with a partner for a near match."""
 
 
 @finding("pattern without a match")

@@ -14,7 +14,7 @@ from simulator.records.spans import CHANNEL_COUNTERS, Wait
 from workbench.explaining.findings import Facts, Finding, finding, percent
 
 SHOWS = 0.05
-"""Of a kernel's cycles."""
+"""The least share of a kernel's cycles that the rule reports."""
 _WAITS = tuple(f"{name} {Wait.MEMORY_ROW.label}" for name in ("load", "store", "gather", "scatter", "scalar"))
 
 

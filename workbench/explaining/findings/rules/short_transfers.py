@@ -28,7 +28,7 @@ from workbench.ir import ScheduledKernel, TensorType
 _OF_MODULES = "model.to(memory_format=torch.channels_last), and the images too"
 _OF_FUNCTIONS = "x.to(memory_format=torch.channels_last) of each image"
 SHORT = 0.5
-"""Of a queue's width."""
+"""A stretch below this share of a queue's width is short."""
 _OF_WINDOWS = ("b", "c", "oc", "oh", "ow", "ic")
 """Dims along which a kernel with windows has several tiles; a mean has all channels in one tile."""
 _TRANSFERS = ("load transfer", "store transfer")
@@ -59,7 +59,7 @@ def short_transfers(facts: Facts) -> Iterator[Finding]:
 
 @finding("channels outermost")
 def channels_outermost(facts: Facts) -> Iterator[Finding]:
-    """All kernels with images together, since one line of Python changes the layout of all of them."""
+    """One finding for all kernels with images, since one line of Python changes the layout of all of them."""
     if facts.machine.dram_block:  # "padded tensors" looks at the order of axes in blocks
         return
     lost, shown, images = 0, list[int](), _images(facts)
@@ -98,15 +98,15 @@ def _lost(facts: Facts, kernel: ComputedFacts, shorter: float) -> tuple[int, tup
 
 
 def _copies(facts: Facts, kernel: ComputedFacts) -> npt.NDArray[np.int64]:
-    """The loads and stores of stretches with their cycles on the critical path."""
+    """The loads and stores of stretches on the critical path."""
     spans = np.array(kernel.showing(*_TRANSFERS), np.int64)
     copied = np.isin(facts.trace.kind[spans], [Opcode.LOAD, Opcode.STORE])
     return spans[copied & (facts.memory_use.stretch[spans] > 0)]
 
 
 def longer_rows(facts: Facts, kernel: ComputedFacts, spans: tuple[int, ...]) -> tuple[Remedy | None, int | None]:
-    """A wider tile that saves cycles by fewer stretches, and these cycles; else another axis of the tensors innermost.
-    Images are left to *channels outermost*, which changes all of them together."""
+    """A wider tile that saves cycles by fewer stretches, and these cycles; else the remedy that puts another axis of
+    the tensors innermost. Images are left to *channels outermost*, which changes all of them together."""
     wider = wider_tile(facts, kernel, lambda program: stretches(program, facts.machine))
     if wider is not None:
         return wider.remedy, wider.saved
@@ -165,7 +165,7 @@ def _channels_apart(kernel: ComputedFacts) -> bool:
 
 
 def _saved_by_lanes(facts: Facts, kernel: ComputedFacts, images: list[TensorType]) -> int:
-    """The same for vector passes, whose lanes would be along the channels."""
+    """The cycles that vector passes would save or lose if their lanes were along the channels."""
     lanes = facts.machine.vector.lanes
     size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1) if kernel.scheduled else 1
     channels = _rows(images)[1] // size

@@ -1,7 +1,7 @@
-"""Results that are stored to DRAM for nobody. An operation like a sort makes two tensors, values and their places. If
-a program uses only one of them, generated kernels do not store the other; a template writes its own loops, and stores
-all that it makes. At stake are the cycles of these stores on the critical path. The arithmetic behind them is left out,
-since the other result may need it too."""
+"""Results that are stored to DRAM although nothing reads them. An operation like a sort makes two tensors, values and
+their places. If a program uses only one of them, generated kernels do not store the other; a template writes its own
+loops, and stores all that it makes. At stake are the cycles of these stores on the critical path. The arithmetic behind
+them is left out, since the other result may need it too."""
 
 from __future__ import annotations
 

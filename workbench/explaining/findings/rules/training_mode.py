@@ -77,14 +77,15 @@ def _trains(node: Node) -> bool:
 
 
 def _goes(facts: Facts, node: Node) -> bool:
-    """True if `model.eval()` changes it: if no module is known, any node of a module counts."""
+    """True if `model.eval()` changes the node; if the modules are not known, any node of a module counts."""
     if facts.module_at is None:
         return bool(node.origin.module)
     return _goes_with_evaluation(facts.module_at, node.origin.module)
 
 
 def _goes_with_evaluation(module_at: ModuleAt, path: str) -> bool:
-    """True if it is one of PyTorch's own modules in training mode, and no module above has its own `train` or `eval`.
+    """True if the module at `path` is one of PyTorch's own in training mode, and no module above has its own `train` or
+    `eval`.
 
     The effect of `self.training` in a user's module is not known. A batch norm without running statistics computes mean
     and variance in evaluation as well.

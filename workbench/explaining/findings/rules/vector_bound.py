@@ -13,13 +13,13 @@ from simulator.units import vector
 from workbench.explaining.findings import Facts, Finding, Remedy, finding, percent
 
 BOUND = 0.25
-"""Of a kernel's cycles on the critical path."""
+"""The least share of a kernel's cycles with waits for the vector unit that the rule reports."""
 _TIMES = {
     "special functions": "special_interval_cycles",
     "moves across lanes": "cross_lane_step_cycles",
     "turned tiles": "transpose_cycles_per_vector",
 }
-"""The figure of the vector unit by which each of these parts takes its time."""
+"""Part of a vector pass -> the figure of the vector unit that decides its cycles."""
 
 
 @finding("vector bound")

@@ -57,7 +57,7 @@ def _waiting(facts: Facts, kernel: KernelFacts) -> tuple[int, ...]:
 
 
 def _more_slots(facts: Facts, kernel: KernelFacts, made: ScheduledKernel) -> tuple[Remedy | None, int | None, str]:
-    """One slot more or twice as many, the cycles they save, and a remark on them."""
+    """The remedy of one slot more or twice as many, the cycles that it saves, and a remark if there is none."""
     slots = made.mapping.buffers
     rounds = rounds_of(made.mapping.tile, made.dims)
     wanted = sorted({each for each in (slots + 1, 2 * slots) if each <= rounds})

@@ -18,7 +18,7 @@ from simulator.units import systolic
 from workbench.explaining.findings import Facts, Finding, KernelFacts, Remedy, finding, percent, times
 
 SHOWS = 0.1
-"""Of a kernel's cycles."""
+"""The least share of a kernel's cycles that the rule reports."""
 _ONE_SET = 1
 
 
